@@ -1,0 +1,65 @@
+"""Values that cross floors: arrays, their layout, and trees that the wire can carry."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+Arrays: TypeAlias = dict[str, Array]
+"""Named arrays, in a fixed order: what models, updates and messages are made of."""
+
+Tree: TypeAlias = "bool | int | float | str | bytes | Array | list[Tree] | dict[str, Tree] | None"
+"""Whatever the wire can carry: states, memories and checkpoints are trees."""
+
+VARIABLE = -1
+"""A dimension that only the sender knows; it travels beside the buffer as four bytes."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One array of a layout.
+
+    Args:
+        name: its key.
+        dtype: NumPy's name of its type, such as "float32".
+        shape: its dimensions; `VARIABLE` where only the sender knows.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names, types and shapes of the arrays of a message: what both ends know, so that it need not travel."""
+
+    specs: tuple[Spec, ...]
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> "Layout":
+        """The layout of concrete arrays."""
+        return cls(tuple(Spec(name, array.dtype.name, array.shape) for name, array in arrays.items()))
+
+    @property
+    def digest(self) -> bytes:
+        """Eight bytes that stand for the whole layout in a message's header."""
+        text = ";".join(f"{s.name}:{s.dtype}:{','.join(map(str, s.shape))}" for s in self.specs)
+        return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+    def __iter__(self) -> Iterator[Spec]:
+        return iter(self.specs)
+
+
+def digest(arrays: Mapping[str, Array]) -> str:
+    """A hexadecimal fingerprint of names, types, shapes and every bit of the values."""
+    state = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        state.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        state.update(array.data)
+    return state.hexdigest()
