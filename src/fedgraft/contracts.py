@@ -4,8 +4,9 @@
     on what?        Sampler           shared how?     Sharing       where?           Runtime
 
 A method is a frozen dataclass of hyper-parameters. What it remembers is an explicit state (a tree the wire can carry)
-that goes in and comes out; what it draws comes from the generator `g` it is handed. So checkpoints, resume and equal runs
-on every runtime cost a method nothing. Contracts know nothing of each other: papers are joined by recipes.
+that goes in and comes out; what it draws comes from the generator `g` it is handed. So checkpoints, resume and equal
+runs on every runtime cost a method nothing. Contracts know nothing of each other: papers are joined by recipes.
+Two small ones stand beside them: Data (where shards come from) and Yardstick (what a person would try first).
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +28,7 @@ Sums = dict[str, float]
 """Mergeable sums of one split: adding two clients' sums key by key gives the sums of both together."""
 
 
-# --- who trains? ------------------------------------------------------------------------------------------------------
+# --- who trains? ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,8 @@ class Selector(ABC, Generic[State]):
     """Who trains this round."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What replies must report: "loss" (mean sample loss before training), "loss_sq" (mean squared sample loss), any name
-    in the task's `profile`, or "update" (the decoded upload)."""
+    """What replies must report: "loss" (mean sample loss), "loss_sq" (mean squared sample loss), any name in the task's
+    `profile`, or "update" (the decoded upload)."""
 
     score_split: str = "validation"
     """The split whose score `update` sees. Anything but "validation" leaks, and a method must say so."""
@@ -134,7 +135,7 @@ class Selector(ABC, Generic[State]):
         return state
 
 
-# --- on what? ---------------------------------------------------------------------------------------------------------
+# --- on what? -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class Sampler(ABC, Generic[State]):
         return state
 
 
-# --- what is sent? ----------------------------------------------------------------------------------------------------
+# --- what is sent? --------------------------------------------------------------------------------------------------
 
 
 class Codec(ABC, Generic[State]):
@@ -184,14 +185,14 @@ class Codec(ABC, Generic[State]):
         """Arrays of `layout`, as the receiver sees them. Raises `WireError` for arrays that `encode` cannot have made."""
 
 
-# --- shared how? ------------------------------------------------------------------------------------------------------
+# --- shared how? ----------------------------------------------------------------------------------------------------
 
 
 class Trainer(Protocol):
     """A client's local training, as a sharing method may steer it: the common loop with two hooks.
 
-    `penalty(parameters)` is added to every step's loss; `correct_gradient(parameters, gradients)` changes gradients in place.
-    Names and shapes are those of the task's model.
+    `penalty(parameters)` is added to every step's loss; `correct_gradient(parameters, gradients)` changes gradients in
+    place. Names and shapes are those of the task's model.
     """
 
     steps: int
@@ -272,10 +273,32 @@ class Sharing(ABC, Generic[State]):
         """State after the accepted uploads, at least one, in ascending client order. Never mutates `state`."""
 
 
-# --- to solve what? ---------------------------------------------------------------------------------------------------
+# --- to solve what? -------------------------------------------------------------------------------------------------
 
 Shard = TypeVar("Shard")
+"""One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
 Prepared = TypeVar("Prepared")
+
+
+class Data(ABC, Generic[Shard]):
+    """Where the shards come from."""
+
+    task: ClassVar[str]
+    """The task that understands these shards."""
+
+    @abstractmethod
+    def load(self, seed: int) -> list[Shard]:
+        """One shard per client, split into train, validation and test; equal seeds give equal shards."""
+
+
+class Yardstick(ABC, Generic[Shard]):
+    """What a person would try first, on the same split."""
+
+    task: ClassVar[str]
+
+    @abstractmethod
+    def score(self, shards: Sequence[Shard]) -> dict[str, float]:
+        """{"validation": score, "test": score} in the task's metric, tuned on validation only."""
 
 
 class Task(ABC, Generic[Shard, Prepared]):
@@ -331,7 +354,7 @@ class Task(ABC, Generic[Shard, Prepared]):
         """The metric, from merged sums; nan where there was nothing to score."""
 
 
-# --- where? -----------------------------------------------------------------------------------------------------------
+# --- where? ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
