@@ -1,0 +1,1 @@
+"""Data sets: one file each; they hand over one shard per client."""
