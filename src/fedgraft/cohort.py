@@ -1,0 +1,83 @@
+"""What every client selector needs: whom the budget pays for, and random orders of clients.
+
+A selector ranks clients; `affordable` turns the ranking into a cohort that keeps the budget's promise.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedgraft.contracts import View
+from fedgraft.errors import require
+
+
+def size(clients: int, view: View, parameter: str) -> int:
+    """The wanted cohort size: `clients`, or half of all clients rounded up where it is 0.
+
+    Raises `InputError`, naming `parameter`, for more clients than there are.
+    """
+    require(0 <= clients <= view.clients, parameter, f"in [0, {view.clients}], the number of clients", clients)
+    return clients or (view.clients + 1) // 2
+
+
+def candidates(view: View) -> list[int]:
+    """The available clients that the budget pays for one by one, ascending: any one of them is a valid cohort."""
+    left = _left(view)
+    return [int(k) for k in np.flatnonzero(view.available) if int(view.bytes_per_client[k]) <= left]
+
+
+def affordable(order: Sequence[int], view: View, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+    """The cohort that the budget pays for, ascending: walk down `order` and take every client that still fits.
+
+    Args:
+        order: distinct clients, the preferred ones first; unavailable ones are passed over.
+        view: what the server knows.
+        least: a client is also passed over if taking it would leave too little for `least` clients in all; with fewer
+            than `least` affordable together the cohort is empty.
+        most: the walk ends with this many clients; None walks to the end.
+    """
+    left = _left(view)
+    reachable = [k for k in order if view.available[k]]
+    cost = {k: int(view.bytes_per_client[k]) for k in reachable}
+    taken: list[int] = []
+    for position, k in enumerate(reachable):
+        if len(taken) == most:
+            break
+        missing = max(least - len(taken) - 1, 0)
+        later = sorted(cost[j] for j in reachable[position + 1 :])[:missing] if missing else []
+        if len(later) == missing and cost[k] + sum(later) <= left:
+            taken.append(k)
+            left -= cost[k]
+    return tuple(sorted(taken)) if len(taken) >= least else ()
+
+
+def probeable(order: Sequence[int], view: View) -> tuple[int, ...]:
+    """The clients of `order`, ascending, that can be probed so that the budget then still pays for one of them."""
+    left = _left(view)
+    taken: list[int] = []
+    spent, cheapest = 0, math.inf
+    for k in order:
+        cost = min(cheapest, int(view.bytes_per_client[k]))
+        if view.available[k] and spent + int(view.bytes_per_probe[k]) + cost <= left:
+            taken.append(k)
+            spent, cheapest = spent + int(view.bytes_per_probe[k]), cost
+    return tuple(sorted(taken))
+
+
+def weighted_order(clients: Sequence[int], weights: ArrayLike, g: np.random.Generator) -> list[int]:
+    """All `clients` in random order, each next one drawn with probability proportional to its weight.
+
+    The first n are thus a weighted draw without replacement. Clients of weight 0 come last, in random order, so that a
+    draw never runs out of clients.
+    """
+    shuffled = g.permutation(len(clients))
+    # Exponential races: the order of Exp(1)/weight is the order of successive proportional draws.
+    with np.errstate(divide="ignore", over="ignore"):
+        arrival = g.standard_exponential(len(clients)) / np.asarray(weights, dtype=np.float64)[shuffled]
+    return [int(clients[k]) for k in shuffled[np.argsort(arrival, kind="stable")]]
+
+
+def _left(view: View) -> float:
+    return math.inf if view.bytes_left is None else view.bytes_left

@@ -1,0 +1,1 @@
+"""Who trains: one client selector per file."""
