@@ -45,6 +45,7 @@ class View:
         bytes_left: what the budget still pays for, after what the round costs whoever trains; None without a budget.
         bytes_budget: the whole budget; None without one.
         rounds: the planned number of rounds.
+        better: whether a "lower" or a "higher" score is better.
         probed: what probed clients answered this round: {client: {"loss": ...}}.
     """
 
@@ -57,6 +58,7 @@ class View:
     bytes_left: int | None = None
     bytes_budget: int | None = None
     rounds: int = 1
+    better: str = "lower"
     probed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     @property
@@ -268,6 +270,10 @@ class Sharing(ABC, Generic[State]):
         trained = trainer.read(list(received))
         return {name: trained[name] - received[name] for name in received}, memory
 
+    def uploads(self, model: Layout) -> Layout:
+        """The layout of what `local_update` returns, given that of the shared parameters; the same by default."""
+        return model
+
     @abstractmethod
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """State after the accepted uploads, at least one, in ascending client order. Never mutates `state`."""
@@ -307,6 +313,8 @@ class Task(ABC, Generic[Shard, Prepared]):
     metric: ClassVar[str]
     better: ClassVar[str]
     """"lower" or "higher"."""
+    sums: ClassVar[tuple[str, ...]]
+    """The keys of `evaluate`'s result, in the order in which they travel."""
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
 
@@ -325,13 +333,25 @@ class Task(ABC, Generic[Shard, Prepared]):
         """The scalars of `profile`; sent only if the selector needs them, and charged."""
         return {}
 
+    def statistics_layout(self) -> Layout:
+        """Layout of what clients publish once before training, charged as statistics; empty (the default) = nothing."""
+        return Layout(())
+
     def statistics(self, shard: Shard) -> Arrays:
-        """What the client publishes once before training, charged as statistics; empty (the default) sends nothing."""
+        """What a client publishes: arrays of `statistics_layout`."""
         return {}
 
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back."""
+        return Layout(())
+
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
-        """Server: from what clients published to what each gets back; called only if anybody published."""
+        """Server: from what clients published to what each of them gets back."""
         return {}
+
+    @abstractmethod
+    def merge(self, shards: Sequence[Shard]) -> Shard:
+        """All shards as one, splits kept: what training in one place would see."""
 
     @abstractmethod
     def model(self, g: torch.Generator) -> torch.nn.Module:
@@ -347,7 +367,7 @@ class Task(ABC, Generic[Shard, Prepared]):
 
     @abstractmethod
     def evaluate(self, model: torch.nn.Module, data: Prepared, split: str) -> Sums:
-        """Mergeable sums of the "train", "validation" or "test" split."""
+        """Mergeable sums of the "validation" or "test" split, keyed as in `sums`."""
 
     @abstractmethod
     def score(self, sums: Sums) -> float:

@@ -110,8 +110,8 @@ def test_without_a_budget_the_cost_is_in_rounds_of_full_participation(view, outc
 
 
 def test_higher_is_better(view, outcome):
-    selector = FedACS(target=0.8, better="higher")
-    seen = view(2, round=2, bytes_budget=1000)
+    selector = FedACS(target=0.8)
+    seen = view(2, round=2, bytes_budget=1000, better="higher")
     state = selector.update(selector.init(seen), seen, outcome((0,), score=0.6))  # (0.6 / 0.8 - 1) ln 2
     assert state["client_rewards"] == pytest.approx([-0.173287, 0], abs=1e-6)
     assert state["number_rewards"] == pytest.approx([-0.273287, 0], abs=1e-6)
@@ -258,7 +258,6 @@ def test_the_default_does_not_score_on_the_test_set():
         ("target", 0),
         ("min_clients", 0),
         ("min_selections", -1),
-        ("better", "lowest"),
         ("number", "ucb1"),
         ("clients", "uniform"),
         ("score_split", "train"),

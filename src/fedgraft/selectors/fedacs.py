@@ -51,7 +51,6 @@ class FedACS(Selector[FedACSState]):
     Args:
         target: Tg in (14), (15), the score hoped for, > 0, in the metric's own units. The paper gives no value; 1.0
             (default) is near its RMSE on both data sets.
-        better: "lower" (default, RMSE: reward 1 - r/Tg) or "higher" (accuracy, AUC: reward r/Tg - 1; ours).
         min_clients: L in (13), fewest clients per round, in [1, N]; 1 is the paper's example.
         min_selections: C in (13), fewest selections over all rounds, >= 0; 0 (default, ours) asks for none.
         number: "ucb" (default), or "random", the paper's ablation CS: after round N, M is uniform.
@@ -67,7 +66,6 @@ class FedACS(Selector[FedACSState]):
     """
 
     target: float = 1.0
-    better: str = "lower"
     min_clients: int = 1
     min_selections: int = 0
     number: str = "ucb"
@@ -78,7 +76,6 @@ class FedACS(Selector[FedACSState]):
         require(0 < self.target < math.inf, "FedACS.target", "> 0 and finite", self.target)
         require(self.min_clients >= 1, "FedACS.min_clients", ">= 1", self.min_clients)
         require(self.min_selections >= 0, "FedACS.min_selections", ">= 0", self.min_selections)
-        require_one_of("FedACS.better", self.better, ("lower", "higher"))
         require_one_of("FedACS.number", self.number, ("ucb", "random"))
         require_one_of("FedACS.clients", self.clients, ("ucb", "random"))
         require_one_of("FedACS.score_split", self.score_split, ("validation", "test"))
@@ -117,7 +114,7 @@ class FedACS(Selector[FedACSState]):
         fresh = outcome.score is not None and math.isfinite(outcome.score)
         score = outcome.score if fresh else state["score"]
         gain = 0.0 if score is None else 1 - score / self.target
-        reward = (gain if self.better == "lower" else -gain) * math.log(view.round)
+        reward = (gain if view.better == "lower" else -gain) * math.log(view.round)
         budget = int(view.bytes_per_client.sum()) if view.bytes_budget is None else view.bytes_budget
         new: FedACSState = {
             "number_rewards": state["number_rewards"].copy(),

@@ -1,0 +1,169 @@
+"""A client's whole round: bytes in, bytes out. Written once, run by every runtime.
+
+A client keeps nothing between requests but its memory, which goes in and comes out, and its own shard. So the same code
+serves in a worker process, in a simulator and on another machine, and a checkpoint of all memories is a checkpoint of
+all clients.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedgraft import seeds, wire
+from fedgraft.contracts import Draw
+from fedgraft.errors import ClientError
+from fedgraft.plan import SPLITS, Plan
+from fedgraft.trainer import LocalTrainer, Optimizer
+from fedgraft.types import Arrays
+from fedgraft.wire import Message
+
+Memory = dict[str, Any]
+"""What a client remembers between requests; a key is absent until first used.
+
+    shared      what the server sent it before training      sampler     the sampler's state of this client
+    private     parameters that do not travel                uplink      the uplink codec's state
+    sharing     the sharing method's memory                  probed      the model of a probe, until it trains
+"""
+
+
+class Client:
+    """Serves the requests of the given clients, one at a time, with one model for all of them.
+
+    Args:
+        plan: what both ends agreed on.
+        shards: {client: its own shard}; prepared when first needed, then kept.
+    """
+
+    def __init__(self, plan: Plan, shards: Mapping[int, Any]) -> None:
+        self._plan = plan
+        self._shards = shards
+        self._prepared: dict[int, Any] = {}
+        self._flat = plan.build_model()
+        self._optimizer = Optimizer(plan.training, self._flat)
+        self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
+            "hello": self._hello,
+            "statistics": self._statistics,
+            "probe": self._probe,
+            "train": self._train,
+            "evaluate": self._evaluate,
+            "measure": self._evaluate,
+        }
+
+    def serve(self, client: int, request: bytes, memory: bytes) -> tuple[bytes, bytes]:
+        """Answer one request.
+
+        Args:
+            client: who is asked.
+            request: an encoded message.
+            memory: what the client remembered after its last request, b"" at first.
+
+        Returns:
+            The encoded reply and the new memory. Whatever goes wrong at the client comes back as a message of kind
+            "error" with the reason, and the memory as it was.
+        """
+        round = 0
+        try:
+            message = wire.decode(request, self._plan.request_layouts)
+            kind, round = message.kind, message.round
+            remembered: Memory = dict(wire.unpack(memory)) if memory else {}  # type: ignore[arg-type]
+            before = dict(remembered)
+            with torch.random.fork_rng(devices=[self._plan.device] if self._plan.device != "cpu" else []):
+                torch.manual_seed(seeds.torch_generator(self._plan.seed, kind, round, client).initial_seed())
+                reply = self._handlers[kind](client, message, remembered)
+            encoded = wire.encode(reply, self._plan.reply_layouts.get(kind), self._plan.names(kind))
+            return encoded, memory if _same(remembered, before) else wire.pack(remembered)
+        except Exception as error:  # a client's failure is its reply, whatever it was
+            text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
+            return wire.encode(Message("error", round, text=text)), memory
+
+    def _hello(self, client: int, message: Message, memory: Memory) -> Message:
+        data = self._plan.task.prepare(self._shards[client], {})
+        known = {"examples": float(self._plan.task.examples(data)), **self._plan.task.describe(data)}
+        report = {name: known[name] for name in self._plan.names("hello")}
+        return Message("hello", message.round, report, self._plan.task.statistics(self._shards[client]) or None)
+
+    def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
+        memory["shared"] = message.arrays or {}
+        self._prepared.pop(client, None)
+        return Message("statistics", message.round)
+
+    def _probe(self, client: int, message: Message, memory: Memory) -> Message:
+        memory["probed"] = self._received(message, memory)
+        data = self._load(client, memory["probed"], memory)
+        self._flat.module.eval()
+        with torch.no_grad():
+            parts = [
+                self._plan.task.loss(self._flat.module, data, Draw(block)) for block in self._plan.task.blocks(data)
+            ]
+        losses = torch.cat(parts).double()
+        return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})
+
+    def _train(self, client: int, message: Message, memory: Memory) -> Message:
+        plan = self._plan
+        received = self._received(message, memory)
+        memory.pop("probed", None)
+        data = self._load(client, received, memory)
+        if "sampler" not in memory:
+            memory["sampler"] = plan.sampler.init(plan.task.examples(data))
+        trainer = LocalTrainer(
+            task=plan.task,
+            sampler=plan.sampler,
+            training=plan.training,
+            flat=self._flat,
+            optimizer=self._optimizer,
+            data=data,
+            sampler_state=memory["sampler"],
+            g=seeds.generator(plan.seed, "train", message.round, client),
+            learning_rate=plan.training.rate(message.round, plan.rounds),
+        )
+        upload, memory["sharing"] = plan.sharing.local_update(trainer, received, memory.get("sharing"))
+        memory["sampler"] = trainer.sampler_state
+        self._keep_private(memory)
+        for name, array in upload.items():
+            if not np.isfinite(array).all():
+                raise ClientError(f"training diverged: {name} is not finite")
+        if "uplink" not in memory:
+            memory["uplink"] = plan.uplink.init(plan.upload_layout)
+        g = seeds.generator(plan.seed, "uplink", message.round, client)
+        encoded, memory["uplink"] = plan.uplink.encode(upload, memory["uplink"], g)
+        report = trainer.report()
+        return Message("train", message.round, {name: report[name] for name in plan.names("train")}, encoded)
+
+    def _evaluate(self, client: int, message: Message, memory: Memory) -> Message:
+        plan = self._plan
+        arrays = message.arrays if message.kind == "measure" else self._received(message, memory)
+        data = self._load(client, arrays or {}, memory)
+        self._flat.module.eval()
+        with torch.no_grad():
+            sums = {split: plan.task.evaluate(self._flat.module, data, split) for split in SPLITS}
+        arrays = {split: np.array([sums[split][name] for name in plan.task.sums]) for split in SPLITS}
+        return Message(message.kind, message.round, {}, arrays)
+
+    def _received(self, message: Message, memory: Memory) -> Arrays:
+        """The shared parameters that a request brought, or those of this round's probe."""
+        if message.arrays is not None:
+            return self._plan.downlink.decode(message.arrays, self._plan.model_layout)
+        if "probed" not in memory:
+            raise ClientError("asked to train without a model")
+        probed: Arrays = memory["probed"]
+        return probed
+
+    def _load(self, client: int, received: Arrays, memory: Memory) -> Any:
+        """The client's model into the flat vector; its prepared data out."""
+        if client not in self._prepared:
+            self._prepared[client] = self._plan.task.prepare(self._shards[client], memory.get("shared", {}))
+        private = {name: array for name, array in self._flat.initial.items() if not self._plan.sharing.shares(name)}
+        self._flat.load({**private, **memory.get("private", {}), **received})
+        return self._prepared[client]
+
+    def _keep_private(self, memory: Memory) -> None:
+        names = [name for name in self._flat.initial if not self._plan.sharing.shares(name)]
+        if names:
+            memory["private"] = self._flat.read(names)
+
+
+def _same(memory: Memory, before: Memory) -> bool:
+    """Whether every value is the very object it was: handlers replace values, they never change them in place."""
+    return memory.keys() == before.keys() and all(memory[key] is before[key] for key in memory)

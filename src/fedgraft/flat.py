@@ -1,0 +1,59 @@
+"""A model whose parameters and gradients are two flat vectors.
+
+A worker has one; every client's parameters are loaded into it. Nothing is copied deep, no module and no optimiser is made
+per client.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from fedgraft.types import Arrays, Layout
+
+
+class FlatModel:
+    """A module seen as one parameter vector and one gradient vector, float32 on the device of the module.
+
+    Its arrays are the module's parameters and then its float32 buffers (running statistics), by name.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+        self.parameters = dict(module.named_parameters())
+        sizes = [parameter.numel() for parameter in self.parameters.values()]
+        device = next(iter(self.parameters.values())).device
+        self.vector = torch.empty(sum(sizes), device=device)
+        self.gradient = torch.zeros_like(self.vector)
+        self.gradients: dict[str, torch.Tensor] = {}
+        offset = 0
+        for (name, parameter), size in zip(self.parameters.items(), sizes, strict=True):
+            part = slice(offset, offset + size)
+            view = self.vector[part].view(parameter.shape)
+            view.copy_(parameter.detach())
+            parameter.data = view
+            self.gradients[name] = parameter.grad = self.gradient[part].view(parameter.shape)
+            offset += size
+        buffers = {name: buffer for name, buffer in module.named_buffers() if buffer.dtype == torch.float32}
+        self.tensors: dict[str, torch.Tensor] = {
+            **{name: parameter.detach() for name, parameter in self.parameters.items()},
+            **buffers,
+        }
+        self.initial = self.read()
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of all arrays."""
+        return Layout.of(self.initial)
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Overwrite the named arrays."""
+        for name, array in arrays.items():
+            if self.vector.is_cpu:
+                np.copyto(self.tensors[name].numpy(), array)
+            else:
+                self.tensors[name].copy_(torch.from_numpy(array.copy()))
+
+    def read(self, names: Sequence[str] | None = None) -> Arrays:
+        """Copies of the named arrays, all by default."""
+        return {name: self.tensors[name].cpu().numpy().copy() for name in (names or self.tensors)}

@@ -1,0 +1,1 @@
+"""Graph encoders, one a file."""

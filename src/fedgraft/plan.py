@@ -1,0 +1,88 @@
+"""What the server and every client have agreed on before the first round."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fedgraft import seeds
+from fedgraft.contracts import Codec, Sampler, Sharing, Task
+from fedgraft.flat import FlatModel
+from fedgraft.trainer import Training
+from fedgraft.types import Arrays, Layout, Spec
+
+SPLITS = ("validation", "test")
+PROBED = ("loss", "loss_sq")
+"""What a probe can be asked: the model's mean and mean squared sample loss on all training examples."""
+REPORTED = ("loss", "loss_sq")
+"""What every training can report, whatever the task."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The same values at both ends, so that neither names nor shapes of arrays or reports have to travel.
+
+    Args:
+        task: what is learnt.
+        sampler: on which examples a client trains.
+        sharing: what is shared and how it is merged.
+        downlink: codec of what the server sends.
+        uplink: codec of what clients send.
+        training: how a client trains.
+        needs: what the selector wants to know of those that trained.
+        rounds: the planned number of rounds, for schedules.
+        seed: of all randomness.
+        device: where models live, "cpu" or "cuda".
+    """
+
+    task: Task[Any, Any]
+    sampler: Sampler[Any]
+    sharing: Sharing[Any]
+    downlink: Codec[Any]
+    uplink: Codec[Any]
+    training: Training
+    needs: frozenset[str]
+    rounds: int
+    seed: int
+    device: str = "cpu"
+
+    def build_model(self) -> FlatModel:
+        """The task's model as drawn at the start: equal at both ends."""
+        return FlatModel(self.task.model(seeds.torch_generator(self.seed, "model")).to(self.device))
+
+    def shared(self, arrays: Arrays) -> Arrays:
+        """Those of a model's arrays that travel."""
+        return {name: array for name, array in arrays.items() if self.sharing.shares(name)}
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """The scalars in a reply of this kind, in order."""
+        return self._names.get(kind, ())
+
+    @cached_property
+    def model_layout(self) -> Layout:
+        """Layout of the shared parameters."""
+        return Layout.of(self.shared(self.build_model().initial))
+
+    @cached_property
+    def upload_layout(self) -> Layout:
+        """Layout of what `local_update` returns."""
+        return self.sharing.uploads(self.model_layout)
+
+    @cached_property
+    def _names(self) -> dict[str, tuple[str, ...]]:
+        profile = tuple(sorted(self.needs & self.task.profile))
+        reported = tuple(name for name in REPORTED if name == "loss" or name in self.needs)
+        return {"hello": ("examples", *profile), "probe": PROBED, "train": reported}
+
+    @cached_property
+    def request_layouts(self) -> dict[str, Layout]:
+        """{kind: layout of the arrays in a request}; absent where a request never holds any."""
+        down = self.downlink.encoded(self.model_layout)
+        combined = self.task.combined_layout()
+        return {"statistics": combined, "probe": down, "train": down, "evaluate": down, "measure": self.model_layout}
+
+    @cached_property
+    def reply_layouts(self) -> dict[str, Layout]:
+        """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
+        sums = Layout(tuple(Spec(split, "float64", (len(self.task.sums),)) for split in SPLITS))
+        up = self.uplink.encoded(self.upload_layout)
+        return {"hello": self.task.statistics_layout(), "train": up, "evaluate": sums, "measure": sums}

@@ -1,0 +1,111 @@
+"""Find a method by its file name and build it from a recipe's section; nothing is registered anywhere.
+
+`find("selectors", "oort")` is the one public class of `fedgraft/selectors/oort.py`. A class outside fedgraft is named
+"package.module:Class", or published by its package as an entry point in the group `fedgraft.<family>`.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from fedgraft.errors import InputError, unknown
+
+FAMILIES = ("selectors", "samplers", "codecs", "sharing", "tasks", "models", "data", "yardsticks")
+
+
+def names(family: str) -> list[str]:
+    """Every name that `find` knows in a family, sorted."""
+    package = importlib.import_module(f"fedgraft.{family}")
+    own = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
+    return sorted({*own, *(point.name for point in _entry_points(family))})
+
+
+def find(family: str, name: str) -> type[Any]:
+    """The class behind a name. Raises `InputError` with the nearest right name."""
+    if ":" in name:
+        return _outside(family, name)
+    for point in _entry_points(family):
+        if point.name == name:
+            return _outside(family, point.value)
+    if name not in names(family):
+        raise unknown(f"{family.removesuffix('s') if family != 'tasks' else 'task'}", name, names(family))
+    module = importlib.import_module(f"fedgraft.{family}.{name}")
+    wanted = name.replace("_", "")
+    return next(value for key, value in vars(module).items() if inspect.isclass(value) and key.lower() == wanted)
+
+
+def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
+    """An instance from a recipe's section: its "name" finds the class, every other key is one of its fields.
+
+    Raises `InputError` for unknown keys (with the nearest right one) and for values of a wrong type.
+    """
+    if "name" not in options:
+        raise InputError(f"[{section}] needs a name. Known: {', '.join(names(family))}.")
+    cls = find(family, str(options["name"]))
+    return construct(cls, section, {key: value for key, value in options.items() if key != "name"})
+
+
+def construct(cls: type[Any], section: str, options: Mapping[str, Any]) -> Any:
+    """An instance of the dataclass `cls`, its fields checked and converted by their annotated types."""
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    for key in options:
+        if key not in fields:
+            raise unknown(f"{section} option", key, fields)
+    hints = get_type_hints(cls)
+    values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
+    missing = [
+        key
+        for key, field in fields.items()
+        if key not in values and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise InputError(f"{section}.{missing[0]} must be given: {_one_line(cls)}")
+    return cls(**values)
+
+
+def options_of(instance: Any) -> dict[str, Any]:
+    """A built method's fields as a recipe's section would hold them (without its name)."""
+    return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
+
+
+def _typed(parameter: str, hint: Any, value: Any) -> Any:
+    adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG if _takes_config(hint) else None)
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+        raise InputError(f"{parameter} must be of type {wanted}; got {value!r}.") from error
+
+
+_CONFIG = ConfigDict(arbitrary_types_allowed=True)
+
+
+def _takes_config(hint: Any) -> bool:
+    return not (isinstance(hint, type) and dataclasses.is_dataclass(hint))
+
+
+def _outside(family: str, path: str) -> type[Any]:
+    module_name, _, class_name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{family}: {path!r} cannot be imported ({error}); expected 'package.module:Class'."
+        ) from error
+    if not inspect.isclass(found):
+        raise InputError(f"{family}: {path!r} must name a class; got {type(found).__name__}.")
+    return found
+
+
+def _entry_points(family: str) -> list[importlib.metadata.EntryPoint]:
+    return list(importlib.metadata.entry_points(group=f"fedgraft.{family}"))
+
+
+def _one_line(cls: type[Any]) -> str:
+    return (inspect.getdoc(cls) or cls.__name__).splitlines()[0]

@@ -1,0 +1,93 @@
+"""What a person would try first, scored on the very split of an experiment; computed once per split and kept.
+
+Most yardsticks are files of their own. Two train the experiment's own model, so they are made of the loop itself:
+`local_only` (every client alone, zero bytes) and `centralised` (all data in one place, which no federation allows).
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedgraft.contracts import Sums
+from fedgraft.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
+from fedgraft.loop import Evaluation, Loop, Stopping
+from fedgraft.metrics import merge
+from fedgraft.plan import SPLITS
+from fedgraft.plugins import find
+from fedgraft.runtimes.inprocess import InProcess
+
+Scores = dict[str, float]
+
+
+def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
+    """{yardstick: {"validation": score, "test": score}} for the experiment's yardsticks, or for `names`."""
+    return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
+
+
+def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+    path = _cache() / f"{_key(experiment, shards, name)}.json"
+    if path.is_file():
+        kept: Scores = json.loads(path.read_text())
+        return kept
+    found = _train(experiment, shards, name) if name in TRAINED_YARDSTICKS else build_yardstick(name).score(shards)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.new")
+    temporary.write_text(json.dumps(found))
+    temporary.replace(path)
+    return found
+
+
+def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+    groups = [[shard] for shard in shards] if name == "local_only" else [[experiment.plan.task.merge(shards)]]
+    sums = [_sums(experiment, group) for group in groups]
+    return {split: experiment.plan.task.score(merge(part[split] for part in sums)) for split in SPLITS}
+
+
+def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
+    """Train alone for as many rounds, scored with the round that is best on the own validation split."""
+    plan = replace(experiment.plan, needs=frozenset())
+    stopping = Stopping(rounds=experiment.stopping.rounds)
+    runtime = InProcess(plan, shards, experiment.runtime.workers, experiment.runtime.threads)
+    try:
+        loop = Loop(plan, find("selectors", "all")(), runtime, experiment.clock, stopping, Evaluation())
+        best: dict[str, Sums] = loop.run(loop.start(), lambda state, row: None).best["sums"]
+    finally:
+        runtime.close()
+    return best
+
+
+# --- kept results -----------------------------------------------------------------------------------------------------
+
+
+def _cache() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "fedgraft" / "yardsticks"
+
+
+def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
+    """A fingerprint of the split, of the yardstick, and of the model and training where it trains those."""
+    state = hashlib.blake2b(digest_size=16)
+    state.update(f"1:{name}".encode())  # the first number changes when a yardstick's meaning does
+    if name in TRAINED_YARDSTICKS:
+        used = ("task", "model", "sampler", "training", "rounds", "seed")
+        state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
+    for shard in shards:
+        _digest(shard, state)
+    return state.hexdigest()
+
+
+def _digest(value: Any, state: Any) -> None:
+    if isinstance(value, np.ndarray):
+        state.update(f"{value.dtype.str}{value.shape}".encode())
+        state.update(repr(value.tolist()).encode() if value.dtype == object else np.ascontiguousarray(value).data)
+    elif is_dataclass(value):
+        for field in fields(value):
+            _digest(getattr(value, field.name), state)
+    else:
+        state.update(repr(value).encode())

@@ -1,0 +1,236 @@
+"""Run an experiment: load, train, store, summarise. The same for a new run and for a resumed one."""
+
+import math
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from fedgraft import reference
+from fedgraft.errors import FedgraftError, InputError
+from fedgraft.experiment import Experiment
+from fedgraft.loop import Loop, Row
+from fedgraft.runtimes.inprocess import InProcess
+from fedgraft.state import RunState
+from fedgraft.store import Store
+from fedgraft.types import Arrays, digest
+
+CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
+"""What each point of a summary's curve holds, in order."""
+LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
+
+
+class Interrupted(FedgraftError):
+    """The user asked to stop; the run is stored and can be resumed."""
+
+
+class Watcher(Protocol):
+    """Whoever follows a run."""
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Called after every round."""
+        ...
+
+
+class Silent:
+    """Follows nothing."""
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Nothing to do."""
+
+
+def execute(experiment: Experiment, folder: Path | None = None, watcher: Watcher | None = None) -> dict[str, Any]:
+    """Run a new experiment; with a folder, store it there so that it can be resumed.
+
+    Returns:
+        The summary. Raises `InputError`, `BudgetError`, `AllClientsFailedError` or `Interrupted`.
+    """
+    _check_device(experiment.runtime.device)
+    shards = experiment.data.load(experiment.seed)
+    store = Store.create(folder, experiment.to_toml(), environment()) if folder is not None else None
+    return _train(experiment, shards, store, watcher or Silent())
+
+
+def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
+    """Take a stored run up after its last checkpoint; a finished one is only summarised again."""
+    store = Store.open(folder)
+    experiment = Experiment.from_toml(store.experiment_toml())
+    _check_device(experiment.runtime.device)
+    return _train(experiment, experiment.data.load(experiment.seed), store, watcher or Silent())
+
+
+def environment() -> dict[str, Any]:
+    """What a run depended on."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        **{name: version(name) for name in LIBRARIES},
+    }
+
+
+def _train(experiment: Experiment, shards: Sequence[Any], store: Store | None, watcher: Watcher) -> dict[str, Any]:
+    stored = store.load() if store is not None else None
+    with _runtime(experiment, shards) as runtime, _stop_on_interrupt() as interrupted:
+        loop = _loop(experiment, runtime)
+        recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
+        if stored is None:
+            state = loop.start()
+            recorder.after_setup(state)
+        else:
+            state, memories = stored
+            runtime.restore(memories)
+            loop.resume(state)
+        loop.run(state, recorder.after_round)
+        recorder.checkpoint(state)
+    result = summarise(experiment, state, shards)
+    if store is not None:
+        store.finish(result, best_model(state))
+    return result
+
+
+def summarise(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> dict[str, Any]:
+    """The summary of a run: what `summary.json` holds and `--json` prints."""
+    last = state.curve[-1]
+    scores = {name: values["test"] for name, values in reference.scores(experiment, shards).items()}
+    return {
+        "recipe": experiment.recipe,
+        "dataset": experiment.sections["data"]["name"],
+        "clients": len(shards),
+        "seed": experiment.seed,
+        "rounds": state.round,
+        "stopped_by": state.finished,
+        "metric": experiment.plan.task.metric,
+        "better": experiment.plan.task.better,
+        "validation": _number(last["validation"]),
+        "test": _number(last["test"]),
+        "test_at_best_validation": _number(state.best.get("test")),
+        "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
+        "seconds": state.seconds,
+        "simulated_seconds": state.simulated_seconds,
+        "flops": None,
+        "selections": sum(state.chosen),
+        "digest": digest(_all_models(experiment, state)),
+        "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
+        "yardsticks": {name: _number(score) for name, score in scores.items()},
+    }
+
+
+def best_model(state: RunState) -> Arrays:
+    """The shared parameters that did best on validation; of several groups, keyed "group/name"."""
+    models = state.best["models"]
+    if len(models) == 1:
+        return dict(next(iter(models.values())))
+    return {f"{group}/{name}": array for group, model in models.items() for name, array in model.items()}
+
+
+def _all_models(experiment: Experiment, state: RunState) -> Arrays:
+    """Everything that a run's digest covers: the trained and the scored parameters of every group."""
+    sharing = experiment.plan.sharing
+    groups = sorted({sharing.group(state.sharing, client) for client in range(len(state.profiles))})
+    return {
+        f"{kind}/{group}/{name}": array
+        for group in groups
+        for kind, model in (("model", sharing.model), ("evaluated", sharing.evaluated))
+        for name, array in model(state.sharing, group).items()
+    }
+
+
+def _number(value: float | None) -> float | None:
+    """A number that JSON can hold."""
+    return None if value is None or (isinstance(value, float) and math.isnan(value)) else value
+
+
+class _Recorder:
+    """Appends rows as rounds end, and checkpoints now and then."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        runtime: InProcess,
+        store: Store | None,
+        every_seconds: float,
+        watcher: Watcher,
+        interrupted: threading.Event,
+    ) -> None:
+        self._loop, self._runtime, self._store, self._watcher = loop, runtime, store, watcher
+        self._every_seconds, self._interrupted = every_seconds, interrupted
+        self._stored_at = time.monotonic()
+
+    def after_setup(self, state: RunState) -> None:
+        """Store round 0."""
+        if self._store is not None:
+            self._store.append(None, self._loop.ledger.drain())
+        self.checkpoint(state)
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Store the row, now and then the state; stop here if the user asked to."""
+        entries = self._loop.ledger.drain()
+        if self._store is not None:
+            self._store.append(row, entries)
+        stop = self._interrupted.is_set() and not state.finished
+        if stop or time.monotonic() - self._stored_at >= self._every_seconds:
+            self.checkpoint(state)
+        self._watcher.after_round(state, row)
+        if stop:
+            raise Interrupted(f"interrupted after round {state.round}")
+
+    def checkpoint(self, state: RunState) -> None:
+        """Make this state what a resume starts from."""
+        if self._store is not None:
+            self._store.checkpoint(state, self._runtime.memories())
+        self._stored_at = time.monotonic()
+
+
+def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
+    return Loop(
+        plan=experiment.plan,
+        selector=experiment.selector,
+        runtime=runtime,
+        clock=experiment.clock,
+        stopping=experiment.stopping,
+        evaluation=experiment.evaluation,
+        deadline_seconds=experiment.runtime.deadline_seconds or None,
+    )
+
+
+@contextmanager
+def _runtime(experiment: Experiment, shards: Sequence[Any]) -> Iterator[InProcess]:
+    runtime = InProcess(experiment.plan, shards, experiment.runtime.workers, experiment.runtime.threads)
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets, so that the round can end; a second one interrupts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    previous = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _check_device(device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("runtime.device = 'cuda', but torch sees no CUDA device here; use runtime.device=cpu.")

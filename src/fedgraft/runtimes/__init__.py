@@ -1,0 +1,1 @@
+"""Where clients live: one runtime a file."""

@@ -1,0 +1,201 @@
+"""In-process runtime: all clients on this machine, in worker processes or in this very process.
+
+A request is served by whichever worker is free, preferably one that has the client's data prepared already. The result does
+not depend on which: a client's reply is a function of its shard, the request and its memory.
+"""
+
+import math
+import multiprocessing as mp
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from fedgraft.client import Client
+from fedgraft.contracts import ClientFailed, Runtime
+from fedgraft.errors import require
+from fedgraft.plan import Plan
+from fedgraft.runtimes.worker import work
+
+START_SECONDS = 120.0
+"""How long a worker may take to import torch and to build its model."""
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    ready: bool = False
+    clients: set[int] = field(default_factory=set)
+    task: int | None = None
+    since: float = 0.0
+    due: float | None = None
+
+
+class InProcess(Runtime):
+    """All clients on this machine.
+
+    Args:
+        plan: what both ends agreed on.
+        shards: every client's own shard, by client index.
+        workers: worker processes; 0 serves in the calling process (no deadlines, for debuggers and notebooks);
+            -1 = one per core.
+        threads: torch threads per worker; more than one is often slower on a busy machine.
+    """
+
+    def __init__(self, plan: Plan, shards: Sequence[Any], workers: int = -1, threads: int = 1) -> None:
+        require(workers >= -1, "runtime.workers", ">= 0, or -1 for one per core", workers)
+        require(threads >= 1, "runtime.threads", ">= 1", threads)
+        self._plan, self._threads = plan, threads
+        self._shards = dict(enumerate(shards))
+        self._memories: dict[int, bytes] = {}
+        self._changed: set[int] = set()
+        self._seconds: dict[int, float] = {}
+        count = min(_cores() if workers < 0 else workers, len(shards))
+        self._inline = Client(plan, self._shards) if count == 0 else None
+        self._context = _context()
+        self._workers = [self._start() for _ in range(count)]
+
+    def clients(self) -> Sequence[int]:
+        """Client indices."""
+        return range(len(self._shards))
+
+    def exchange(
+        self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
+    ) -> dict[int, bytes | ClientFailed]:
+        """Serve every request; a reply beyond its limit, a deadline passed or a dead worker fails that client."""
+        replies: dict[int, bytes | ClientFailed] = {}
+        for client, answer in self._serve(requests, deadline_seconds).items():
+            if isinstance(answer, ClientFailed):
+                replies[client] = answer
+                continue
+            reply, memory = answer
+            if len(reply) > limits[client]:
+                reason = f"a reply of {len(reply)} bytes where at most {limits[client]} are allowed"
+                replies[client] = ClientFailed(reason, limits[client])
+                continue
+            replies[client] = reply
+            if memory != self._memories.get(client, b""):
+                self._memories[client] = memory
+                self._changed.add(client)
+        return replies
+
+    def measure(self, requests: Mapping[int, bytes]) -> dict[int, bytes | ClientFailed]:
+        """Serve requests and forget that they were: no memory changes."""
+        answers = self._serve(requests, None)
+        return {c: answer if isinstance(answer, ClientFailed) else answer[0] for c, answer in answers.items()}
+
+    def memories(self) -> Iterator[tuple[int, bytes]]:
+        """Memories that changed since the last call."""
+        changed, self._changed = sorted(self._changed), set()
+        return ((client, self._memories[client]) for client in changed)
+
+    def restore(self, memories: Mapping[int, bytes]) -> None:
+        """Put memories of a checkpoint back."""
+        self._memories = dict(memories)
+        self._changed = set()
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.pipe.close()
+        for worker in self._workers:
+            worker.process.join(timeout=5)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        self._workers = []
+
+    # --- serving -----------------------------------------------------------------------------------------------------
+
+    def _serve(
+        self, requests: Mapping[int, bytes], deadline_seconds: float | None
+    ) -> dict[int, tuple[bytes, bytes] | ClientFailed]:
+        if self._inline is not None:
+            inline = self._inline
+            return {c: inline.serve(c, request, self._memories.get(c, b"")) for c, request in requests.items()}
+        answers: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
+        waiting = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))  # longest first
+        while len(answers) < len(requests):
+            for worker in self._workers:
+                if worker.ready and worker.task is None and waiting:
+                    self._give(worker, waiting, requests, deadline_seconds)
+            self._collect(answers)
+        return {client: answers[client] for client in requests}
+
+    def _give(
+        self, worker: _Worker, waiting: list[int], requests: Mapping[int, bytes], deadline_seconds: float | None
+    ) -> None:
+        """Hand a free worker a client whose data it has, else one that no worker has, else any."""
+        elsewhere = set().union(*(other.clients for other in self._workers if other is not worker))
+        own = [client for client in waiting if client in worker.clients]
+        new = [client for client in waiting if client not in elsewhere]
+        client = (own or new or waiting)[0]
+        waiting.remove(client)
+        worker.clients.add(client)
+        worker.task = client
+        worker.since = time.monotonic()
+        worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
+        worker.pipe.send((client, requests[client], self._memories.get(client, b"")))
+
+    def _collect(self, answers: dict[int, tuple[bytes, bytes] | ClientFailed]) -> None:
+        """Wait for the next thing to happen: an answer, a start, a death, a deadline."""
+        dues = [worker.due for worker in self._workers if worker.due is not None]
+        timeout = max(0.0, min(dues) - time.monotonic()) if dues else None
+        happened = wait([worker.pipe for worker in self._workers], timeout)
+        now = time.monotonic()
+        for index, worker in enumerate(self._workers):
+            if worker.pipe in happened:
+                try:
+                    message = worker.pipe.recv()
+                except (EOFError, OSError):
+                    self._bury(index, answers, f"its worker process died (exit code {self._exit_code(worker)})")
+                    continue
+                if not worker.ready:
+                    worker.ready, worker.due = True, None
+                elif worker.task is not None:
+                    answers[worker.task] = message
+                    self._seconds[worker.task] = now - worker.since
+                    worker.task = worker.due = None
+            elif worker.due is not None and now >= worker.due:
+                self._bury(index, answers, "no reply within the deadline")
+
+    def _bury(self, index: int, answers: dict[int, tuple[bytes, bytes] | ClientFailed], reason: str) -> None:
+        """Replace a worker that died or hangs; only the client it served fails."""
+        worker = self._workers[index]
+        if not worker.ready:
+            raise RuntimeError(f"A worker process could not start: {reason}.")
+        if worker.task is not None:
+            answers[worker.task] = ClientFailed(reason)
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+        self._workers[index] = self._start()
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        arguments = (theirs, self._plan, self._shards, self._threads)
+        process = self._context.Process(target=work, args=arguments, daemon=True)  # type: ignore[attr-defined]
+        process.start()
+        theirs.close()
+        return _Worker(process, ours, due=time.monotonic() + START_SECONDS)
+
+    def _exit_code(self, worker: _Worker) -> int | None:
+        worker.process.join(timeout=5)
+        return worker.process.exitcode
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _context() -> mp.context.BaseContext:
+    """A server process that has torch imported already forks the workers, where the platform can; else they start afresh."""
+    if "forkserver" in mp.get_all_start_methods():
+        context = mp.get_context("forkserver")
+        context.set_forkserver_preload(["fedgraft.runtimes.worker"])
+        return context
+    return mp.get_context("spawn")

@@ -1,0 +1,33 @@
+"""A worker process: serves clients' requests until its pipe closes."""
+
+import os
+import signal
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from fedgraft.client import Client
+from fedgraft.plan import Plan
+
+
+def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
+    """Answer (client, request, memory) with (reply, memory), one at a time.
+
+    Args:
+        pipe: to the parent; its closing ends the process, also when the parent was killed.
+        plan: what both ends agreed on.
+        shards: every client's own shard.
+        threads: torch threads of this process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it stores the run first
+    torch.set_num_threads(threads)
+    client = Client(plan, shards)
+    try:
+        pipe.send(os.getpid())
+        while True:
+            who, request, memory = pipe.recv()
+            pipe.send(client.serve(who, request, memory))
+    except (EOFError, OSError):
+        return

@@ -1,0 +1,1 @@
+"""On what: one sampler a file."""

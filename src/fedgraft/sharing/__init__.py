@@ -1,0 +1,1 @@
+"""Shared how: one sharing method a file."""

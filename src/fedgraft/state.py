@@ -1,0 +1,59 @@
+"""Everything a run is, between two rounds: one tree that a checkpoint holds and a resume starts from."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedgraft.types import Tree
+
+
+@dataclass
+class RunState:
+    """A run between two rounds.
+
+    Args:
+        profiles: what each client said of itself at the start: "examples" and more; empty for one that did not answer.
+        sharing: the sharing method's state, which holds the global model.
+        selector: the selector's state.
+        round: rounds done; 0 after the set-up.
+        downlink: {group: the downlink codec's state}.
+        bytes: the ledger's totals.
+        seconds: measured seconds of training so far.
+        simulated_seconds: of the simulated clock.
+        chosen: times each client was selected.
+        failing: {client: reason} of those whose last round failed.
+        curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops"}.
+        best: the best point by validation: {"round", "validation", "test", "sums": {split: sums},
+            "models": {group: parameters}}.
+        finished: which limit ended the run; "" while it goes on.
+    """
+
+    profiles: list[dict[str, float]]
+    sharing: Any
+    selector: Any = None
+    round: int = 0
+    downlink: dict[str, Any] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    simulated_seconds: float = 0.0
+    chosen: list[int] = field(default_factory=list)
+    failing: dict[str, str] = field(default_factory=dict)
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)
+    finished: str = ""
+
+    def __post_init__(self) -> None:
+        self.chosen = self.chosen or [0] * len(self.profiles)
+
+    @property
+    def examples(self) -> list[int]:
+        """Training examples per client; 0 for one that never answered."""
+        return [int(profile.get("examples", 0)) for profile in self.profiles]
+
+    def to_tree(self) -> dict[str, Tree]:
+        """As the wire carries it."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> "RunState":
+        """The inverse of `to_tree`."""
+        return cls(**tree)

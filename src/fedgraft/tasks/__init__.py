@@ -1,0 +1,1 @@
+"""To solve what: one task a file."""

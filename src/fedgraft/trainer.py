@@ -1,0 +1,176 @@
+"""A client's local training: the common SGD loop that sharing methods may steer by two hooks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedgraft.contracts import Correction, Penalty, Sampler, Task
+from fedgraft.errors import ClientError, require, require_one_of
+from fedgraft.flat import FlatModel
+from fedgraft.types import Arrays
+
+OPTIMIZERS = ("sgd", "adam")
+SCHEDULES = ("constant", "linear", "cosine")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a client trains in a round; the same at every client.
+
+    Args:
+        epochs: passes over its examples, >= 1.
+        optimizer: "sgd" or "adam"; its state is fresh each round, so that nothing but parameters persists.
+        learning_rate: at the first round, > 0.
+        schedule: how the rate falls over the planned rounds: "constant", or "linear" or "cosine" down to
+            `final_rate` times the first.
+        final_rate: in [0, 1].
+        momentum: of SGD, in [0, 1).
+        weight_decay: L2 penalty added to the gradient, >= 0.
+        clip: largest norm of a step's gradient, >= 0; 0 leaves it alone.
+    """
+
+    epochs: int = 1
+    optimizer: str = "adam"
+    learning_rate: float = 0.005
+    schedule: str = "cosine"
+    final_rate: float = 0.05
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.epochs >= 1, "training.epochs", ">= 1", self.epochs)
+        require_one_of("training.optimizer", self.optimizer, OPTIMIZERS)
+        require(self.learning_rate > 0, "training.learning_rate", "> 0", self.learning_rate)
+        require_one_of("training.schedule", self.schedule, SCHEDULES)
+        require(0 <= self.final_rate <= 1, "training.final_rate", "in [0, 1]", self.final_rate)
+        require(0 <= self.momentum < 1, "training.momentum", "in [0, 1)", self.momentum)
+        require(self.weight_decay >= 0, "training.weight_decay", ">= 0", self.weight_decay)
+        require(self.clip >= 0, "training.clip", ">= 0", self.clip)
+
+    def rate(self, round: int, rounds: int) -> float:
+        """The learning rate of a round in 1..rounds."""
+        progress = min(1.0, (round - 1) / max(1, rounds - 1))
+        falls = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 + 0.5 * math.cos(math.pi * progress)}
+        share = falls[self.schedule]
+        return self.learning_rate * (self.final_rate + (1.0 - self.final_rate) * share)
+
+
+class Optimizer:
+    """A torch optimiser over the one flat vector, made once per worker and reset for every client."""
+
+    def __init__(self, training: Training, flat: FlatModel) -> None:
+        self._vector = torch.nn.Parameter(flat.vector, requires_grad=True)
+        self._vector.data = flat.vector
+        self._vector.grad = flat.gradient
+        if training.optimizer == "adam":
+            self._torch: torch.optim.Optimizer = torch.optim.Adam(
+                [self._vector], weight_decay=training.weight_decay, fused=True
+            )
+        else:
+            self._torch = torch.optim.SGD(
+                [self._vector], lr=1.0, momentum=training.momentum, weight_decay=training.weight_decay, fused=True
+            )
+
+    def reset(self, learning_rate: float) -> None:
+        """Forget all moments and take a new rate."""
+        self._torch.state.clear()
+        self._torch.param_groups[0]["lr"] = learning_rate
+
+    def step(self) -> None:
+        """Move the vector along its gradient."""
+        self._torch.step()
+
+
+class LocalTrainer:
+    """One client's round of training (the `Trainer` of the contracts).
+
+    Args:
+        task: gives blocks and losses.
+        sampler: gives the steps of each block.
+        training: how many epochs, and with what optimiser.
+        flat: the worker's model.
+        optimizer: the worker's optimiser over `flat`.
+        data: the client's prepared data.
+        sampler_state: what the sampler remembers of this client.
+        g: the client's generator of this round.
+        learning_rate: of this round.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any, Any],
+        sampler: Sampler[Any],
+        training: Training,
+        flat: FlatModel,
+        optimizer: Optimizer,
+        data: Any,
+        sampler_state: Any,
+        g: np.random.Generator,
+        learning_rate: float,
+    ) -> None:
+        self._task, self._sampler, self._training = task, sampler, training
+        self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
+        self._learning_rate = learning_rate
+        self.sampler_state = sampler_state
+        self.steps = 0
+        self.examples = 0
+        self._loss = 0.0
+        self._loss_sq = 0.0
+
+    def load(self, arrays: Arrays) -> None:
+        """Overwrite the named parameters."""
+        self._flat.load(arrays)
+
+    def read(self, names: Sequence[str] | None = None) -> Arrays:
+        """Copies of the named parameters, all by default."""
+        return self._flat.read(names)
+
+    def run(self, penalty: Penalty | None = None, correct_gradient: Correction | None = None) -> None:
+        """The configured number of local epochs: every block in random order, every draw one step."""
+        self._optimizer.reset(self._learning_rate)
+        self._flat.module.train()
+        blocks = self._task.blocks(self._data)
+        for _ in range(self._training.epochs):
+            for index in self._g.permutation(len(blocks)):
+                for draw in self._sampler.draw(self.sampler_state, blocks[index], self._g):
+                    self._step(draw, penalty, correct_gradient)
+
+    def report(self) -> dict[str, float]:
+        """What happened so far: mean sample loss and mean squared sample loss over all steps."""
+        if not self.examples:
+            return {"loss": math.nan, "loss_sq": math.nan}
+        return {"loss": self._loss / self.examples, "loss_sq": self._loss_sq / self.examples}
+
+    def _step(self, draw: Any, penalty: Penalty | None, correct_gradient: Correction | None) -> None:
+        losses = self._task.loss(self._flat.module, self._data, draw)
+        if draw.weights is None:
+            loss = losses.mean()
+        else:
+            loss = (losses * torch.from_numpy(draw.weights).to(losses.device)).mean()
+        if penalty is not None:
+            loss = loss + penalty(self._flat.parameters)
+        self._flat.gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if correct_gradient is not None:
+            correct_gradient(self._flat.parameters, self._flat.gradients)
+        self._clip()
+        self._optimizer.step()
+        seen = losses.detach().cpu().numpy()
+        self.sampler_state = self._sampler.update(self.sampler_state, draw, seen)
+        self.steps += 1
+        self.examples += len(seen)
+        self._loss += float(seen.sum(dtype=np.float64))
+        self._loss_sq += float(np.square(seen, dtype=np.float64).sum())
+
+    def _clip(self) -> None:
+        if self._training.clip > 0:
+            norm = float(self._flat.gradient.norm())
+            if not math.isfinite(norm):
+                raise ClientError(f"the gradient of step {self.steps + 1} is not finite")
+            if norm > self._training.clip:
+                self._flat.gradient.mul_(self._training.clip / norm)
