@@ -43,7 +43,7 @@ def test_a_wrong_unit_names_the_nearest(value: str, near: str) -> None:
 
 
 def test_a_unit_far_from_all_has_no_hint() -> None:
-    with pytest.raises(InputError, match="has no unit of bytes. Known: B, kB, MB"):
+    with pytest.raises(InputError, match=r"has no unit of bytes\. Known: B, kB, MB"):
         parse_bytes("3 parsecs")
 
 
