@@ -1,0 +1,1 @@
+"""What is sent: one codec a file."""
