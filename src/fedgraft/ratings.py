@@ -78,9 +78,9 @@ class Ratings:
         per_row = n if self.client is None else len(self.client)
         require(per_row == n, "Ratings.client", f"as long as the {n} ratings", per_row)
         links = self.trust
-        fits = links.ndim == 2 and len(links) == 2
-        fits = fits and (links.size == 0 or bool(links.min() >= 0 and links.max() < self.users))
-        require(fits, "Ratings.trust", f"[2, m] with ids within 0..{self.users - 1}", links.shape)
+        require(links.ndim == 2 and len(links) == 2, "Ratings.trust", "of shape [2, m]", links.shape)
+        ends = (int(links.min()), int(links.max())) if links.size else (0, 0)
+        require(ends[0] >= 0 and ends[1] < self.users, "Ratings.trust", f"within 0..{self.users - 1}", ends)
         low, high = self.scale
         require(low < high, "Ratings.scale", "two numbers, the lower one first", self.scale)
         within = bool((self.rating >= low).all() and (self.rating <= high).all())

@@ -90,7 +90,7 @@ def encode(table: pd.DataFrame, column: str, source: Source) -> tuple[NDArray[np
         if len(broken):
             raise InputError(
                 f"{row_of(source, broken[0])}: {column!r} must be text or whole numbers; "
-                f"got {values.iloc[broken[0]]!r}."
+                f"got {float(values.iloc[broken[0]])!r}."
             )
         values = values.astype("int64")
     codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)

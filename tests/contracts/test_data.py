@@ -1,0 +1,119 @@
+"""Laws of every data set: `fedgraft/data/*.py`, found by file name.
+
+A data set that needs files is loaded here from a tiny made-up copy if `COPIES` can write one; one without required
+options is loaded as it is. The laws about its form hold for all.
+"""
+
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+
+from fedgraft import plugins
+from fedgraft.contracts import Data
+from fedgraft.ratings import RatingShard
+from fedgraft.types import digest
+
+NAMES = plugins.names("data")
+
+
+def _mat(folder: Path) -> str:
+    g = np.random.default_rng(0)
+    columns = [g.integers(1, high, 800) for high in (41, 201, 13, 6)]
+    scipy.io.savemat(folder / "rating.mat", {"rating": np.stack(columns, axis=1)})
+    scipy.io.savemat(folder / "trustnetwork.mat", {"trustnetwork": g.integers(1, 41, (300, 2))})
+    return str(folder)
+
+
+def _csv(folder: Path) -> str:
+    rows = np.arange(600)
+    columns = {"user": rows % 37, "item": rows // 3, "rating": 1 + rows % 5, "category": rows % 12}
+    pd.DataFrame(columns).to_csv(folder / "ratings.csv", index=False)
+    return str(folder / "ratings.csv")
+
+
+COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
+    "ciao": lambda folder: {"root": _mat(folder)},
+    "epinions": lambda folder: {"root": _mat(folder)},
+    "table": lambda folder: {"ratings": _csv(folder)},
+}
+
+
+def _required(cls: type[Any]) -> list[str]:
+    missing = dataclasses.MISSING
+    return [f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing]
+
+
+LOADABLE = [name for name in NAMES if name in COPIES or not _required(plugins.find("data", name))]
+
+
+@pytest.fixture(params=LOADABLE)
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> Data[Any]:
+    options = COPIES[request.param](tmp_path) if request.param in COPIES else {}
+    return plugins.build("data", "data", {"name": request.param, **options})
+
+
+def _content(shard: object) -> str:
+    """A digest of every array and the text of everything else of a shard."""
+    values = vars(shard) if hasattr(shard, "__dict__") else dataclasses.asdict(shard)  # type: ignore[call-overload]
+    arrays = {key: np.asarray(value) for key, value in values.items() if isinstance(value, np.ndarray)}
+    texts = {key: array.astype("S") for key, array in arrays.items() if array.dtype.kind == "U"}
+    rest = {key: value for key, value in values.items() if key not in arrays}
+    return digest(arrays | texts) + (repr(rest) if len(repr(rest)) < 10_000 else str(hash(pickle.dumps(rest))))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_a_frozen_dataclass_with_a_documented_class(name: str) -> None:
+    cls = plugins.find("data", name)
+    assert issubclass(cls, Data)
+    assert dataclasses.is_dataclass(cls)
+    assert cls.__dataclass_params__.frozen
+    assert isinstance(cls.task, str)
+    text = inspect.getdoc(cls) or ""
+    assert "Source:" in text
+    assert "Differs:" in text
+    assert all(f"{field.name}:" in text for field in dataclasses.fields(cls)), "every option is explained"
+
+
+def test_equal_seeds_give_equal_shards_and_others_do_not(data: Data[Any]) -> None:
+    first, again, other = ([_content(shard) for shard in data.load(seed)] for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_shards_survive_the_way_to_a_worker(data: Data[Any]) -> None:
+    for shard in data.load(0):
+        assert _content(pickle.loads(pickle.dumps(shard))) == _content(shard)
+
+
+def test_rating_shards_are_sound(data: Data[Any]) -> None:
+    if data.task != "rating":
+        pytest.skip(f"a data set for the task {data.task!r}")
+    shards: list[RatingShard] = data.load(3)
+    assert len({shard.name for shard in shards}) == len(shards)
+    for shard in shards:
+        n = len(shard.rating)
+        assert shard.rating.dtype == np.float32
+        assert shard.split.dtype == np.uint8
+        for ids, local in ((shard.users, shard.user), (shard.items, shard.item)):
+            assert (np.diff(ids) > 0).all()
+            assert len(local) == n
+            assert set(local) == set(range(len(ids))), "what has no rating here does not occur here"
+        assert len(shard.user_ids) == len(shard.users)
+        assert len(shard.item_ids) == len(shard.items)
+        assert len(np.unique(shard.user * len(shard.items) + shard.item)) == n, "one rating per pair"
+        low, high = shard.scale
+        assert ((shard.rating >= low) & (shard.rating <= high)).all()
+        assert ((shard.category >= 0) & (shard.category < shard.n_categories)).all()
+        assert shard.trust.shape[0] == 2
+        assert shard.trust.size == 0 or 0 <= shard.trust.min() <= shard.trust.max() < len(shard.users)
+        assert (shard.trust[0] != shard.trust[1]).all()
+        assert set(shard.category[shard.split == 0]) == set(shard.category)
+    assert {0, 1, 2} == {int(part) for shard in shards for part in np.unique(shard.split)}

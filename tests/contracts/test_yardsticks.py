@@ -1,0 +1,56 @@
+"""Laws of every yardstick: `fedgraft/yardsticks/*.py`, found by file name; scored on small data of its task."""
+
+import dataclasses
+import inspect
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedgraft import plugins
+from fedgraft.contracts import Yardstick
+from fedgraft.data.shops import Shops
+
+NAMES = plugins.names("yardsticks")
+RATING = [name for name in NAMES if plugins.find("yardsticks", name).task == "rating"]
+SHOPS = Shops(users=150, items=150, categories=6, links=300, count=2500, clients=3)
+
+
+@pytest.fixture(params=RATING)
+def yardstick(request: pytest.FixtureRequest) -> Yardstick[Any]:
+    return plugins.build("yardsticks", "yardstick", {"name": request.param})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_a_frozen_dataclass_with_a_documented_class(name: str) -> None:
+    cls = plugins.find("yardsticks", name)
+    assert issubclass(cls, Yardstick)
+    assert dataclasses.is_dataclass(cls)
+    assert cls.__dataclass_params__.frozen
+    assert isinstance(cls.task, str)
+    text = inspect.getdoc(cls) or ""
+    assert all(f"{field.name}:" in text for field in dataclasses.fields(cls)), "every option is explained"
+
+
+def test_scores_are_finite_repeatable_and_no_better_than_the_noise(yardstick: Yardstick[Any]) -> None:
+    shards = SHOPS.load(0)
+    first, again = yardstick.score(shards), yardstick.score(shards)
+    assert first == again
+    assert set(first) == {"validation", "test"}
+    assert all(SHOPS.noise * 0.8 < value < 2 for value in first.values())
+
+
+def test_test_ratings_change_nothing_but_the_test_score(yardstick: Yardstick[Any]) -> None:
+    shards = SHOPS.load(0)
+    blind = [
+        replace(shard, rating=np.where(shard.split == 2, np.float32(1), shard.rating).astype(np.float32))
+        for shard in shards
+    ]
+    assert yardstick.score(blind)["validation"] == yardstick.score(shards)["validation"]
+
+
+def test_no_yardstick_is_worse_than_the_global_mean(yardstick: Yardstick[Any]) -> None:
+    shards = SHOPS.load(1)
+    mean = plugins.build("yardsticks", "yardstick", {"name": "global_mean"}).score(shards)
+    assert yardstick.score(shards)["test"] <= mean["test"]
