@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from jaxtyping import install_import_hook
 
 torch.set_num_threads(1)
+
+# From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
+install_import_hook(["fedgraft.models"], "beartype.beartype")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,63 @@
+# From a fresh clone, `make demo` and `make test` do everything, the installation into .venv included.
+#
+# PYTHON    the interpreter that makes .venv, 3.11 or newer:  make PYTHON=python3.12 test
+# PIP_ARGS  more options for pip. PyPI's torch for Linux carries CUDA and is large; a CPU build is enough for all that is
+#           here:  make PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" install
+#           For another CUDA version, name its index instead (.../whl/cu126). The version stays the one of constraints.txt.
+# ARGS      options for what the target calls:  make test ARGS="tests/selectors -x"
+
+PYTHON ?= python3
+PIP_ARGS ?=
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint bench study-fedacs clean
+
+help:  ## list the targets (what plain `make` does)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+install: .venv/.installed  ## make .venv and install the tested versions into it
+
+demo: .venv/.installed  ## a first federated run, its figures and report, in ./demo
+	$(BIN)/python -m fedgraft.demo $(ARGS)
+
+# One thread each: tests are small, and threads that fight for cores make them slower.
+test: export OMP_NUM_THREADS = 1
+test: .venv/.installed  ## run the tests
+	$(BIN)/pytest $(ARGS)
+
+lint: .venv/.installed  ## check style, formatting, types and the floors of the architecture
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/.installed-bench  ## time the hot paths against their limits
+	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
+	$(BIN)/fedgraft study fedacs $(ARGS)
+
+clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
+	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# `.unfinished` marks an environment whose first installation has not ended: it is made anew.
+.venv/.installed: pyproject.toml constraints.txt
+	@if [ -e .venv/.unfinished ] || ! $(BIN)/python -m pip --version > /dev/null 2>&1; then \
+	  "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
+	    echo "fedgraft needs Python 3.11 or newer; '$(PYTHON)' is: $$("$(PYTHON)" --version 2>&1 || true)" >&2; \
+	    echo "Name another interpreter: make PYTHON=/path/to/python3.12" >&2; exit 1; }; \
+	  echo "Making .venv; the installation takes a few minutes, once."; \
+	  rm -rf .venv && mkdir .venv && touch .venv/.unfinished && "$(PYTHON)" -m venv .venv; \
+	fi
+	$(PIP) $(PIP_ARGS) -e ".[dev]"
+	@rm -f .venv/.unfinished && touch $@
+
+.venv/.installed-bench: .venv/.installed
+	$(PIP) $(PIP_ARGS) -e ".[bench]"
+	@touch $@
