@@ -6,7 +6,8 @@
 A method is a frozen dataclass of hyper-parameters. What it remembers is an explicit state (a tree the wire can carry)
 that goes in and comes out; what it draws comes from the generator `g` it is handed. So checkpoints, resume and equal
 runs on every runtime cost a method nothing. Contracts know nothing of each other: papers are joined by recipes.
-Two small ones stand beside them: Data (where shards come from) and Yardstick (what a person would try first).
+Three small ones stand beside them: Data (where shards come from), Encoder (the graph part of a model) and Yardstick
+(what a person would try first).
 """
 
 from abc import ABC, abstractmethod
@@ -295,6 +296,19 @@ class Data(ABC, Generic[Shard]):
     @abstractmethod
     def load(self, seed: int) -> list[Shard]:
         """One shard per client, split into train, validation and test; equal seeds give equal shards."""
+
+
+class Encoder(ABC):
+    """From a graph to an embedding per node; a task builds its model around one."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Width of an embedding."""
+
+    @abstractmethod
+    def build(self, node_width: int, edge_width: int, g: torch.Generator) -> torch.nn.Module:
+        """A module from a `propagate.GraphView` to float32 [nodes, width], drawn from `g`."""
 
 
 class Yardstick(ABC, Generic[Shard]):

@@ -304,3 +304,31 @@ def _shard(ratings: Ratings, rows: Ids, name: str, seed: int, client: int) -> Ra
         user_ids=users if ratings.user_ids is None else ratings.user_ids[users],
         item_ids=items if ratings.item_ids is None else ratings.item_ids[items],
     )
+
+
+def merge_shards(shards: Sequence[RatingShard]) -> RatingShard:
+    """All shards as one client's: the same ratings in the same splits, users and items that overlap made one."""
+    users = np.unique(np.concatenate([shard.users for shard in shards]))
+    items = np.unique(np.concatenate([shard.items for shard in shards]))
+    user_ids: Array = np.empty(len(users), dtype=np.result_type(*(shard.user_ids for shard in shards)))
+    item_ids: Array = np.empty(len(items), dtype=np.result_type(*(shard.item_ids for shard in shards)))
+    links = []
+    for shard in shards:
+        user_ids[np.searchsorted(users, shard.users)] = shard.user_ids
+        item_ids[np.searchsorted(items, shard.items)] = shard.item_ids
+        links.append(np.searchsorted(users, shard.users[shard.trust]))
+    return RatingShard(
+        name="all clients",
+        users=users,
+        items=items,
+        user=np.searchsorted(users, np.concatenate([shard.users[shard.user] for shard in shards])),
+        item=np.searchsorted(items, np.concatenate([shard.items[shard.item] for shard in shards])),
+        category=np.concatenate([shard.category for shard in shards]),
+        rating=np.concatenate([shard.rating for shard in shards]),
+        split=np.concatenate([shard.split for shard in shards]),
+        trust=np.unique(np.concatenate(links, axis=1), axis=1),
+        scale=shards[0].scale,
+        n_categories=shards[0].n_categories,
+        user_ids=user_ids,
+        item_ids=item_ids,
+    )

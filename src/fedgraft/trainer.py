@@ -14,7 +14,7 @@ from fedgraft.flat import FlatModel
 from fedgraft.types import Arrays
 
 OPTIMIZERS = ("sgd", "adam")
-SCHEDULES = ("constant", "linear", "cosine")
+SCHEDULES = ("constant", "linear", "cosine", "one_cycle")
 
 
 @dataclass(frozen=True)
@@ -23,21 +23,27 @@ class Training:
 
     Args:
         epochs: passes over its examples, >= 1.
+        blocks: how many of the task's blocks a pass takes, drawn anew each time; 0 takes all.
         optimizer: "sgd" or "adam"; its state is fresh each round, so that nothing but parameters persists.
         learning_rate: at the first round, > 0.
-        schedule: how the rate falls over the planned rounds: "constant", or "linear" or "cosine" down to
-            `final_rate` times the first.
+        schedule: how the rate goes over the planned rounds: "constant"; "linear" or "cosine" down to `final_rate` times
+            the first; or "one_cycle", up as a power of the round and then down as a cosine (Smith and Topin 2019).
         final_rate: in [0, 1].
+        warm_up: share of the rounds in which "one_cycle" goes up, in [0, 1).
+        warm_up_power: of the rise, > 0; 1 is a straight line.
         momentum: of SGD, in [0, 1).
         weight_decay: L2 penalty added to the gradient, >= 0.
         clip: largest norm of a step's gradient, >= 0; 0 leaves it alone.
     """
 
     epochs: int = 1
+    blocks: int = 0
     optimizer: str = "adam"
     learning_rate: float = 0.005
     schedule: str = "cosine"
     final_rate: float = 0.05
+    warm_up: float = 0.3
+    warm_up_power: float = 1.0
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip: float = 0.0
@@ -48,15 +54,25 @@ class Training:
         require(self.learning_rate > 0, "training.learning_rate", "> 0", self.learning_rate)
         require_one_of("training.schedule", self.schedule, SCHEDULES)
         require(0 <= self.final_rate <= 1, "training.final_rate", "in [0, 1]", self.final_rate)
+        require(self.blocks >= 0, "training.blocks", ">= 0 (0 = all)", self.blocks)
+        require(0 <= self.warm_up < 1, "training.warm_up", "in [0, 1)", self.warm_up)
+        require(self.warm_up_power > 0, "training.warm_up_power", "> 0", self.warm_up_power)
         require(0 <= self.momentum < 1, "training.momentum", "in [0, 1)", self.momentum)
         require(self.weight_decay >= 0, "training.weight_decay", ">= 0", self.weight_decay)
         require(self.clip >= 0, "training.clip", ">= 0", self.clip)
 
     def rate(self, round: int, rounds: int) -> float:
         """The learning rate of a round in 1..rounds."""
-        progress = min(1.0, (round - 1) / max(1, rounds - 1))
-        falls = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 + 0.5 * math.cos(math.pi * progress)}
-        share = falls[self.schedule]
+        rising = int(rounds * self.warm_up) if self.schedule == "one_cycle" else 0
+        if round <= rising:
+            return float(self.learning_rate * max(self.final_rate, (round / rising) ** self.warm_up_power))
+        progress = min(1.0, (round - 1 - rising) / max(1, rounds - 1 - rising))
+        if self.schedule == "constant":
+            share = 1.0
+        elif self.schedule == "linear":
+            share = 1.0 - progress
+        else:
+            share = 0.5 + 0.5 * math.cos(math.pi * progress)
         return self.learning_rate * (self.final_rate + (1.0 - self.final_rate) * share)
 
 
@@ -136,7 +152,7 @@ class LocalTrainer:
         self._flat.module.train()
         blocks = self._task.blocks(self._data)
         for _ in range(self._training.epochs):
-            for index in self._g.permutation(len(blocks)):
+            for index in self._g.permutation(len(blocks))[: self._training.blocks or None]:
                 for draw in self._sampler.draw(self.sampler_state, blocks[index], self._g):
                     self._step(draw, penalty, correct_gradient)
 

@@ -1,0 +1,231 @@
+"""Rating: predict what a user gives an item, from a client's own ratings and trust links."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgraft import seeds
+from fedgraft.contracts import Draw, Encoder, Indices, Sums, Task
+from fedgraft.errors import require
+from fedgraft.layers import linear
+from fedgraft.metrics import root_mean_square
+from fedgraft.propagate import GraphView
+from fedgraft.rating_features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
+from fedgraft.rating_graph import RatingGraph, edge_width
+from fedgraft.ratings import SPLITS, RatingShard, merge_shards
+from fedgraft.types import Arrays
+
+LABEL_BINS = 5
+"""Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs to predict, with the graph they are predicted from.
+
+    Args:
+        view: the graph; it holds none of these pairs' ratings.
+        user: int64 [n], the user's node; item: int64 [n], the item's node.
+        features: float32 [n, PAIR_WIDTH].
+        base: float32 [n], the prediction that biases make.
+        rating: float32 [n], what is to be predicted; nan where unknown.
+    """
+
+    view: GraphView
+    user: Tensor
+    item: Tensor
+    features: Tensor
+    base: Tensor
+    rating: Tensor
+
+    def to(self, device: torch.device) -> "Pairs":
+        """The same on another device."""
+        return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True, eq=False)
+class RatingData:
+    """A client's own data, ready to train on.
+
+    Args:
+        folds: training pairs, each seen from a graph that lacks its whole fold.
+        fold: int64 [examples], the fold of each training example; place: int64 [examples], its row there.
+        held_out: {"validation": pairs, "test": pairs}, seen from the graph of all training ratings.
+        label_shares: shares of training ratings in equal parts of the scale.
+        scale: lowest and highest rating.
+    """
+
+    folds: list[Pairs]
+    fold: Indices
+    place: Indices
+    held_out: dict[str, Pairs]
+    label_shares: tuple[float, ...]
+    scale: tuple[float, float]
+    moved: dict[tuple[str, str], Pairs] = field(default_factory=dict)
+
+    def on(self, device: torch.device, name: str) -> Pairs:
+        """A fold (by number) or a split (by name) on a device; copied there once."""
+        pairs = self.folds[int(name)] if name.isdigit() else self.held_out[name]
+        if device.type == "cpu":
+            return pairs
+        if (str(device), name) not in self.moved:
+            self.moved[str(device), name] = pairs.to(device)
+        return self.moved[str(device), name]
+
+
+@dataclass(frozen=True)
+class Rating(Task[RatingShard, RatingData]):
+    """Rating: predict what a user gives an item, from a client's own ratings and trust links.
+
+    The prediction is the client's mean and biases plus what a network adds from features of the pair and, of both ends,
+    the embeddings of a graph encoder. The network's last layer starts at zero, so training starts from the biases.
+
+    Training ratings are cut into folds. Those of a fold are predicted from biases, features, transition probabilities
+    and a graph that were made without the whole fold, so no rating sees itself at any order. Held-out ratings are
+    predicted from all training ratings.
+
+    Source: FedACS (Xu et al., IEEE TMC 2025), sec. III and VI: graph, transition probabilities, RMSE.
+    Differs: the paper trains embeddings of nodes and says nothing about a rating that sees itself; here node and pair
+        features are computed by each client, so that the message holds no table of users or items.
+
+    Args:
+        encoder: the graph encoder; the recipe's [model].
+        folds: >= 2; more folds are nearer to leave-one-out and cost more preparation.
+        hidden: width of the head, >= 1.
+        walk: longest random walk of the edge features, >= 1.
+        user_shrinkage: pseudo-ratings of bias 0 per user in the biases, >= 0.
+        item_shrinkage: the same per item, >= 0.
+    """
+
+    metric: ClassVar[str] = "rmse"
+    better: ClassVar[str] = "lower"
+    sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
+    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+
+    encoder: Encoder
+    folds: int = 10
+    hidden: int = 32
+    walk: int = 2
+    user_shrinkage: float = 9.0
+    item_shrinkage: float = 2.0
+
+    def __post_init__(self) -> None:
+        require(self.folds >= 2, "Rating.folds", ">= 2", self.folds)
+        require(self.hidden >= 1, "Rating.hidden", ">= 1", self.hidden)
+        require(self.walk >= 1, "Rating.walk", ">= 1", self.walk)
+        require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
+        require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
+
+    # --- data --------------------------------------------------------------------------------------------------------
+
+    def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
+        """Biases, features and graphs of every fold and of the whole training set."""
+        rows, graph = shard.rows("train"), RatingGraph(shard, self.walk)
+        folds = min(self.folds, len(rows))
+        # The folds are the client's own business; a fixed seed keeps them the same after a resume.
+        fold = seeds.generator(0, "folds", client=len(rows)).permutation(len(rows)) % folds
+        place = np.empty(len(rows), dtype=np.int64)
+        parts = []
+        for number in range(folds):
+            inside = np.flatnonzero(fold == number)
+            place[inside] = np.arange(len(inside))
+            known = self._known(shard, rows[fold != number])
+            parts.append(self._pairs(known, graph.view(known), rows[inside]))
+        known = self._known(shard, rows)
+        view = graph.view(known)
+        held_out = {split: self._pairs(known, view, shard.rows(split)) for split in SPLITS[1:]}
+        edges = np.linspace(*shard.scale, LABEL_BINS + 1)
+        shares = np.histogram(shard.rating[rows], edges)[0] / len(rows)
+        return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale)
+
+    def examples(self, data: RatingData) -> int:
+        """How many training ratings the client has."""
+        return len(data.fold)
+
+    def describe(self, data: RatingData) -> dict[str, float]:
+        """Shares of training ratings in equal parts of the scale."""
+        return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
+
+    def merge(self, shards: Sequence[RatingShard]) -> RatingShard:
+        """One client with everybody's ratings and links."""
+        return merge_shards(shards)
+
+    # --- model -------------------------------------------------------------------------------------------------------
+
+    def model(self, g: torch.Generator) -> nn.Module:
+        """Encoder and head."""
+        encoder = self.encoder.build(NODE_WIDTH, edge_width(self.walk), g)
+        return RatingModel(encoder, self.encoder.width, self.hidden, g)
+
+    def blocks(self, data: RatingData) -> Sequence[Indices]:
+        """The folds: only examples of one fold are seen from the same graph."""
+        return [np.flatnonzero(data.fold == number) for number in range(len(data.folds))]
+
+    def loss(self, model: nn.Module, data: RatingData, draw: Draw) -> Tensor:
+        """Squared errors."""
+        number = int(data.fold[draw.examples[0]])
+        pairs = data.on(next(model.parameters()).device, str(number))
+        place = torch.from_numpy(data.place[draw.examples]).to(pairs.user.device)
+        predicted: Tensor = model(pairs, place)
+        return (predicted - pairs.rating[place]) ** 2
+
+    def evaluate(self, model: nn.Module, data: RatingData, split: str) -> Sums:
+        """Squared error and count, predictions clipped to the scale."""
+        pairs = data.on(next(model.parameters()).device, split)
+        error = (model(pairs).clamp(*data.scale) - pairs.rating).double()
+        return {"squared_error": float((error**2).sum()), "count": float(len(error))}
+
+    def score(self, sums: Sums) -> float:
+        """RMSE."""
+        return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
+
+    def _known(self, shard: RatingShard, rows: Indices) -> Known:
+        return Known(shard, rows, self.user_shrinkage, self.item_shrinkage)
+
+    def _pairs(self, known: Known, view: GraphView, rows: Indices) -> Pairs:
+        shard = known.shard
+        user, item = shard.user[rows], shard.item[rows]
+        features = pair_features(known, user, item, shard.category[rows])
+        return Pairs(
+            view=view,
+            user=torch.from_numpy(user),
+            item=torch.from_numpy(item + len(shard.users)),
+            features=torch.from_numpy(features),
+            base=_float32(known.base(user, item)),
+            rating=torch.from_numpy(shard.rating[rows]),
+        )
+
+
+class RatingModel(nn.Module):
+    """Base + head(features of the pair, embeddings of both ends)."""
+
+    def __init__(self, encoder: nn.Module, width: int, hidden: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pair = linear(PAIR_WIDTH, hidden, g)
+        self.ends = linear(2 * width, hidden, g, bias=False)
+        self.inner = linear(hidden, hidden, g)
+        self.out = nn.Linear(hidden, 1)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, pairs: Pairs, place: Tensor | None = None) -> Tensor:
+        """Predicted ratings [n] of all pairs, or of those at `place`."""
+        user, item, features, base = pairs.user, pairs.item, pairs.features, pairs.base
+        if place is not None:
+            user, item, features, base = user[place], item[place], features[place], base[place]
+        nodes: Tensor = self.encoder(pairs.view)
+        ends = self.ends(torch.cat([nodes[user], nodes[item]], 1))
+        state = torch.relu(self.inner(torch.relu(self.pair(features) + ends)))
+        predicted: Tensor = base + self.out(state)[:, 0]
+        return predicted
+
+
+def _float32(array: NDArray[np.float64]) -> Tensor:
+    return torch.from_numpy(array.astype(np.float32))

@@ -1,0 +1,59 @@
+"""The two sparse products against dense algebra, and their gradients against finite differences."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from fedgraft.propagate import Graph, sddmm, spmm
+
+
+@pytest.fixture
+def graph() -> Graph:
+    """Four nodes, an isolated one among them; edge (0, 1) comes first and must survive as number 0."""
+    rows, columns = [0, 0, 1, 3, 3], [1, 3, 1, 0, 1]
+    return Graph(scipy.sparse.csr_matrix((np.ones(5), (rows, columns)), shape=(4, 4)))
+
+
+def dense(graph: Graph, values: torch.Tensor) -> torch.Tensor:
+    matrix = torch.zeros(graph.nodes, graph.nodes, dtype=values.dtype)
+    matrix[graph.rows, graph.columns] = values
+    return matrix
+
+
+def test_spmm_by_hand(graph):
+    values = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+    features = torch.tensor([[1.0], [10.0], [100.0], [1000.0]])
+    assert spmm(values, features, graph)[:, 0].tolist() == [2010.0, 30.0, 0.0, 54.0]
+
+
+def test_sddmm_by_hand(graph):
+    left = torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0], [0.0, 3.0]])
+    right = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    assert sddmm(left, right, graph).tolist() == [7.0, 15.0, 6.0, 6.0, 12.0]
+
+
+def test_products_equal_dense_algebra_and_the_transpose_is_the_transpose(graph):
+    g = torch.Generator().manual_seed(0)
+    values, features = torch.randn(5, generator=g), torch.randn(4, 3, generator=g)
+    matrix = dense(graph, values)
+    torch.testing.assert_close(spmm(values, features, graph), matrix @ features)
+    torch.testing.assert_close(graph.transposed(values) @ features, matrix.T @ features)
+
+
+def test_gradients(graph):
+    g = torch.Generator().manual_seed(0)
+    values = torch.randn(5, generator=g, dtype=torch.float64, requires_grad=True)
+    a = torch.randn(4, 3, generator=g, dtype=torch.float64, requires_grad=True)
+    b = torch.randn(4, 3, generator=g, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v, d: spmm(v, d, graph), (values, a))
+    assert torch.autograd.gradcheck(lambda x, y: sddmm(x, y, graph), (a, b))
+
+
+def test_a_graph_without_edges():
+    graph = Graph(scipy.sparse.csr_matrix((3, 3)))
+    features = torch.ones(3, 2, requires_grad=True)
+    product = spmm(torch.zeros(0), features, graph)
+    product.sum().backward()
+    assert product.abs().sum() == 0
+    assert features.grad is not None
+    assert features.grad.abs().sum() == 0
