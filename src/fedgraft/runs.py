@@ -175,6 +175,25 @@ def default_target(runs: Sequence[RunFolder]) -> float:
     return min(scores) * TARGET_SLACK if runs[0].better == "lower" else max(scores) / TARGET_SLACK
 
 
+def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """(name, score on test) of every yardstick: its mean over the runs of a data set, named if there are several.
+
+    Args:
+        tables: summaries, or anything else with "dataset" and "yardsticks".
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for table in tables:
+        for name, score in table["yardsticks"].items():
+            if score is not None:
+                found.setdefault((table["dataset"], name), []).append(score)
+    several = len({table["dataset"] for table in tables}) > 1
+    joined = []
+    for (dataset, name), scores in found.items():
+        spread = f" (mean of {len(scores)})" if max(scores) > min(scores) else ""
+        joined.append((f"{dataset}: {name}{spread}" if several else f"{name}{spread}", sum(scores) / len(scores)))
+    return joined
+
+
 def _numbered(path: Path, read: Any, names: Iterable[str]) -> Iterator[dict[str, Any]]:
     """The rows of a file of JSON lines, each with all of `names`; a row that is not is named by its line."""
     line = 0
