@@ -20,7 +20,7 @@ from fedgraft.types import Arrays
 from fedgraft.wire import Message
 
 Memory = dict[str, Any]
-"""What a client remembers between requests; a key is absent until first used.
+"""What a client remembers between requests; a key is absent until first used, and where there is nothing to remember.
 
     shared      what the server sent it before training      sampler     the sampler's state of this client
     private     parameters that do not travel                uplink      the uplink codec's state
@@ -67,13 +67,14 @@ class Client:
         try:
             message = wire.decode(request, self._plan.request_layouts)
             kind, round = message.kind, message.round
+            if kind not in self._handlers:
+                raise ClientError(f"no client answers a message of kind {kind!r}")
             remembered: Memory = dict(wire.unpack(memory)) if memory else {}  # type: ignore[arg-type]
             before = dict(remembered)
-            with torch.random.fork_rng(devices=[self._plan.device] if self._plan.device != "cpu" else []):
-                torch.manual_seed(seeds.torch_generator(self._plan.seed, kind, round, client).initial_seed())
+            with seeds.seeded_torch(self._plan.seed, kind, round, client, self._plan.device):
                 reply = self._handlers[kind](client, message, remembered)
             encoded = wire.encode(reply, self._plan.reply_layouts.get(kind), self._plan.names(kind))
-            return encoded, memory if _same(remembered, before) else wire.pack(remembered)
+            return encoded, memory if _same(remembered, before) else _packed(remembered)
         except Exception as error:  # a client's failure is its reply, whatever it was
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             return wire.encode(Message("error", round, text=text)), memory
@@ -105,8 +106,9 @@ class Client:
         received = self._received(message, memory)
         memory.pop("probed", None)
         data = self._load(client, received, memory)
-        if "sampler" not in memory:
-            memory["sampler"] = plan.sampler.init(plan.task.examples(data))
+        sampler_state = memory.get("sampler")
+        if sampler_state is None:
+            sampler_state = plan.sampler.init(plan.task.examples(data))
         trainer = LocalTrainer(
             task=plan.task,
             sampler=plan.sampler,
@@ -114,7 +116,7 @@ class Client:
             flat=self._flat,
             optimizer=self._optimizer,
             data=data,
-            sampler_state=memory["sampler"],
+            sampler_state=sampler_state,
             g=seeds.generator(plan.seed, "train", message.round, client),
             learning_rate=plan.training.rate(message.round, plan.rounds),
         )
@@ -124,10 +126,11 @@ class Client:
         for name, array in upload.items():
             if not np.isfinite(array).all():
                 raise ClientError(f"training diverged: {name} is not finite")
-        if "uplink" not in memory:
-            memory["uplink"] = plan.uplink.init(plan.upload_layout)
+        uplink_state = memory.get("uplink")
+        if uplink_state is None:
+            uplink_state = plan.uplink.init(plan.upload_layout)
         g = seeds.generator(plan.seed, "uplink", message.round, client)
-        encoded, memory["uplink"] = plan.uplink.encode(upload, memory["uplink"], g)
+        encoded, memory["uplink"] = plan.uplink.encode(upload, uplink_state, g)
         report = trainer.report()
         return Message("train", message.round, {name: report[name] for name in plan.names("train")}, encoded)
 
@@ -138,15 +141,15 @@ class Client:
         self._flat.module.eval()
         with torch.no_grad():
             sums = {split: plan.task.evaluate(self._flat.module, data, split) for split in SPLITS}
-        arrays = {split: np.array([sums[split][name] for name in plan.task.sums]) for split in SPLITS}
-        return Message(message.kind, message.round, {}, arrays)
+        reply = {split: np.array([sums[split][name] for name in plan.task.sums], np.float64) for split in SPLITS}
+        return Message(message.kind, message.round, {}, reply)
 
     def _received(self, message: Message, memory: Memory) -> Arrays:
         """The shared parameters that a request brought, or those of this round's probe."""
         if message.arrays is not None:
             return self._plan.downlink.decode(message.arrays, self._plan.model_layout)
         if "probed" not in memory:
-            raise ClientError("asked to train without a model")
+            raise ClientError(f"asked to {message.kind} without a model")
         probed: Arrays = memory["probed"]
         return probed
 
@@ -166,4 +169,10 @@ class Client:
 
 def _same(memory: Memory, before: Memory) -> bool:
     """Whether every value is the very object it was: handlers replace values, they never change them in place."""
-    return memory.keys() == before.keys() and all(memory[key] is before[key] for key in memory)
+    return all(memory.get(key) is before.get(key) for key in memory.keys() | before.keys())
+
+
+def _packed(memory: Memory) -> bytes:
+    """The bytes of what there is to remember; none for nothing, which costs neither time nor a file of a checkpoint."""
+    kept = {key: value for key, value in memory.items() if value is not None}
+    return wire.pack(kept) if kept else b""

@@ -5,6 +5,8 @@ share a stream: changing the selector does not change a client's training noise.
 """
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -24,8 +26,29 @@ def generator(seed: int, role: str, round: int = 0, client: int = 0) -> np.rando
 
 def torch_generator(seed: int, role: str, round: int = 0, client: int = 0) -> torch.Generator:
     """The same for torch: a fresh CPU generator for one purpose."""
-    state = np.random.SeedSequence(_entropy(seed, role, round, client)).generate_state(1, np.uint64)
-    return torch.Generator().manual_seed(int(state[0]))
+    return torch.Generator().manual_seed(_number(seed, role, round, client))
+
+
+@contextmanager
+def seeded_torch(seed: int, role: str, round: int = 0, client: int = 0, device: str = "cpu") -> Iterator[None]:
+    """Torch's own generators, from which dropout draws, seeded for one purpose and then put back as they were."""
+    number = _number(seed, role, round, client)
+    cpu_before = torch.get_rng_state()
+    cuda_before = None if device == "cpu" else torch.cuda.get_rng_state(device)
+    try:
+        # Not torch.manual_seed: it seeds every device there may be, and formats a stack trace for those not in use.
+        torch.default_generator.manual_seed(number)
+        if cuda_before is not None:
+            torch.cuda.manual_seed(number)
+        yield
+    finally:
+        torch.set_rng_state(cpu_before)
+        if cuda_before is not None:
+            torch.cuda.set_rng_state(cuda_before, device)
+
+
+def _number(seed: int, role: str, round: int, client: int) -> int:
+    return int(np.random.SeedSequence(_entropy(seed, role, round, client)).generate_state(1, np.uint64)[0])
 
 
 def _entropy(seed: int, role: str, round: int, client: int) -> tuple[int, int, int, int]:

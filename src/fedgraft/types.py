@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,7 +46,7 @@ class Layout:
         """The layout of concrete arrays."""
         return cls(tuple(Spec(name, array.dtype.name, array.shape) for name, array in arrays.items()))
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """Eight bytes that stand for the whole layout in a message's header."""
         text = ";".join(f"{s.name}:{s.dtype}:{','.join(map(str, s.shape))}" for s in self.specs)
