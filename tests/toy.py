@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -106,3 +106,11 @@ class Line(Task[Points, Points]):
 
     def score(self, sums: Sums) -> float:
         return math.sqrt(sums["squared_error"] / sums["count"]) if sums.get("count") else math.nan
+
+    def route(self, shards: Sequence[Points], queries: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.asarray(queries["client"], dtype=np.int64)
+
+    def predict(
+        self, model: nn.Module, shard: Points, shared: Arrays, queries: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        return {"y": model(torch.from_numpy(queries["x"])).numpy()}

@@ -7,16 +7,17 @@ It knows the six contracts and names no method.
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft import seeds
 from fedgraft.clock import Clock
 from fedgraft.contracts import Outcome, Runtime, Selection, Selector, Update, View
-from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, require, require_one_of
+from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, require, require_one_of
 from fedgraft.ledger import Ledger
 from fedgraft.metrics import improves
 from fedgraft.plan import SPLITS, Plan
@@ -77,7 +78,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Row:
-    """One round, as `rounds.jsonl` and the progress line show it."""
+    """One round, as `rounds.jsonl` and the progress line show it; `loss` is nan when nobody answered."""
 
     round: int
     selected: tuple[int, ...]
@@ -91,13 +92,13 @@ class Row:
     simulated_seconds: float
 
     @classmethod
-    def of(cls, state: RunState, outcome: Outcome, scores: Mapping[str, float]) -> "Row":
+    def of(cls, state: RunState, outcome: Outcome, scores: Mapping[str, float], unscored: Mapping[int, str]) -> "Row":
         """The row of the round that `state` has just finished."""
         losses = [report["loss"] for report in outcome.reports.values()]
         return cls(
             round=state.round,
             selected=outcome.selected,
-            failed=dict(outcome.failed),
+            failed={**{client: f"scoring: {reason}" for client, reason in unscored.items()}, **outcome.failed},
             loss=float(np.mean(losses)) if losses else math.nan,
             validation=scores.get("validation"),
             test=scores.get("test"),
@@ -138,15 +139,19 @@ class Loop:
         self._post = Post(plan, runtime, self.ledger, stopping.bytes, deadline_seconds)
 
     def start(self) -> RunState:
-        """Round 0: who is there and how much each has. Raises `BudgetError` if the budget pays for no round after it."""
-        profiles = self._post.introduce(self._clients)
+        """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
+        introduced = self._post.introduce(self._clients)
         model = self._plan.shared(self._plan.build_model().initial)
-        state = RunState(profiles, self._plan.sharing.init(model, len(self._clients)))
+        state = RunState(introduced.profiles, self._plan.sharing.init(model, len(self._clients)))
+        state.failing = {str(client): reason for client, reason in introduced.failed.items()}
         view = self._view(state, 1)
+        if not view.available.any():
+            raise InputError(f"None of the {len(self._clients)} clients has a training example.")
         if view.bytes_left is not None and view.bytes_left < view.bytes_per_client.min():
             raise BudgetError(
-                f"budget.bytes = {self._stopping.bytes} does not pay for one round: the set-up took {self.ledger.total} "
-                f"bytes, and a round of one client needs up to {view.bytes_per_client.min() + self._fixed_bytes()}."
+                f"budget.bytes = {self._stopping.bytes} does not pay for one round: the set-up took "
+                f"{self.ledger.total} bytes, and a round of one client can take "
+                f"{view.bytes_per_client.min() + self._fixed_bytes()}."
             )
         state.selector = self._selector.init(view)
         self._score(state)
@@ -171,23 +176,23 @@ class Loop:
         view, asked = self._probe(state, self._view(state, round))
         selection = self._selector.select(state.selector, view, seeds.generator(self._plan.seed, "select", round))
         if not selection.clients:
-            state.finished = "budget" if self._stopping.bytes else "nobody to select"
-            state.bytes = dict(self.ledger.totals)
+            self._finish(state)
             return None
         self._check(selection, view)
         replies = self._post.train(state, selection.clients, view.probed, round)
         uploads = self._post.uploads(replies)
         self._note_failures(state, replies, round)
-        if uploads:
-            state.sharing = self._plan.sharing.merge(state.sharing, self._weighted(state, selection, uploads))
+        updates = self._weighted(state, selection, uploads)
+        if updates:
+            state.sharing = self._plan.sharing.merge(state.sharing, updates)
         state.round = round
         seconds = self._account(state, selection, replies, asked)
-        scores = self._score(state) if self._due(round) else {}
+        scored, unscored = self._score(state) if self._due(state) else ({}, {})
         outcome = Outcome(
             selected=selection.clients,
             reports={c: {**state.profiles[c], **message.report} for c, message in replies.messages.items()},
             failed=replies.failed,
-            score=scores.get(self._selector.score_split),
+            score=scored.get(self._selector.score_split),
             bytes=self.ledger.total - spent,
             seconds=seconds,
             updates=uploads if "update" in self._selector.needs else {},
@@ -195,24 +200,24 @@ class Loop:
         state.selector = self._selector.update(state.selector, view, outcome)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
-        if scores:
+        if scored:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
-        return Row.of(state, outcome, scores)
+        return Row.of(state, outcome, scored, unscored)
 
     # --- the steps of a round ----------------------------------------------------------------------------------------
 
     def _view(self, state: RunState, round: int) -> View:
-        budget, count = self._stopping.bytes, len(self._clients)
+        budget, count, samples = self._stopping.bytes, len(self._clients), state.examples
         train, probe = self._post.most_bytes("train"), self._post.most_bytes("probe")
-        expected = [self._devices.seconds(c, train, self._trained(state, c)) for c in self._clients]
+        expected = [self._devices.seconds(c, train, self._trained(samples[c])) for c in self._clients]
         return View(
             round=round,
-            samples=np.array(state.examples, dtype=np.int64),
+            samples=np.array(samples, dtype=np.int64),
             bytes_per_client=np.full(count, train, dtype=np.int64),
             bytes_per_probe=np.full(count, probe, dtype=np.int64),
             seconds=np.array(expected),
-            available=np.array(state.examples) > 0,
+            available=np.array(samples) > 0,
             bytes_left=max(0, budget - self.ledger.total - self._fixed_bytes()) if budget else None,
             bytes_budget=budget or None,
             rounds=self._stopping.rounds,
@@ -229,62 +234,87 @@ class Loop:
         probe = self._selector.probe(state.selector, view, g)
         if probe is None or not probe.clients:
             return view, 0.0
+        self._hold("probed", probe.clients, view.bytes_per_probe, view)
         replies = self._post.probe(state, probe, view.round)
         answers = {client: message.report for client, message in replies.messages.items()}
-        seconds = max(self._devices.seconds(c, replies.bytes[c], state.examples[c]) for c in probe.clients)
+        seconds = max(self._devices.seconds(c, replies.bytes[c], view.samples[c]) for c in probe.clients)
         left = None if view.bytes_left is None else view.bytes_left - sum(replies.bytes.values())
         return replace(view, probed=answers, bytes_left=left), seconds
 
     def _check(self, selection: Selection, view: View) -> None:
-        """Hold the selector to its contract: a budget is a promise."""
-        chosen = list(selection.clients)
-        known = set(np.flatnonzero(view.available).tolist())
-        if chosen != sorted(set(chosen)) or not known.issuperset(chosen):
-            raise FedgraftError(f"{type(self._selector).__name__} selected {chosen}; available are {sorted(known)}.")
-        cost = int(view.bytes_per_client[chosen].sum())
-        if view.bytes_left is not None and cost > view.bytes_left:
+        self._hold("selected", selection.clients, view.bytes_per_client, view)
+        weights = selection.weights
+        fits = weights is None or (
+            len(weights) == len(selection.clients) and all(math.isfinite(w) and w >= 0 for w in weights)
+        )
+        if not fits:
             raise FedgraftError(
-                f"{type(self._selector).__name__} selected clients for {cost} bytes with {view.bytes_left} left."
+                f"{type(self._selector).__name__} gave the weights {weights} to the clients {list(selection.clients)}; "
+                "it must be one each, finite and >= 0."
             )
 
+    def _hold(self, did: str, clients: Sequence[int], prices: NDArray[np.int64], view: View) -> None:
+        """Hold the selector to its contract: distinct available clients, and a budget is a promise."""
+        chosen, name = list(clients), type(self._selector).__name__
+        known = set(np.flatnonzero(view.available).tolist())
+        if chosen != sorted(set(chosen)) or not known.issuperset(chosen):
+            raise FedgraftError(f"{name} {did} {chosen}; available, each once and ascending, are {sorted(known)}.")
+        cost = int(prices[chosen].sum())
+        if view.bytes_left is not None and cost > view.bytes_left:
+            raise FedgraftError(f"{name} {did} clients for {cost} bytes with {view.bytes_left} left.")
+
     def _weighted(self, state: RunState, selection: Selection, uploads: Mapping[int, Arrays]) -> list[Update]:
-        """Accepted uploads in ascending client order, weights normalised over those that answered."""
+        """Accepted uploads in ascending client order, weights normalised over those that answered.
+
+        Nobody's, where all weights are 0.
+        """
         given = selection.weights or tuple(float(state.examples[client]) for client in selection.clients)
         weights = {c: w for c, w in zip(selection.clients, given, strict=True) if c in uploads}
         total = sum(weights.values())
-        return [Update(client, weights[client] / total, uploads[client]) for client in sorted(weights)]
+        return [Update(c, weights[c] / total, uploads[c]) for c in sorted(weights)] if total > 0 else []
 
     def _note_failures(self, state: RunState, replies: Replies, round: int) -> None:
         """Remember whose last round failed; when that is everybody, there is nothing left to train."""
         for client in replies.messages:
             state.failing.pop(str(client), None)
         state.failing.update({str(client): reason for client, reason in replies.failed.items()})
-        if not replies.messages and len(state.failing) >= np.count_nonzero(state.examples):
+        able = {str(client) for client, examples in enumerate(state.examples) if examples}
+        if not replies.messages and able <= state.failing.keys():
             raise AllClientsFailedError(round, {int(client): reason for client, reason in state.failing.items()})
 
     def _account(self, state: RunState, selection: Selection, replies: Replies, asked: float) -> dict[int, float]:
         """Count the selections and let the simulated clock run as long as the slowest client."""
-        seconds = {
-            client: self._devices.seconds(client, replies.bytes[client], self._trained(state, client))
-            for client in selection.clients
-        }
+        samples = state.examples
+        seconds = {c: self._devices.seconds(c, replies.bytes[c], self._trained(samples[c])) for c in selection.clients}
         for client in selection.clients:
             state.chosen[client] += 1
         state.simulated_seconds += asked + max(seconds.values())
         return seconds
 
-    def _trained(self, state: RunState, client: int) -> float:
-        return float(state.examples[client] * self._plan.training.epochs)
+    def _trained(self, examples: int) -> float:
+        return float(examples * self._plan.training.epochs)
 
-    def _due(self, round: int) -> bool:
-        return round % self._evaluation.every == 0 or round >= self._stopping.rounds
+    def _due(self, state: RunState) -> bool:
+        """Whether the round just trained is scored: every so many rounds, and the last one."""
+        return state.round % self._evaluation.every == 0 or self._stopping.reached(state) != ""
 
-    def _score(self, state: RunState) -> dict[str, float]:
-        """Score the global model on both splits and extend the curve; the best by validation keeps its model."""
+    def _finish(self, state: RunState) -> None:
+        """End the run because nobody can be selected; a last round that was not scored is scored now."""
+        state.finished = "budget" if self._stopping.bytes else "nobody to select"
+        if state.curve[-1]["round"] < state.round:
+            self._score(state)
+        state.bytes = dict(self.ledger.totals)
+
+    def _score(self, state: RunState) -> tuple[dict[str, float], dict[int, str]]:
+        """Score the global model on both splits and extend the curve; the best by validation keeps its model.
+
+        Returns:
+            The score of each split, and why clients could not be scored.
+        """
         task, sharing = self._plan.task, self._plan.sharing
         charged = self._evaluation.at == "clients" and state.round > 0
-        sums = self._post.evaluate(state, self._clients, state.round, charged)
-        scores = {split: task.score(sums[split]) for split in SPLITS}
+        scoring = self._post.evaluate(state, self._clients, state.round, charged)
+        scores = {split: task.score(scoring.sums[split]) for split in SPLITS}
         state.curve.append(
             {
                 "round": state.round,
@@ -298,5 +328,5 @@ class Loop:
         if improves(scores["validation"], state.best.get("validation"), task.better):
             groups = sorted({sharing.group(state.sharing, client) for client in self._clients})
             models = {str(group): sharing.evaluated(state.sharing, group) for group in groups}
-            state.best = {"round": state.round, **scores, "sums": sums, "models": models}
-        return scores
+            state.best = {"round": state.round, **scores, "sums": scoring.sums, "models": models}
+        return scores, scoring.failed

@@ -1,7 +1,7 @@
 """The server's post office: encodes requests, exchanges them, trusts no reply, and charges every byte.
 
-Whatever is wrong with a reply (an error, a wrong kind, round or layout, random bytes, NaN) becomes a reason in `failed`;
-only finite arrays of the agreed layout come out.
+Whatever is wrong with a reply (an error, a wrong kind, round or layout, random bytes, NaN) becomes a reason in
+`failed`; only finite arrays of the agreed layout come out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from fedgraft.ledger import Ledger
 from fedgraft.metrics import merge
 from fedgraft.plan import SPLITS, Plan
 from fedgraft.state import RunState
-from fedgraft.types import Arrays
+from fedgraft.types import VARIABLE, Array, Arrays, Layout
 from fedgraft.wire import Message
 
 REPLY_BYTES_UNLIMITED = 1 << 30
@@ -45,6 +45,38 @@ class Replies:
     failed: dict[int, str] = field(default_factory=dict)
     bytes: dict[int, int] = field(default_factory=dict)
 
+    def refuse(self, client: int, reason: str) -> None:
+        """Take an accepted reply back."""
+        del self.messages[client]
+        self.failed[client] = reason
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What came of asking who is there.
+
+    Args:
+        profiles: what each client said of itself: "examples", and the profile that the selector needs; empty for one
+            that failed.
+        failed: {client: reason}.
+    """
+
+    profiles: list[dict[str, float]]
+    failed: dict[int, str]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What came of scoring a model.
+
+    Args:
+        sums: {split: merged sums of those that answered}.
+        failed: {client: reason}.
+    """
+
+    sums: dict[str, Sums]
+    failed: dict[int, str]
+
 
 class Post:
     """All traffic between the server and its clients.
@@ -67,17 +99,17 @@ class Post:
         """The most that one client's request and reply of this kind can cost."""
         return self._request_bytes(kind) + self._reply_limit(kind)
 
-    def introduce(self, clients: Sequence[int]) -> list[dict[str, float]]:
-        """Round 0: every client says how much it has and publishes its statistics; the server answers with the sums.
-
-        Returns:
-            What each client said of itself: "examples", and the profile that the selector needs; empty for one that failed.
-        """
+    def introduce(self, clients: Sequence[int]) -> Introduction:
+        """Round 0: every client says how much it has and publishes its statistics; the server answers with the sums."""
         hello = wire.encode(Message("hello", 0))
-        self._afford(len(hello) * len(clients), "asking every client what it has")
-        limit = self._setup_limit(len(hello), len(clients))
+        limit = self._hello_limit(len(hello), len(clients))
         replies = self._exchange("hello", 0, dict.fromkeys(clients, hello), limit)
+        for client, message in list(replies.messages.items()):
+            if not _is_count(message.report["examples"]):
+                replies.refuse(client, f"claims to have {message.report['examples']} training examples")
         if not replies.messages:
+            if self._hello_varies and self._budget_bytes and max(replies.bytes.values()) == len(hello) + limit:
+                raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
             raise AllClientsFailedError(0, replies.failed)
         published = {client: reply.arrays for client, reply in replies.messages.items() if reply.arrays}
         if published:
@@ -86,9 +118,12 @@ class Post:
             requests = {c: wire.encode(Message("statistics", 0, arrays=combined[c]), layout) for c in sorted(combined)}
             cost = sum(map(len, requests.values())) + self._reply_limit("statistics") * len(requests)
             self._afford(cost, "sending every client the combined statistics")
-            refused = self._exchange("statistics", 0, requests, self._reply_limit("statistics")).failed
-            replies.failed.update(refused)
-        return [{} if c in replies.failed else dict(replies.messages[c].report) for c in clients]
+            for client, reason in self._exchange("statistics", 0, requests).failed.items():
+                replies.refuse(client, reason)
+            if not replies.messages:
+                raise AllClientsFailedError(0, replies.failed)
+        profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
+        return Introduction(profiles, replies.failed)
 
     def broadcast(self, state: RunState, clients: Iterable[int], kind: str, round: int) -> dict[int, bytes]:
         """The encoded model for each client; encoded once per group and counted per receiver."""
@@ -113,17 +148,16 @@ class Post:
         return self._exchange("train", round, {c: requests.get(c, again) for c in clients})
 
     def uploads(self, replies: Replies) -> dict[int, Arrays]:
-        """The decoded uploads of a training; a client whose upload cannot be decoded or is not finite moves to `failed`."""
+        """The decoded uploads of a training; clients whose cannot be decoded or is not finite move to `failed`."""
         decoded: dict[int, Arrays] = {}
         for client, message in list(replies.messages.items()):
             try:
                 decoded[client] = self._decode_upload(message)
             except (WireError, ClientError) as error:
-                replies.failed[client] = str(error)
-                del replies.messages[client]
+                replies.refuse(client, str(error))
         return decoded
 
-    def evaluate(self, state: RunState, clients: Sequence[int], round: int, charged: bool) -> dict[str, Sums]:
+    def evaluate(self, state: RunState, clients: Sequence[int], round: int, charged: bool) -> Scoring:
         """Merged sums of every split for the model that the clients would keep."""
         sharing = self._plan.sharing
         if charged:
@@ -139,14 +173,14 @@ class Post:
             replies = Replies()
             for client in clients:
                 self._accept(replies, "measure", round, client, answers[client])
+        parts = [message.arrays or {} for _, message in sorted(replies.messages.items())]
         names = self._plan.task.sums
-        return {
-            split: merge(
-                dict(zip(names, map(float, (reply.arrays or {})[split]), strict=True))
-                for _, reply in sorted(replies.messages.items())
-            )
+        nothing = dict.fromkeys(names, 0.0)
+        sums = {
+            split: merge([nothing, *(dict(zip(names, part[split].tolist(), strict=True)) for part in parts)])
             for split in SPLITS
         }
+        return Scoring(sums, replies.failed)
 
     # --- one exchange ------------------------------------------------------------------------------------------------
 
@@ -174,22 +208,24 @@ class Post:
                 raise ClientError(message.text)
             if (message.kind, message.round) != (kind, round):
                 raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
+            if message.arrays is None and (self._plan.reply_layouts.get(kind) or _EMPTY).specs:
+                raise ClientError(f"answered {kind!r} without the arrays that belong to it")
+            _check_finite(message.report)
+            if kind in _PLAIN:
+                _check_finite(message.arrays or {})
             replies.messages[client] = message
         except (WireError, ClientError) as error:
             replies.failed[client] = str(error)
 
     def _decode_upload(self, message: Message) -> Arrays:
-        if message.arrays is None:
-            raise ClientError("a training reply without an update")
-        decoded = self._plan.uplink.decode(message.arrays, self._plan.upload_layout)
-        for name, array in decoded.items():
-            if not np.isfinite(array).all():
-                raise ClientError(f"{name} of the update is not finite")
+        decoded = self._plan.uplink.decode(message.arrays or {}, self._plan.upload_layout)
+        _check_finite(decoded)
         return decoded
 
     def _encode_model(self, state: RunState, group: int, kind: str, round: int) -> bytes:
-        plan, key = self._plan, str(group)
-        model = plan.sharing.evaluated if kind == "evaluate" else plan.sharing.model
+        plan, scoring = self._plan, kind == "evaluate"
+        model = plan.sharing.evaluated if scoring else plan.sharing.model
+        key = f"evaluate-{group}" if scoring else str(group)  # what is sent to be scored leaves no trace in training
         if key not in state.downlink:
             state.downlink[key] = plan.downlink.init(plan.model_layout)
         g = seeds.generator(plan.seed, f"downlink-{kind}", round, group)
@@ -205,17 +241,40 @@ class Post:
         message = wire.message_bytes(self._plan.reply_layouts.get(kind), self._plan.names(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
 
-    def _setup_limit(self, request_bytes: int, clients: int) -> int:
-        if not self._budget_bytes:
-            return REPLY_BYTES_UNLIMITED
-        return max(0, self._budget_bytes // clients - request_bytes)
+    @property
+    def _hello_varies(self) -> bool:
+        return any(VARIABLE in spec.shape for spec in self._plan.reply_layouts["hello"])
+
+    def _hello_limit(self, request_bytes: int, clients: int) -> int:
+        """The longest reply to a hello: as long as the layout says, or an equal share of the budget where it varies."""
+        layout = None if self._hello_varies else self._plan.reply_layouts["hello"]
+        least = wire.message_bytes(layout, self._plan.names("hello"))
+        self._afford((request_bytes + least) * clients, "asking every client what it has")
+        most = REPLY_BYTES_UNLIMITED if self._hello_varies else self._reply_limit("hello")
+        return min(most, self._budget_bytes // clients - request_bytes) if self._budget_bytes else most
 
     def _afford(self, cost: int, what: str) -> None:
         if self._budget_bytes and self.ledger.total + cost > self._budget_bytes:
-            raise BudgetError(
-                f"budget.bytes = {self._budget_bytes} does not pay for one round: {what} alone needs {cost} bytes, "
-                f"{self._budget_bytes - self.ledger.total} are left."
-            )
+            raise self._too_small(f"{what} takes {cost} bytes, {self._budget_bytes - self.ledger.total} are left")
+
+    def _too_small(self, why: str) -> BudgetError:
+        return BudgetError(f"budget.bytes = {self._budget_bytes} does not pay for one round: {why}.")
+
+
+_EMPTY = Layout(())
+_PLAIN = ("hello", "evaluate")
+"""Replies whose arrays are numbers as they stand. An upload is looked at behind its codec, and a NaN that was measured
+is what the model is worth."""
+
+
+def _check_finite(values: Mapping[str, float | Array]) -> None:
+    for name, value in values.items():
+        if not np.isfinite(value).all():
+            raise ClientError(f"{name} of the reply is not finite")
+
+
+def _is_count(value: float) -> bool:
+    return 0 <= value < 2**31 and value == int(value)
 
 
 def _header_bytes(answer: bytes | ClientFailed) -> int:

@@ -15,12 +15,12 @@ class RunState:
         sharing: the sharing method's state, which holds the global model.
         selector: the selector's state.
         round: rounds done; 0 after the set-up.
-        downlink: {group: the downlink codec's state}.
+        downlink: {group: the downlink codec's state}; "evaluate-" before a group for models sent to be scored.
         bytes: the ledger's totals.
         seconds: measured seconds of training so far.
         simulated_seconds: of the simulated clock.
         chosen: times each client was selected.
-        failing: {client: reason} of those whose last round failed.
+        failing: {client: reason} of those that failed when last asked to do anything but to score.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops"}.
         best: the best point by validation: {"round", "validation", "test", "sums": {split: sums},
             "models": {group: parameters}}.
