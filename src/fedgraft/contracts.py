@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.types import Arrays, Layout, Tree
+from fedgraft.types import Array, Arrays, Layout, Tree
 
 State = TypeVar("State")
 """What a method remembers between rounds: a tree the wire can carry, usually a TypedDict of arrays."""
@@ -386,6 +386,16 @@ class Task(ABC, Generic[Shard, Prepared]):
     @abstractmethod
     def score(self, sums: Sums) -> float:
         """The metric, from merged sums; nan where there was nothing to score."""
+
+    @abstractmethod
+    def route(self, shards: Sequence[Shard], queries: Mapping[str, Array]) -> Indices:
+        """Which client answers each query, int64 [queries]. Raises `InputError` for columns that are missing."""
+
+    @abstractmethod
+    def predict(
+        self, model: torch.nn.Module, shard: Shard, shared: Arrays, queries: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Columns of answers to a client's queries, computed from its own data (its training part where it is split)."""
 
 
 # --- where? ---------------------------------------------------------------------------------------------------------

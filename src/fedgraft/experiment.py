@@ -196,7 +196,7 @@ def build(recipe: str, content: Section) -> Experiment:
         require_one_of("budget option", key, ("bytes", "seconds"))
     stopping = Stopping(
         rounds=rounds,
-        bytes=parse_bytes(budget.get("bytes", 0)),
+        bytes=parse_bytes(budget.get("bytes", 0), "budget.bytes"),
         seconds=float(budget.get("seconds", 0.0)),
         patience=_integer(content, "patience", 0),
     )

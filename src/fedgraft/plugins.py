@@ -56,7 +56,7 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any]) -> Any:
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for key in options:
         if key not in fields:
-            raise unknown(f"{section} option", key, fields)
+            raise unknown(f"{section} option", key, [*fields, "name"])
     hints = get_type_hints(cls)
     values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
     missing = [

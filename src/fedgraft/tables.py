@@ -38,7 +38,7 @@ def read_table(
     if isinstance(given, pd.DataFrame):
         name, table = parameter, given
     else:
-        name, table = str(given), _read_file(Path(given), parameter)
+        name, table = str(given), read_file(Path(given), parameter)
     present = [str(column) for column in table.columns]
     for option, column in wanted.items():
         if column not in table:
@@ -121,7 +121,8 @@ def row_of(source: Source, row: int | np.integer) -> str:
     return f"{name}, row {int(row) - int(ends[place]) + count + 1}"
 
 
-def _read_file(path: Path, parameter: str) -> pd.DataFrame:
+def read_file(path: Path, parameter: str) -> pd.DataFrame:
+    """A whole table; `parameter` names it in errors."""
     if not path.is_file():
         near = difflib.get_close_matches(path.name, _names_in(path.parent), n=1, cutoff=0.5)
         hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""

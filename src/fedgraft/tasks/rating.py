@@ -1,8 +1,8 @@
 """Rating: predict what a user gives an item, from a client's own ratings and trust links."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +19,8 @@ from fedgraft.propagate import GraphView
 from fedgraft.rating_features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.rating_graph import RatingGraph, edge_width
 from fedgraft.ratings import SPLITS, RatingShard, merge_shards
-from fedgraft.types import Arrays
+from fedgraft.rating_queries import item_categories, route_pairs, with_newcomers
+from fedgraft.types import Array, Arrays
 
 LABEL_BINS = 5
 """Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
@@ -185,20 +186,51 @@ class Rating(Task[RatingShard, RatingData]):
         """RMSE."""
         return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
 
+    # --- predictions -------------------------------------------------------------------------------------------------
+
+    def route(self, shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> Indices:
+        """The client that sells the item (of several, one that knows the user); else that with most of the user's
+        ratings; else the largest. A column "client" with names or indices decides by itself.
+        """
+        return route_pairs(shards, queries)
+
+    def predict(
+        self, model: nn.Module, shard: RatingShard, shared: Arrays, queries: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
+        shard, user, item = with_newcomers(shard, queries["user"], queries["item"])
+        rows = shard.rows("train")
+        known = self._known(shard, rows)
+        pairs = self._describe_pairs(
+            known, RatingGraph(shard, self.walk).view(known), user, item, item_categories(shard)[item]
+        )
+        with torch.no_grad():
+            predicted = model(pairs.to(next(model.parameters()).device)).clamp(*shard.scale).cpu().numpy()
+        new_user, new_item = known.by_user.ratings[user] == 0, known.by_item.ratings[item] == 0
+        basis = np.select(
+            [new_user & new_item, new_user, new_item],
+            ["new user and item", "new user", "new item"],
+            "known user and item",
+        )
+        return {"rating": predicted.astype(np.float64), "basis": basis}
+
     def _known(self, shard: RatingShard, rows: Indices) -> Known:
         return Known(shard, rows, self.user_shrinkage, self.item_shrinkage)
 
     def _pairs(self, known: Known, view: GraphView, rows: Indices) -> Pairs:
+        """The pairs of some of the client's ratings."""
         shard = known.shard
-        user, item = shard.user[rows], shard.item[rows]
-        features = pair_features(known, user, item, shard.category[rows])
+        pairs = self._describe_pairs(known, view, shard.user[rows], shard.item[rows], shard.category[rows])
+        return replace(pairs, rating=torch.from_numpy(shard.rating[rows]))
+
+    def _describe_pairs(self, known: Known, view: GraphView, user: Indices, item: Indices, category: Indices) -> Pairs:
         return Pairs(
             view=view,
             user=torch.from_numpy(user),
-            item=torch.from_numpy(item + len(shard.users)),
-            features=torch.from_numpy(features),
+            item=torch.from_numpy(item + known.users),
+            features=torch.from_numpy(pair_features(known, user, item, category)),
             base=_float32(known.base(user, item)),
-            rating=torch.from_numpy(shard.rating[rows]),
+            rating=torch.full((len(user),), torch.nan),
         )
 
 

@@ -1,0 +1,40 @@
+"""What there is, and what it is: recipes and methods with the first lines or all of their own documentation."""
+
+import inspect
+
+from fedgraft import experiment, plugins
+from fedgraft.errors import unknown
+
+KINDS = ("recipes", *plugins.FAMILIES)
+"""What can be listed."""
+
+
+def everything(kind: str | None = None) -> dict[str, dict[str, str]]:
+    """{kind: {name: one line}} of one kind or of all. Raises `InputError` for an unknown kind."""
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    return {each: _entries(each) for each in KINDS if kind in (None, each)}
+
+
+def explain(name: str) -> str:
+    """A recipe with all its options resolved, and the documentation of every method of that name."""
+    parts = []
+    if name in experiment.recipes():
+        parts.append(f"# recipe {name}\n\n{experiment.load(name).to_toml()}")
+    for family in plugins.FAMILIES:
+        if name in plugins.names(family):
+            parts.append(f"# {family}: {name}\n\n{inspect.getdoc(plugins.find(family, name))}")
+    if not parts:
+        known = [*experiment.recipes(), *(each for family in plugins.FAMILIES for each in plugins.names(family))]
+        raise unknown("recipe or method", name, dict.fromkeys(known))
+    return "\n\n".join(parts)
+
+
+def _entries(kind: str) -> dict[str, str]:
+    if kind == "recipes":
+        return experiment.recipes()
+    return {name: _first_line(kind, name) for name in plugins.names(kind)}
+
+
+def _first_line(family: str, name: str) -> str:
+    return (inspect.getdoc(plugins.find(family, name)) or "").partition("\n")[0]
