@@ -10,8 +10,8 @@ from fedgraft.compare import compare, parse_target, render
 from fedgraft.errors import InputError
 
 
-def text_of(table: list[dict[str, object]]) -> str:
-    console = Console(file=io.StringIO(), width=160)
+def text_of(table: list[dict[str, object]], width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width)
     with console.capture() as capture:
         console.print(render(table))
     return capture.get()
@@ -42,13 +42,24 @@ def test_the_default_target_is_reached_by_the_best(tmp_path: Path) -> None:
 def test_the_best_is_marked(tmp_path: Path, better: str, metric: str, winner: str) -> None:
     shape = {"better": better, "metric": metric, "start": 1.4 if better == "lower" else 0.1}
     text = text_of(compare([write_run(tmp_path / name, end=end, **shape) for name, end in (("a", 0.8), ("b", 0.9))]))  # type: ignore[arg-type]
-    lines = {line.split()[1]: line for line in text.splitlines() if line.startswith("│ ")}
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     loser = "b" if winner == "a" else "a"
     assert lines[winner].count("*") == 6
     assert "*" not in lines[loser]
     assert "not reached" in lines[loser]
+    assert f"Target: validation {metric}" in text
     assert "central_biases" in lines
     assert f"{metric}: {better} is better" in text
+
+
+def test_a_table_of_eighty_columns_cuts_nothing(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / "power_of_choice-seed1"), write_run(tmp_path / "b", end=1.05)]
+    table = [{**row, "seconds_to_target": 725.0} for row in compare(runs)]
+    text = text_of(table, width=80)
+    assert "12 min 05 s" in text
+    assert "…" not in text
+    assert "validation" in text.splitlines()[2]
+    assert "not reached" in text
 
 
 def test_nothing_is_best_alone_or_on_different_data(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def row(round: int, selected: tuple[int, ...] = (0, 3, 7), **changes: object) ->
     return Row(round=round, selected=selected, **{**values, **changes})  # type: ignore[arg-type]
 
 
-STATE = RunState([1] * 10, None, seconds=12.3, best={"validation": 0.5})
+STATE = RunState([{"examples": 1}] * 10, None, seconds=12.3, best={"validation": 0.5})
 
 
 def test_plain_lines_are_a_second_apart_with_the_first_and_the_last(
@@ -72,7 +72,7 @@ def test_a_plain_line_says_everything(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_round_without_a_score_shows_the_last_one(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:
     with Progress(3, 0, "auc", 10) as shown:
-        shown.after_round(RunState([1], None), row(1, validation=None))
+        shown.after_round(RunState([{"examples": 1}], None), row(1, validation=None))
         for round, score in ((2, 0.7), (3, None)):
             clock[0] += 2
             shown.after_round(STATE, row(round, validation=score))
@@ -86,6 +86,12 @@ def test_many_clients_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress(3, 0, "auc", 100) as shown:
         shown.after_round(STATE, row(1, selected=tuple(range(50, 80))))
     assert "chose 30 of 100" in capsys.readouterr().err
+
+
+def test_the_number_of_clients_may_be_left_to_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(3, 0, "auc", 0) as shown:
+        shown.after_round(STATE, row(1, selected=tuple(range(10))))
+    assert "chose 10 of 10" in capsys.readouterr().err
 
 
 def test_the_last_line_comes_even_when_the_run_breaks(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,15 @@ NOT_REACHED = "not reached"
 
 _SCORES = ("validation", "test", "test_at_best_validation")
 _COSTS = ("bytes_to_target", "rounds_to_target", "seconds_to_target")
+_HEADINGS = {
+    "validation": "validation",
+    "test": "test",
+    "test_at_best_validation": "test at\nbest val.",
+    "bytes": "bytes",
+    "bytes_to_target": "bytes\nto target",
+    "rounds_to_target": "after\nrounds",
+    "seconds_to_target": "after\nseconds",
+}
 
 
 def parse_target(text: str, metric: str, parameter: str = "--target") -> float:
@@ -79,30 +89,27 @@ def render(table: Sequence[dict[str, Any]], title: str = "") -> Table:
     The best of each column, as `best_values` says, is bold and marked with a star. Yardsticks follow beneath: what a
     person would try first.
     """
-    lower = table[0]["better"] == "lower"
-    sign, target = "≤" if lower else "≥", table[0]["target"]
-    drawn = Table(title=title or None, caption=_caption(table), caption_justify="left", title_justify="left")
-    drawn.add_column("run", overflow="fold")
-    drawn.add_column("validation", justify="right")
-    drawn.add_column("test", justify="right")
-    drawn.add_column("test at best\nvalidation", justify="right")
-    drawn.add_column("bytes", justify="right")
-    if target is not None:
-        goal = f"{table[0]['metric']} {sign} {target:.4g}"
-        for what in ("bytes", "rounds", "seconds"):
-            drawn.add_column(f"{what} to\n{goal}", justify="right")
-    columns = [*_SCORES, "bytes"] + ([] if target is None else list(_COSTS))
+    drawn = Table(
+        title=title or None, caption=_caption(table), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
+    )
+    drawn.title_justify = drawn.caption_justify = "left"
+    reaching = table[0]["target"] is not None
+    columns = [*_SCORES, "bytes", *(_COSTS if reaching else ())]
+    drawn.add_column("run", overflow="fold", min_width=8)
+    for name in columns:
+        drawn.add_column(_HEADINGS[name], justify="right", no_wrap=True)
     best = best_values(table)
     for row in table:
         cells = [Text(row["run"])]
         for name in columns:
             text = shown(name, row[name])
             is_best = name in best and row[name] == best[name]
-            cells.append(Text(f"{text} *", style="bold green") if is_best else Text(f"{text}  "))
+            mark = "*" if is_best else " " if name in best and row[name] is not None else ""
+            cells.append(Text(text + mark, style="bold green" if is_best else ""))
         drawn.add_row(*cells)
     drawn.add_section()
     for name, score in joined_yardsticks(table):
-        drawn.add_row(Text(name, style="dim"), "", Text(f"{score:.4f}  ", style="dim"))
+        drawn.add_row(Text(name, style="dim"), "", Text(f"{score:.4f}" + (" " if "test" in best else ""), style="dim"))
     return drawn
 
 
@@ -123,7 +130,7 @@ def best_values(table: Sequence[dict[str, Any]]) -> dict[str, float]:
 def shown(name: str, value: Any) -> str:
     """A cell as a person reads it."""
     if value is None:
-        return NOT_REACHED if name.endswith("_to_target") else "-"
+        return NOT_REACHED if name == "bytes_to_target" else "-"
     if name.startswith("bytes"):
         return human_bytes(value)
     if name.startswith(("seconds", "simulated_seconds")):
@@ -151,7 +158,10 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
 
 
 def _caption(table: Sequence[dict[str, Any]]) -> str:
-    lines = [f"* best; {table[0]['metric']}: {table[0]['better']} is better"] if best_values(table) else []
+    metric, better, target = (table[0][name] for name in ("metric", "better", "target"))
+    lines = [f"{metric}: {better} is better" + ("; * best" if best_values(table) else "")]
+    if target is not None:
+        lines.append(f"Target: validation {metric} {'≤' if better == 'lower' else '≥'} {target:.4g}.")
     if len({row["dataset"] for row in table}) > 1:
         lines.append("Not the same data set: scores cannot be compared.")
     if any(row["yardsticks"] for row in table):

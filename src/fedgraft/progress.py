@@ -17,7 +17,7 @@ from fedgraft.text import human_bytes, human_seconds
 
 LINE_SECONDS = 1.0
 """Least seconds between two plain lines."""
-_LIST_WIDTH, _BAR_WIDTH, _LEAST_BAR, _TEXT_WIDTH = 16, 32, 6, 52
+_LIST_WIDTH, _BAR_WIDTH, _LEAST_BAR, _TEXT_WIDTH = 18, 32, 6, 52
 
 
 class Progress:
@@ -30,7 +30,7 @@ class Progress:
         rounds: most rounds there will be.
         budget_bytes: most bytes there will be; 0 = no limit.
         metric: what the score is called.
-        clients: how many clients there are.
+        clients: how many clients there are; 0 = as many as the run finds.
         quiet: say nothing at all.
     """
 
@@ -88,7 +88,7 @@ class Progress:
 
     def _line(self, state: RunState, row: Row) -> str:
         spent = human_bytes(row.bytes_total) + (f" of {human_bytes(self._budget)}" if self._budget else "")
-        parts = [f"round {row.round}/{self._rounds}", self._scores(state), spent, f"chose {self._chosen(row)}"]
+        parts = [f"round {row.round}/{self._rounds}", self._scores(state), spent, f"chose {self._chosen(state, row)}"]
         parts += [f"{len(row.failed)} failed"] if row.failed else []
         return ", ".join(part for part in parts if part)
 
@@ -102,7 +102,9 @@ class Progress:
         grid.add_row(rounds, _bar(row.round, self._rounds, width), Text(self._scores(state)))
         bytes_cells = (_bar(row.bytes_total, self._budget, width), Text(spent)) if self._budget else (Text(spent),)
         grid.add_row(Text("bytes", style="bold"), *bytes_cells)
-        who = Text(f"{human_seconds(state.seconds)}, chose {self._chosen(row)}", no_wrap=True, overflow="ellipsis")
+        who = Text(
+            f"{human_seconds(state.seconds)}, chose {self._chosen(state, row)}", no_wrap=True, overflow="ellipsis"
+        )
         if row.failed:
             who.append(f", {len(row.failed)} failed", style="bold red")
         return Group(grid, who)
@@ -114,10 +116,10 @@ class Progress:
         text = f"{self._metric} {self._score:.4f}"
         return text if best is None else f"{text} (best {best:.4f})"
 
-    def _chosen(self, row: Row) -> str:
+    def _chosen(self, state: RunState, row: Row) -> str:
         """Who: "0 3 7", or "5 of 100" where that would be long."""
         names = " ".join(map(str, row.selected))
-        return names if len(names) <= _LIST_WIDTH else f"{len(row.selected)} of {self._clients}"
+        return names if len(names) <= _LIST_WIDTH else f"{len(row.selected)} of {self._clients or len(state.chosen)}"
 
 
 def _bar(done: float, whole: float, width: int) -> ProgressBar:
