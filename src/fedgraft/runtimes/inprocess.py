@@ -1,7 +1,7 @@
 """In-process runtime: all clients on this machine, in worker processes or in this very process.
 
-A request is served by whichever worker is free, preferably one that has the client's data prepared already. The result does
-not depend on which: a client's reply is a function of its shard, the request and its memory.
+A request is served by whichever worker is free, preferably one that has the client's data prepared already. The result
+does not depend on which: a client's reply is a function of its shard, the request and its memory.
 """
 
 import math
@@ -14,9 +14,11 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+import torch
+
 from fedgraft.client import Client
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.errors import require
+from fedgraft.errors import FedgraftError, require
 from fedgraft.plan import Plan
 from fedgraft.runtimes.worker import work
 
@@ -43,7 +45,8 @@ class InProcess(Runtime):
         shards: every client's own shard, by client index.
         workers: worker processes; 0 serves in the calling process (no deadlines, for debuggers and notebooks);
             -1 = one per core.
-        threads: torch threads per worker; more than one is often slower on a busy machine.
+        threads: torch threads per worker, or of this process until `close` if it serves itself, since sums depend on
+            them; more than one is often slower on a busy machine.
     """
 
     def __init__(self, plan: Plan, shards: Sequence[Any], workers: int = -1, threads: int = 1) -> None:
@@ -55,9 +58,15 @@ class InProcess(Runtime):
         self._changed: set[int] = set()
         self._seconds: dict[int, float] = {}
         count = min(_cores() if workers < 0 else workers, len(shards))
-        self._inline = Client(plan, self._shards) if count == 0 else None
+        self._threads_before = torch.get_num_threads()
+        self._inline: Client | None = None
+        self._workers: list[_Worker] = []
         self._context = _context()
-        self._workers = [self._start() for _ in range(count)]
+        if count:
+            self._workers = [self._start() for _ in range(count)]
+        else:
+            torch.set_num_threads(threads)
+            self._inline = Client(plan, self._shards)
 
     def clients(self) -> Sequence[int]:
         """Client indices."""
@@ -99,15 +108,20 @@ class InProcess(Runtime):
         self._changed = set()
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers, those that are busy without waiting for them."""
         for worker in self._workers:
             worker.pipe.close()
+            if worker.task is not None or not worker.ready:
+                worker.process.kill()
         for worker in self._workers:
             worker.process.join(timeout=5)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
         self._workers = []
+        if self._inline is not None:
+            self._inline = None
+            torch.set_num_threads(self._threads_before)
 
     # --- serving -----------------------------------------------------------------------------------------------------
 
@@ -120,26 +134,37 @@ class InProcess(Runtime):
         answers: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
         waiting = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))  # longest first
         while len(answers) < len(requests):
-            for worker in self._workers:
+            for index, worker in enumerate(self._workers):
                 if worker.ready and worker.task is None and waiting:
-                    self._give(worker, waiting, requests, deadline_seconds)
+                    client = self._pick(worker, waiting)
+                    if self._send(index, client, requests[client]):
+                        waiting.remove(client)
+                        worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
             self._collect(answers)
         return {client: answers[client] for client in requests}
 
-    def _give(
-        self, worker: _Worker, waiting: list[int], requests: Mapping[int, bytes], deadline_seconds: float | None
-    ) -> None:
-        """Hand a free worker a client whose data it has, else one that no worker has, else any."""
+    def _pick(self, worker: _Worker, waiting: Sequence[int]) -> int:
+        """A client whose data the worker has, else one whose data no worker has, else any."""
         elsewhere = set().union(*(other.clients for other in self._workers if other is not worker))
-        own = [client for client in waiting if client in worker.clients]
-        new = [client for client in waiting if client not in elsewhere]
-        client = (own or new or waiting)[0]
-        waiting.remove(client)
+        own = (client for client in waiting if client in worker.clients)
+        new = (client for client in waiting if client not in elsewhere)
+        return next(own, next(new, waiting[0]))
+
+    def _send(self, index: int, client: int, request: bytes) -> bool:
+        """Hand a client to a free worker; False if that worker had died since its last answer, and is replaced."""
+        worker = self._workers[index]
+        served_before = bool(worker.clients)
         worker.clients.add(client)
+        try:
+            worker.pipe.send((client, request, self._memories.get(client, b"")))
+        except OSError:
+            if served_before:
+                self._replace(index)
+                return False
+            # One that dies of its first request will do so again: its end is found in the pipe, and costs the client.
         worker.task = client
         worker.since = time.monotonic()
-        worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
-        worker.pipe.send((client, requests[client], self._memories.get(client, b"")))
+        return True
 
     def _collect(self, answers: dict[int, tuple[bytes, bytes] | ClientFailed]) -> None:
         """Wait for the next thing to happen: an answer, a start, a death, a deadline."""
@@ -167,9 +192,16 @@ class InProcess(Runtime):
         """Replace a worker that died or hangs; only the client it served fails."""
         worker = self._workers[index]
         if not worker.ready:
-            raise RuntimeError(f"A worker process could not start: {reason}.")
+            raise FedgraftError(
+                f"A worker process could not start: {reason}. A script that runs experiments needs its code under "
+                "if __name__ == '__main__', or runtime.workers=0."
+            )
         if worker.task is not None:
             answers[worker.task] = ClientFailed(reason)
+        self._replace(index)
+
+    def _replace(self, index: int) -> None:
+        worker = self._workers[index]
         worker.process.kill()
         worker.process.join()
         worker.pipe.close()
@@ -193,7 +225,7 @@ def _cores() -> int:
 
 
 def _context() -> mp.context.BaseContext:
-    """A server process that has torch imported already forks the workers, where the platform can; else they start afresh."""
+    """A server process that has torch imported forks the workers, where the platform can; else they start afresh."""
     if "forkserver" in mp.get_all_start_methods():
         context = mp.get_context("forkserver")
         context.set_forkserver_preload(["fedgraft.runtimes.worker"])
