@@ -325,7 +325,8 @@ class Loop:
                 "flops": None,
             }
         )
-        if improves(scores["validation"], state.best.get("validation"), task.better):
+        best = state.best.get("validation")
+        if improves(scores["validation"], best, task.better) or best is None or math.isnan(best):
             groups = sorted({sharing.group(state.sharing, client) for client in self._clients})
             models = {str(group): sharing.evaluated(state.sharing, group) for group in groups}
             state.best = {"round": state.round, **scores, "sums": scoring.sums, "models": models}

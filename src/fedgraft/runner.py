@@ -79,22 +79,49 @@ def environment() -> dict[str, Any]:
 
 def _train(experiment: Experiment, shards: Sequence[Any], store: Store | None, watcher: Watcher) -> dict[str, Any]:
     stored = store.load() if store is not None else None
+    if store is not None:
+        store.rewind()
+    if stored is not None and stored[0].finished:
+        state = stored[0]
+    else:
+        state = _finish(experiment, shards, store, stored, watcher)
+    result = summarise(experiment, state, shards)
+    if store is not None:
+        store.finish(result, best_model(state))
+    return result
+
+
+def _finish(
+    experiment: Experiment,
+    shards: Sequence[Any],
+    store: Store | None,
+    stored: tuple[RunState, dict[int, bytes]] | None,
+    watcher: Watcher,
+) -> RunState:
+    """The state at the end of a run, from its beginning or from what was stored."""
     with _runtime(experiment, shards) as runtime, _stop_on_interrupt() as interrupted:
         loop = _loop(experiment, runtime)
         recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
-            state = loop.start()
-            recorder.after_setup(state)
+            state = _begin(loop, store)
+            recorder.checkpoint(state)
         else:
             state, memories = stored
             runtime.restore(memories)
             loop.resume(state)
         loop.run(state, recorder.after_round)
         recorder.checkpoint(state)
-    result = summarise(experiment, state, shards)
-    if store is not None:
-        store.finish(result, best_model(state))
-    return result
+    return state
+
+
+def _begin(loop: Loop, store: Store | None) -> RunState:
+    """Round 0; a run that cannot begin leaves no folder behind."""
+    try:
+        return loop.start()
+    except FedgraftError:
+        if store is not None:
+            store.discard()
+        raise
 
 
 def summarise(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> dict[str, Any]:
@@ -146,7 +173,7 @@ def _all_models(experiment: Experiment, state: RunState) -> Arrays:
 
 def _number(value: float | None) -> float | None:
     """A number that JSON can hold."""
-    return None if value is None or (isinstance(value, float) and math.isnan(value)) else value
+    return None if value is None or not math.isfinite(value) else value
 
 
 class _Recorder:
@@ -165,12 +192,6 @@ class _Recorder:
         self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
 
-    def after_setup(self, state: RunState) -> None:
-        """Store round 0."""
-        if self._store is not None:
-            self._store.append(None, self._loop.ledger.drain())
-        self.checkpoint(state)
-
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""
         entries = self._loop.ledger.drain()
@@ -184,8 +205,10 @@ class _Recorder:
             raise Interrupted(f"interrupted after round {state.round}")
 
     def checkpoint(self, state: RunState) -> None:
-        """Make this state what a resume starts from."""
+        """Make this state what a resume starts from, with whatever was charged since the last row."""
+        entries = self._loop.ledger.drain()
         if self._store is not None:
+            self._store.append(None, entries)
             self._store.checkpoint(state, self._runtime.memories())
         self._stored_at = time.monotonic()
 

@@ -22,8 +22,8 @@ class RunState:
         chosen: times each client was selected.
         failing: {client: reason} of those that failed when last asked to do anything but to score.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops"}.
-        best: the best point by validation: {"round", "validation", "test", "sums": {split: sums},
-            "models": {group: parameters}}.
+        best: the best point by validation (the last one, while none has a score): {"round", "validation", "test",
+            "sums": {split: sums}, "models": {group: parameters}}.
         finished: which limit ended the run; "" while it goes on.
     """
 

@@ -5,26 +5,31 @@
     ledger.jsonl        every byte, one entry a line                 environment.json    versions, machine
     checkpoint/         state.bin and one file per client memory
 
-A checkpoint is the last valid one at every moment: memories are new files, and `state.bin`, which names them, replaces the
-old one atomically. Rows are appended before the checkpoint that counts them; on resume, rows beyond it are cut off.
+A checkpoint is the last valid one at every moment: memories are new files, named after their content, and `state.bin`,
+which names them, replaces the old one atomically. Rows are appended before the checkpoint that counts them; on resume,
+what is beyond it is cut off. Everything that a checkpoint holds is checked against its fingerprint when it is read.
 """
 
+import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, is_dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors.numpy import save as save_tensors
 
 from fedgraft import wire
-from fedgraft.errors import InputError, WireError
+from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.ledger import Entry
 from fedgraft.state import RunState
-from fedgraft.types import Arrays
+from fedgraft.types import Arrays, Tree
 
 STATE = "state.bin"
+ROWS = ("rounds.jsonl", "ledger.jsonl")
+_FINGERPRINT_BYTES = 16
 
 
 class Store:
@@ -36,7 +41,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._memories: dict[str, str] = {}
+        self._memories: dict[str, str] = {}  # {client: file}
+        self._sizes: dict[str, int] = {}  # {file of rows: bytes that the checkpoint counts}
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -50,42 +56,62 @@ class Store:
         store = cls(folder)
         try:
             (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
-            store.write_text("experiment.toml", experiment_toml)
-            store.write_text("environment.json", json.dumps(dict(environment), indent=2) + "\n")
+            _replace(folder / "environment.json", _json(environment).encode())
+            _replace(folder / "experiment.toml", experiment_toml.encode())
         except OSError as error:
             raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
         return store
 
-    def write_text(self, name: str, text: str) -> None:
-        """Replace a file atomically."""
-        self._replace(self.folder / name, text.encode())
+    def discard(self) -> None:
+        """Take a new folder back, of a run that could not begin."""
+        for name in ("experiment.toml", "environment.json", "ledger.jsonl"):
+            (self.folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # what somebody else put there stays
+            (self.folder / "checkpoint").rmdir()
+            self.folder.rmdir()
 
-    def append(self, row: object, entries: Iterable[Entry]) -> None:
-        """Add a round's row (None before the first) and its ledger entries."""
-        if row is not None:
-            self._append("rounds.jsonl", [row])
-        self._append("ledger.jsonl", entries)
+    def append(self, row: object | None, entries: Iterable[Entry]) -> None:
+        """Add a round's row (None for what belongs to no round) and ledger entries."""
+        with self._writing():
+            if row is not None:
+                _append(self.folder / "rounds.jsonl", [row])
+            _append(self.folder / "ledger.jsonl", entries)
 
     def checkpoint(self, state: RunState, memories: Iterable[tuple[int, bytes]]) -> None:
         """Make `state`, with every memory, what a resume starts from."""
         folder = self.folder / "checkpoint"
-        for client, memory in memories:
-            name = f"client-{client}-round-{state.round}.bin"
-            self._replace(folder / name, memory)
-            self._memories[str(client)] = name
-        for name in ("rounds.jsonl", "ledger.jsonl"):
-            _sync(self.folder / name)
-        tree = {"state": state.to_tree(), "memories": dict(self._memories)}
-        self._replace(folder / STATE, wire.pack(tree))
-        kept = {STATE, *self._memories.values()}
-        for path in folder.iterdir():
-            if path.name not in kept:
-                path.unlink()
+        with self._writing():
+            current = set(self._memories.values())
+            for client, memory in memories:
+                name = f"client-{client}-{_fingerprint(memory).hex()}.bin"
+                self._memories[str(client)] = name
+                if name not in current:
+                    _write(folder / name, memory)
+            _sync(folder)
+            self._sizes = {name: _sync(self.folder / name) for name in ROWS}
+            memories_tree: Tree = {**self._memories}
+            content = wire.pack({"state": state.to_tree(), "memories": memories_tree, "sizes": {**self._sizes}})
+            _replace(folder / STATE, _fingerprint(content) + content)
+            kept = {STATE, *self._memories.values()}
+            for path in folder.iterdir():
+                if path.name not in kept:
+                    path.unlink()
 
     def finish(self, summary: Mapping[str, Any], model: Arrays) -> None:
         """Write the result."""
-        self._replace(self.folder / "model.safetensors", save_tensors(dict(model)))
-        self.write_text("summary.json", json.dumps(dict(summary), indent=2, allow_nan=False) + "\n")
+        with self._writing():
+            _replace(self.folder / "model.safetensors", save_tensors(dict(model)))
+            _replace(self.folder / "summary.json", _json(summary).encode())
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise FedgraftError(
+                f"{self.folder} cannot be written: {error.strerror or error}. The last checkpoint is intact: mend that "
+                f"and continue with 'fedgraft resume {self.folder}'."
+            ) from error
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -116,52 +142,101 @@ class Store:
         return _read_lines(self.folder / "ledger.jsonl")
 
     def load(self) -> tuple[RunState, dict[int, bytes]] | None:
-        """The last checkpoint's state and memories, rows beyond it cut off; None if there is none yet."""
-        folder = self.folder / "checkpoint"
-        if not (folder / STATE).is_file():
-            for name in ("rounds.jsonl", "ledger.jsonl"):
-                (self.folder / name).unlink(missing_ok=True)
+        """The last checkpoint's state and memories; None if there is none yet. Nothing is changed."""
+        path = self.folder / "checkpoint" / STATE
+        if not path.is_file():
+            if (self.folder / ROWS[0]).exists():
+                raise InputError(f"{path} is missing, though rounds were stored; this run cannot be continued.")
             return None
         try:
-            tree: Any = wire.unpack((folder / STATE).read_bytes())
+            tree: Any = wire.unpack(_checked(path.read_bytes()))
             state = RunState.from_tree(tree["state"])
-            memories = {int(client): (folder / name).read_bytes() for client, name in tree["memories"].items()}
-        except (WireError, KeyError, TypeError, AttributeError, OSError) as error:
-            raise InputError(f"{folder / STATE} is damaged: {error}.") from error
-        self._memories = dict(tree["memories"])
-        for name in ("rounds.jsonl", "ledger.jsonl"):
-            self._cut(name, state.round)
+            memories = {int(client): self._read_memory(name) for client, name in tree["memories"].items()}
+            self._memories, self._sizes = dict(tree["memories"]), dict(tree["sizes"])
+        except (WireError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{path} is damaged: {error}.") from error
         return state, memories
 
-    # --- files -------------------------------------------------------------------------------------------------------
+    def rewind(self) -> None:
+        """Cut off the rows that the loaded checkpoint does not count: a kill came between them and the next one."""
+        for name in ROWS:
+            path, size = self.folder / name, self._sizes.get(name, 0)
+            found = path.stat().st_size if path.exists() else 0
+            if found < size:
+                raise InputError(f"{path} is damaged: it has {found} bytes, the checkpoint counts {size}.")
+            if found > size:
+                with self._writing():
+                    os.truncate(path, size)
 
-    def _append(self, name: str, rows: Iterable[object]) -> None:
-        lines = [json.dumps(asdict(row) if is_dataclass(row) else row) + "\n" for row in rows]  # type: ignore[arg-type]
-        with (self.folder / name).open("a") as file:
-            file.writelines(lines)
+    def _read_memory(self, name: str) -> bytes:
+        path = self.folder / "checkpoint" / name
+        try:
+            memory = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+        if _fingerprint(memory).hex() not in name:
+            raise InputError(f"{path} is damaged: its content is not what was written.")
+        return memory
 
-    def _cut(self, name: str, round: int) -> None:
-        kept = [json.dumps(row) + "\n" for row in _read_lines(self.folder / name) if row["round"] <= round]
-        self._replace(self.folder / name, "".join(kept).encode())
 
-    def _replace(self, path: Path, content: bytes) -> None:
-        """Write beside, force to disk, rename: the file is the old one or the new one, never half of either."""
-        temporary = path.with_name(path.name + ".new")
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _fingerprint(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=_FINGERPRINT_BYTES).digest()
+
+
+def _checked(content: bytes) -> memoryview:
+    """What follows its own fingerprint."""
+    body = memoryview(content)[_FINGERPRINT_BYTES:]
+    if _fingerprint(body) != content[:_FINGERPRINT_BYTES]:
+        raise WireError("its content is not what was written")
+    return body
+
+
+def _append(path: Path, rows: Iterable[object]) -> None:
+    lines = [json.dumps(_finite(vars(row)), allow_nan=False) + "\n" for row in rows]
+    with path.open("a") as file:
+        file.writelines(lines)
+
+
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no nan and no infinity: null."""
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(dict(content), indent=2, allow_nan=False) + "\n"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside, force to disk, rename: the file is the old one or the new one, never half of either."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        _write(temporary, content)
         temporary.replace(path)
-        _sync(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
 
 
-def _sync(path: Path) -> None:
-    """Force a file or a folder's entries to disk."""
+def _write(path: Path, content: bytes) -> None:
+    """A file that is not referred to yet, forced to disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(path: Path) -> int:
+    """Force a file or a folder's entries to disk; how many bytes the file has, 0 for none."""
     if not path.exists():
-        return
+        return 0
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+        return os.fstat(handle).st_size
     finally:
         os.close(handle)
 
@@ -179,6 +254,9 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         return
     with path.open() as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             if line.endswith("\n"):
-                yield json.loads(line)
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise InputError(f"{path}, line {number} is damaged: {error}.") from error
