@@ -89,9 +89,7 @@ def render(table: Sequence[dict[str, Any]], title: str = "") -> Table:
     The best of each column, as `best_values` says, is bold and marked with a star. Yardsticks follow beneath: what a
     person would try first.
     """
-    drawn = Table(
-        title=title or None, caption=_caption(table), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
-    )
+    drawn = Table(title=title or None, caption=_caption(table), box=box.SIMPLE_HEAD, padding=0)
     drawn.title_justify = drawn.caption_justify = "left"
     reaching = table[0]["target"] is not None
     columns = [*_SCORES, "bytes", *(_COSTS if reaching else ())]
