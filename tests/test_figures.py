@@ -141,6 +141,14 @@ def test_the_heat_map_says_who_was_chosen_and_who_failed(tmp_path: Path) -> None
     assert cells[run.rounds["selected"][4][0], 4] == 2
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 20])
+def test_cells_of_the_heat_map_are_centred_on_their_round_and_client(tmp_path: Path, rounds: int) -> None:
+    run = RunFolder(write_run(tmp_path / "a", clients=2, cohort=1, rounds=rounds))
+    cells = figures.chosen([run]).data[0]
+    assert cells.x.tolist() == [round + 0.5 for round in range(rounds + 1)]
+    assert cells.y.tolist() == [-0.5, 0.5, 1.5]
+
+
 def test_bars_of_purposes_sum_to_the_ledger(tmp_path: Path) -> None:
     runs = several(tmp_path, 2)
     bars = [trace for trace in figures.bytes_by_purpose(runs).data if isinstance(trace, go.Bar)]

@@ -40,6 +40,8 @@ from fedgraft.plan import SPLITS
 from fedgraft.runs import RunFolder, check_comparable, default_target
 from fedgraft.text import human_bytes, unit_of_bytes
 
+FEW_ROUNDS = 12
+"""Up to here every round has its own tick; Plotly would put some between two rounds."""
 AXES = {"rounds": "round", "bytes": "bytes", "seconds": "seconds"}
 
 
@@ -76,6 +78,8 @@ def score(
     marks = yardstick_marks(runs)
     lay_out(figure, f"{metric_name(runs)} against {against}", note, SCORE_HEIGHT, right=margin(marks, 24))
     figure.update_xaxes(title=title, type="log" if log else "linear", rangemode="normal" if log else "tozero")
+    if against == "rounds" and largest <= FEW_ROUNDS:
+        figure.update_xaxes(dtick=1)
     if log:
         figure.update_xaxes(dtick=1, ticksuffix="B", exponentformat="SI")
     figure.update_yaxes(title=metric_name(runs), range=[low, high])
@@ -151,8 +155,8 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
         figure.add_trace(
             go.Heatmap(
                 z=cells,
-                x0=1,
-                dx=1,
+                x=np.arange(cells.shape[1] + 1) + 0.5,
+                y=np.arange(cells.shape[0] + 1) - 0.5,
                 colorscale=scale,
                 zmin=0,
                 zmax=2,
@@ -168,7 +172,7 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
         )
         few = run.clients <= 20
         figure.update_yaxes(title="client", dtick=1 if few else None, tickformat="d", autorange="reversed", **place)
-        figure.update_xaxes(title="round", tickformat="d", **place)
+        figure.update_xaxes(title="round", dtick=1 if cells.shape[1] <= FEW_ROUNDS else None, tickformat="d", **place)
     for name, colour in (("chosen", CHOSEN), ("chosen, failed", FAILED)):
         key = {"color": colour, "size": 13, "symbol": "square"}
         figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=key, name=name))
