@@ -6,11 +6,11 @@ were meant for another method. Unknown sections and keys are errors.
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import tomli_w
 
@@ -36,8 +36,6 @@ METHODS = {
     "sharing": "sharing",
 }
 """Sections that name a method, and the method's family."""
-SETTINGS = ("training", "evaluation", "clock", "budget", "runtime", "checkpoint")
-"""Sections without a name."""
 VALUES = ("description", "seed", "rounds", "patience", "yardsticks")
 """Keys outside sections."""
 DEFAULT_YARDSTICKS = ("global_mean", "central_biases", "client_biases")
@@ -67,6 +65,19 @@ class RuntimeOptions:
 
 
 @dataclass(frozen=True)
+class BudgetOptions:
+    """What a run may use, whichever ends first.
+
+    Args:
+        bytes: on the wire, such as "2MB"; 0 = no limit.
+        seconds: of the simulated clock; 0 = no limit.
+    """
+
+    bytes: int | str = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class CheckpointOptions:
     """How often a run is stored.
 
@@ -81,6 +92,17 @@ class CheckpointOptions:
         require(self.every_seconds >= 0, "checkpoint.every_seconds", ">= 0", self.every_seconds)
 
 
+SETTINGS = {
+    "training": Training,
+    "evaluation": Evaluation,
+    "clock": Clock,
+    "budget": BudgetOptions,
+    "runtime": RuntimeOptions,
+    "checkpoint": CheckpointOptions,
+}
+"""Sections without a name, and what they set."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A checked experiment; every method is built, nothing is loaded yet.
@@ -93,12 +115,12 @@ class Experiment:
     data: Data[Any]
     plan: Plan
     selector: Selector[Any]
-    clock: Clock
     stopping: Stopping
+    yardsticks: tuple[str, ...]
+    clock: Clock
     evaluation: Evaluation
     runtime: RuntimeOptions
     checkpoint: CheckpointOptions
-    yardsticks: tuple[str, ...]
 
     @property
     def seed(self) -> int:
@@ -107,14 +129,22 @@ class Experiment:
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
-        return tomli_w.dumps({"recipe": self.recipe, **self.sections})
+        try:
+            return tomli_w.dumps({"recipe": self.recipe, **self.sections})
+        except TypeError as error:
+            raise InputError(
+                f"This experiment cannot be stored ({error}). What is given as an object, such as a table in memory, "
+                "must be given as a file."
+            ) from error
 
     @classmethod
     def from_toml(cls, text: str) -> "Experiment":
         """An experiment from its resolved recipe."""
-        content = tomllib.loads(text)
-        recipe = str(content.pop("recipe"))
-        return build(recipe, content)
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"The stored experiment is not valid TOML: {error}.") from error
+        return build(str(content.pop("recipe", "")), content)
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """The same experiment with some keys changed, as by overrides."""
@@ -135,7 +165,7 @@ def recipes() -> dict[str, str]:
 
 
 def read_recipe(recipe: str) -> tuple[str, Section]:
-    """A recipe's name and its content, from the name of one of ours or the path of a TOML file."""
+    """A recipe's name and its content, from the name of one of ours or the path of a TOML file, a run's included."""
     if recipe.endswith(".toml"):
         path = Path(recipe)
         if not path.is_file():
@@ -146,15 +176,16 @@ def read_recipe(recipe: str) -> tuple[str, Section]:
     else:
         raise unknown("recipe", recipe, recipes())
     try:
-        return name, tomllib.loads(text)
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{recipe} is not valid TOML: {error}.") from error
+    return str(content.pop("recipe", name)), content
 
 
 def parse_override(text: str) -> tuple[str, Any]:
     """("section.key", value) of "section.key=value"; the value is read as TOML where it can be, else as a string."""
     key, separator, value = text.partition("=")
-    if not separator or not key:
+    if not separator or not key.strip():
         raise InputError(f"{text!r} is not an override; write section.key=value, such as budget.bytes=2MB.")
     try:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
@@ -165,18 +196,20 @@ def parse_override(text: str) -> tuple[str, Any]:
 def override(content: Section, changes: Mapping[str, Any]) -> Section:
     """`content` with {"section.key": value} applied; names first, since they drop a section's other options."""
     result = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
-    for key, value in sorted(changes.items(), key=lambda change: not change[0].endswith(".name")):
+    for key, value in sorted(changes.items(), key=lambda change: "." in change[0] and not change[0].endswith(".name")):
         section, _, option = key.partition(".")
         if not option:
             result[key] = value
-        elif section not in METHODS and section not in SETTINGS:
+            continue
+        if section not in METHODS and section not in SETTINGS:
             raise unknown("section", section, [*METHODS, *SETTINGS])
-        elif isinstance(result.get(section), list):
-            result[section] = _override_chain(section, result[section], option, value)
-        elif option == "name" and result.get(section, {}).get("name") != value:
-            result[section] = {"name": value}
-        else:
-            result.setdefault(section, {})[option] = value
+        current = result.get(section, {})
+        if isinstance(current, list):
+            result[section] = _override_chain(section, current, option, value)
+            continue
+        current = _section(result, section, named=section in METHODS)
+        changed = option == "name" and current.get("name", _DEFAULT_NAMES.get(section)) != value
+        result[section] = {"name": value} if changed else {**current, option: value}
     return result
 
 
@@ -191,25 +224,12 @@ def build(recipe: str, content: Section) -> Experiment:
     task = _build_task(content, data)
     selector: Selector[Any] = plugins.build("selectors", "selector", _section(content, "selector"))
     _check_needs(selector, task)
-    budget = _section(content, "budget", named=False)
-    for key in budget:
-        require_one_of("budget option", key, ("bytes", "seconds"))
-    stopping = Stopping(
-        rounds=rounds,
-        bytes=parse_bytes(budget.get("bytes", 0), "budget.bytes"),
-        seconds=float(budget.get("seconds", 0.0)),
-        patience=_integer(content, "patience", 0),
-    )
     settings = {
-        name: plugins.construct(cls, name, _section(content, name, named=False))
-        for name, cls in (
-            ("training", Training),
-            ("evaluation", Evaluation),
-            ("clock", Clock),
-            ("runtime", RuntimeOptions),
-            ("checkpoint", CheckpointOptions),
-        )
+        name: plugins.construct(cls, name, _section(content, name, named=False)) for name, cls in SETTINGS.items()
     }
+    budget = settings.pop("budget")
+    size = parse_bytes(budget.bytes, "budget.bytes")
+    stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", 0))
     uplink = _build_codec("codec", content.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
@@ -223,33 +243,22 @@ def build(recipe: str, content: Section) -> Experiment:
         seed=seed,
         device=settings["runtime"].device,
     )
-    yardsticks = _yardsticks(content, task)
+    yardsticks = _yardsticks(content, data.task)
     resolved = _resolve(content, data, plan, selector, stopping, settings, yardsticks)
-    return Experiment(
-        recipe=recipe,
-        sections=resolved,
-        data=data,
-        plan=plan,
-        selector=selector,
-        clock=settings["clock"],
-        stopping=stopping,
-        evaluation=settings["evaluation"],
-        runtime=settings["runtime"],
-        checkpoint=settings["checkpoint"],
-        yardsticks=yardsticks,
-    )
+    used = {name: settings[name] for name in ("clock", "evaluation", "runtime", "checkpoint")}
+    return Experiment(recipe, resolved, data, plan, selector, stopping, yardsticks, **used)
 
 
 # --- building ---------------------------------------------------------------------------------------------------------
 
 
 def _section(content: Section, name: str, default: str = "", named: bool = True) -> Section:
-    section = content.get(name, {"name": default} if default else {})
+    section = content.get(name, {})
     if isinstance(section, str) and named:
         return {"name": section}
     if not isinstance(section, dict):
         raise InputError(f"{name} must be a section such as [{name}]; got {section!r}.")
-    return section
+    return {"name": default, **section} if default else section
 
 
 def _integer(content: Section, key: str, default: int) -> int:
@@ -277,7 +286,7 @@ def _build_codec(section: str, content: Any) -> Codec[Any]:
     if isinstance(content, list):
         chain: Codec[Any] = plugins.find("codecs", "chain")(tuple(_build_codec(section, part) for part in content))
         return chain
-    codec: Codec[Any] = plugins.build("codecs", section, {"name": content} if isinstance(content, str) else content)
+    codec: Codec[Any] = plugins.build("codecs", section, _section({section: content}, section))
     return codec
 
 
@@ -290,14 +299,18 @@ def _check_needs(selector: Selector[Any], task: Task[Any, Any]) -> None:
         )
 
 
-def _yardsticks(content: Section, task: Task[Any, Any]) -> tuple[str, ...]:
-    given = content.get("yardsticks", list(DEFAULT_YARDSTICKS))
+def _yardsticks(content: Section, task: str) -> tuple[str, ...]:
+    if "yardsticks" not in content:
+        return tuple(name for name in DEFAULT_YARDSTICKS if plugins.find("yardsticks", name).task == task)
+    given = content["yardsticks"]
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         raise InputError(f"yardsticks must be a list of names; got {given!r}.")
     known = [*plugins.names("yardsticks"), *TRAINED_YARDSTICKS]
     for name in given:
         if name not in known and ":" not in name:
             raise unknown("yardstick", name, known)
+        if name not in TRAINED_YARDSTICKS and plugins.find("yardsticks", name).task != task:
+            raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
     return tuple(given)
 
 
@@ -315,18 +328,16 @@ def _override_chain(section: str, chain: Sequence[Section], option: str, value: 
     """Set an option of the one codec of a chain that has it."""
     if option == "name":
         return {"name": value}
+    chain = [_section({section: part}, section) for part in chain]
     having = [
         index
         for index, part in enumerate(chain)
-        if option in {field.name for field in fields(plugins.find("codecs", part["name"]))}
+        if option in {field.name for field in fields(plugins.find("codecs", str(part.get("name"))))}
     ]
     if len(having) != 1:
         names = ", ".join(part["name"] for part in chain)
         raise InputError(f"{section}.{option} fits {len(having)} codecs of the chain {names}; it must fit just one.")
     return [{**part, option: value} if index == having[0] else dict(part) for index, part in enumerate(chain)]
-
-
-# --- resolving --------------------------------------------------------------------------------------------------------
 
 
 def _resolve(
@@ -343,14 +354,14 @@ def _resolve(
     encoder = task_options.pop("encoder", None)
     names = {name: _section(content, name, default=d)["name"] for name, d in _DEFAULT_NAMES.items()}
     methods: dict[str, Any] = {
-        "data": {"name": _section(content, "data")["name"], **_absolute(plugins.options_of(data))},
-        "task": {"name": data.task, **task_options},
-        **({"model": {"name": _section(content, "model")["name"], **plugins.options_of(encoder)}} if encoder else {}),
-        "selector": {"name": _section(content, "selector")["name"], **plugins.options_of(selector)},
-        "sampler": {"name": names["sampler"], **plugins.options_of(plan.sampler)},
-        "sharing": {"name": names["sharing"], **plugins.options_of(plan.sharing)},
-        "codec": content.get("codec", {"name": "identity"}),
-        **({"downlink": content["downlink"]} if "downlink" in content else {}),
+        "data": _method(_section(content, "data")["name"], data),
+        "task": {"name": data.task, **_plain(task_options)},
+        **({"model": _method(_section(content, "model")["name"], encoder)} if encoder else {}),
+        "selector": _method(_section(content, "selector")["name"], selector),
+        "sampler": _method(names["sampler"], plan.sampler),
+        "sharing": _method(names["sharing"], plan.sharing),
+        "codec": _resolved_codec(content.get("codec", "identity"), plan.uplink),
+        **({"downlink": _resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
     }
     return {
         "description": str(content.get("description", "")),
@@ -367,10 +378,22 @@ def _resolve(
 _DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg"}
 
 
-def _absolute(options: Section) -> Section:
-    """Paths made absolute, so that a run can be resumed from anywhere; unset options left out."""
+def _resolved_codec(content: Any, codec: Any) -> Any:
+    """A codec's section, or those of a chain, with every option."""
+    if isinstance(content, list):
+        return [_resolved_codec(part, built) for part, built in zip(content, codec.codecs, strict=True)]
+    return _method(content if isinstance(content, str) else content["name"], codec)
+
+
+def _method(name: str, built: Any) -> Section:
+    paths = {key for key, hint in get_type_hints(type(built)).items() if Path in get_args(hint) or hint is Path}
+    return {"name": name, **_plain(plugins.options_of(built), paths)}
+
+
+def _plain(options: Section, paths: Collection[str] = ()) -> Section:
+    """As TOML can hold them: unset options left out, paths absolute, so that a run can be resumed from anywhere."""
     return {
-        key: str(Path(value).resolve()) if isinstance(value, str) and "/" in value and Path(value).exists() else value
+        key: str(Path(value).resolve()) if key in paths and isinstance(value, str | Path) else value
         for key, value in options.items()
         if value is not None
     }

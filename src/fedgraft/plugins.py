@@ -14,9 +14,21 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from fedgraft.contracts import Codec, Data, Encoder, Sampler, Selector, Sharing, Task, Yardstick
 from fedgraft.errors import InputError, unknown
 
-FAMILIES = ("selectors", "samplers", "codecs", "sharing", "tasks", "models", "data", "yardsticks")
+CONTRACTS: dict[str, type[Any]] = {
+    "selectors": Selector,
+    "samplers": Sampler,
+    "codecs": Codec,
+    "sharing": Sharing,
+    "tasks": Task,
+    "models": Encoder,
+    "data": Data,
+    "yardsticks": Yardstick,
+}
+"""Every family, and what its classes are."""
+FAMILIES = tuple(CONTRACTS)
 
 
 def names(family: str) -> list[str]:
@@ -34,10 +46,11 @@ def find(family: str, name: str) -> type[Any]:
         if point.name == name:
             return _outside(family, point.value)
     if name not in names(family):
-        raise unknown(f"{family.removesuffix('s') if family != 'tasks' else 'task'}", name, names(family))
+        raise unknown(family.removesuffix("s"), name, names(family))
     module = importlib.import_module(f"fedgraft.{family}.{name}")
     wanted = name.replace("_", "")
-    return next(value for key, value in vars(module).items() if inspect.isclass(value) and key.lower() == wanted)
+    found: type[Any] = next(cls for key, cls in vars(module).items() if key.lower() == wanted and _fits(family, cls))
+    return found
 
 
 def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
@@ -76,11 +89,15 @@ def options_of(instance: Any) -> dict[str, Any]:
 
 def _typed(parameter: str, hint: Any, value: Any) -> Any:
     adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG if _takes_config(hint) else None)
+    wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    wrong = InputError(f"{parameter} must be of type {wanted}; got {value!r}.")
     try:
-        return adapter.validate_python(value)
+        typed = adapter.validate_python(value)
     except ValidationError as error:
-        wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-        raise InputError(f"{parameter} must be of type {wanted}; got {value!r}.") from error
+        raise wrong from error
+    if isinstance(value, bool) and not isinstance(typed, bool):  # pydantic takes true for 1
+        raise wrong
+    return typed
 
 
 _CONFIG = ConfigDict(arbitrary_types_allowed=True)
@@ -94,13 +111,19 @@ def _outside(family: str, path: str) -> type[Any]:
     module_name, _, class_name = path.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise InputError(
             f"{family}: {path!r} cannot be imported ({error}); expected 'package.module:Class'."
         ) from error
-    if not inspect.isclass(found):
-        raise InputError(f"{family}: {path!r} must name a class; got {type(found).__name__}.")
-    return found
+    if not _fits(family, found):
+        contract = CONTRACTS[family].__name__
+        raise InputError(f"{family}: {path!r} must be a dataclass that is a fedgraft.contracts.{contract}.")
+    cls: type[Any] = found
+    return cls
+
+
+def _fits(family: str, found: object) -> bool:
+    return inspect.isclass(found) and issubclass(found, CONTRACTS[family]) and dataclasses.is_dataclass(found)
 
 
 def _entry_points(family: str) -> list[importlib.metadata.EntryPoint]:

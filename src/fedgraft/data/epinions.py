@@ -1,6 +1,7 @@
 """Epinions: product ratings and trust links of a review site, partitioned by product category."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from fedgraft.contracts import Data
@@ -32,7 +33,7 @@ class Epinions(Data[RatingShard]):
 
     task: ClassVar[str] = "rating"
 
-    root: str
+    root: str | Path
     clients: int = 10
     partition: str = "average"
 
