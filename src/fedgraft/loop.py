@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedgraft import seeds
 from fedgraft.clock import Clock
 from fedgraft.contracts import Outcome, Runtime, Selection, Selector, Update, View
-from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, require, require_one_of
+from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, require, require_one_of
 from fedgraft.ledger import Ledger
 from fedgraft.metrics import improves
 from fedgraft.plan import SPLITS, Plan
@@ -145,8 +145,6 @@ class Loop:
         state = RunState(introduced.profiles, self._plan.sharing.init(model, len(self._clients)))
         state.failing = {str(client): reason for client, reason in introduced.failed.items()}
         view = self._view(state, 1)
-        if not view.available.any():
-            raise InputError(f"None of the {len(self._clients)} clients has a training example.")
         if view.bytes_left is not None and view.bytes_left < view.bytes_per_client.min():
             raise BudgetError(
                 f"budget.bytes = {self._stopping.bytes} does not pay for one round: the set-up took "

@@ -7,7 +7,9 @@ Most yardsticks are files of their own. Two train the experiment's own model, so
 import hashlib
 import json
 import os
+import pickle
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts import Sums
+from fedgraft.errors import FedgraftError
 from fedgraft.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
 from fedgraft.loop import Evaluation, Loop, Stopping
 from fedgraft.metrics import merge
@@ -35,11 +38,15 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     if path.is_file():
         kept: Scores = json.loads(path.read_text())
         return kept
-    found = _train(experiment, shards, name) if name in TRAINED_YARDSTICKS else build_yardstick(name).score(shards)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.new")
-    temporary.write_text(json.dumps(found))
-    temporary.replace(path)
+    try:
+        found = _train(experiment, shards, name) if name in TRAINED_YARDSTICKS else build_yardstick(name).score(shards)
+    except FedgraftError as error:
+        raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
+    with suppress(OSError):  # where nothing can be kept, it is computed again next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(json.dumps(found))
+        temporary.replace(path)
     return found
 
 
@@ -50,8 +57,12 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
 
 
 def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
-    """Train alone for as many rounds, scored with the round that is best on the own validation split."""
-    plan = replace(experiment.plan, needs=frozenset())
+    """Train alone for as many rounds, scored with the round that is best on the own validation split.
+
+    Nothing is sent, so nothing is lost on the way.
+    """
+    identity = find("codecs", "identity")()
+    plan = replace(experiment.plan, needs=frozenset(), uplink=identity, downlink=identity)
     stopping = Stopping(rounds=experiment.stopping.rounds)
     runtime = InProcess(plan, shards, experiment.runtime.workers, experiment.runtime.threads)
     try:
@@ -75,7 +86,7 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
     state = hashlib.blake2b(digest_size=16)
     state.update(f"1:{name}".encode())  # the first number changes when a yardstick's meaning does
     if name in TRAINED_YARDSTICKS:
-        used = ("task", "model", "sampler", "training", "rounds", "seed")
+        used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
         state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
     for shard in shards:
         _digest(shard, state)
@@ -89,5 +100,11 @@ def _digest(value: Any, state: Any) -> None:
     elif is_dataclass(value):
         for field in fields(value):
             _digest(getattr(value, field.name), state)
-    else:
+    elif isinstance(value, list | tuple):
+        state.update(f"{len(value)}".encode())
+        for item in value:
+            _digest(item, state)
+    elif value is None or isinstance(value, bool | int | float | str | bytes | np.generic):
         state.update(repr(value).encode())
+    else:
+        state.update(pickle.dumps(value))

@@ -117,11 +117,14 @@ def _finish(
 def _begin(loop: Loop, store: Store | None) -> RunState:
     """Round 0; a run that cannot begin leaves no folder behind."""
     try:
-        return loop.start()
+        state = loop.start()
+        if not any(state.examples):
+            raise InputError(f"None of the {len(state.profiles)} clients has a training example.")
     except FedgraftError:
         if store is not None:
             store.discard()
         raise
+    return state
 
 
 def summarise(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> dict[str, Any]:
