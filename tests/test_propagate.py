@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from fedgraft.propagate import Graph, sddmm, spmm
+
+from fedgraft.propagate import Graph, end_sums, sddmm, spmm
 
 
 @pytest.fixture
@@ -32,6 +33,11 @@ def test_sddmm_by_hand(graph):
     assert sddmm(left, right, graph).tolist() == [7.0, 15.0, 6.0, 6.0, 12.0]
 
 
+def test_end_sums_by_hand(graph):
+    left, right = torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.tensor([[10.0, 20.0, 30.0, 40.0]])
+    assert end_sums(left, right, graph)[0].tolist() == [21.0, 41.0, 22.0, 14.0, 24.0]
+
+
 def test_products_equal_dense_algebra_and_the_transpose_is_the_transpose(graph):
     g = torch.Generator().manual_seed(0)
     values, features = torch.randn(5, generator=g), torch.randn(4, 3, generator=g)
@@ -47,6 +53,7 @@ def test_gradients(graph):
     b = torch.randn(4, 3, generator=g, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda v, d: spmm(v, d, graph), (values, a))
     assert torch.autograd.gradcheck(lambda x, y: sddmm(x, y, graph), (a, b))
+    assert torch.autograd.gradcheck(lambda x, y: end_sums(x.t(), y.t(), graph), (a, b))
 
 
 def test_a_graph_without_edges():

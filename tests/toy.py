@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgraft.contracts import Data, Draw, Sums, Task
+from fedgraft.contracts import Draw, Sums, Task
+from fedgraft.providers import Data
 from fedgraft.types import Arrays
 
 
@@ -86,7 +87,7 @@ class Line(Task[Points, Points]):
     def model(self, g: torch.Generator) -> nn.Module:
         return Linear(self.width, g)
 
-    def loss(self, model: nn.Module, data: Points, draw: Draw) -> torch.Tensor:
+    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
         if self.fault and len(data.y) == self.faulty_points:
             if self.fault == "raise":
                 raise ValueError("this client is broken")

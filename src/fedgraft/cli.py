@@ -159,9 +159,6 @@ def show(name: Annotated[str, typer.Argument(help="A recipe or a method, as 'fed
     print(catalogue.explain(name))
 
 
-# --- common -----------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _followed(experiment: Experiment, quiet: bool) -> Iterator[Progress]:
     stopping = experiment.stopping

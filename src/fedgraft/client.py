@@ -34,12 +34,13 @@ class Client:
     Args:
         plan: what both ends agreed on.
         shards: {client: its own shard}; prepared when first needed, then kept.
+        prepared: where to keep what was prepared; given by callers that run several experiments on the same shards.
     """
 
-    def __init__(self, plan: Plan, shards: Mapping[int, Any]) -> None:
+    def __init__(self, plan: Plan, shards: Mapping[int, Any], prepared: dict[int, Any] | None = None) -> None:
         self._plan = plan
         self._shards = shards
-        self._prepared: dict[int, Any] = {}
+        self._prepared: dict[int, Any] = {} if prepared is None else prepared
         self._flat = plan.build_model()
         self._optimizer = Optimizer(plan.training, self._flat)
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
@@ -93,11 +94,13 @@ class Client:
     def _probe(self, client: int, message: Message, memory: Memory) -> Message:
         memory["probed"] = self._received(message, memory)
         data = self._load(client, memory["probed"], memory)
-        self._flat.module.eval()
+        task, module = self._plan.task, self._flat.module.eval()
+        blocks = task.blocks(data)
+        # A client that trains on some blocks a round is asked about as many: a probe may not cost more than training.
+        order = seeds.generator(self._plan.seed, "probe", message.round, client).permutation(len(blocks))
+        asked = [blocks[index] for index in order[: self._plan.training.blocks or None]]
         with torch.no_grad():
-            parts = [
-                self._plan.task.loss(self._flat.module, data, Draw(block)) for block in self._plan.task.blocks(data)
-            ]
+            parts = [task.loss(module, data, Draw(block), task.encode(module, data, block)) for block in asked]
         losses = torch.cat(parts).double()
         return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})
 

@@ -6,8 +6,7 @@
 A method is a frozen dataclass of hyper-parameters. What it remembers is an explicit state (a tree the wire can carry)
 that goes in and comes out; what it draws comes from the generator `g` it is handed. So checkpoints, resume and equal
 runs on every runtime cost a method nothing. Contracts know nothing of each other: papers are joined by recipes.
-Three small ones stand beside them: Data (where shards come from), Encoder (the graph part of a model) and Yardstick
-(what a person would try first).
+What a task is fed with (data, encoders, yardsticks) has small contracts of its own in `providers`.
 """
 
 from abc import ABC, abstractmethod
@@ -27,9 +26,6 @@ State = TypeVar("State")
 Indices = NDArray[np.int64]
 Sums = dict[str, float]
 """Mergeable sums of one split: adding two clients' sums key by key gives the sums of both together."""
-
-
-# --- who trains? ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -138,9 +134,6 @@ class Selector(ABC, Generic[State]):
         return state
 
 
-# --- on what? -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Draw:
     """One local step: the examples whose loss is minimised, and their weights (None = plain mean)."""
@@ -165,11 +158,8 @@ class Sampler(ABC, Generic[State]):
         return state
 
 
-# --- what is sent? --------------------------------------------------------------------------------------------------
-
-
 class Codec(ABC, Generic[State]):
-    """What is sent: arrays in, arrays out, so that codecs chain. Acts on float32 arrays and passes others through."""
+    """What is sent: arrays in, arrays out, so that codecs chain; float32 arrays are coded, others pass through."""
 
     @abstractmethod
     def init(self, layout: Layout) -> State:
@@ -185,10 +175,7 @@ class Codec(ABC, Generic[State]):
 
     @abstractmethod
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
-        """Arrays of `layout`, as the receiver sees them. Raises `WireError` for arrays that `encode` cannot have made."""
-
-
-# --- shared how? ----------------------------------------------------------------------------------------------------
+        """Arrays of `layout`, as the receiver sees them. Raises `WireError` for what `encode` cannot have made."""
 
 
 class Trainer(Protocol):
@@ -280,45 +267,9 @@ class Sharing(ABC, Generic[State]):
         """State after the accepted uploads, at least one, in ascending client order. Never mutates `state`."""
 
 
-# --- to solve what? -------------------------------------------------------------------------------------------------
-
 Shard = TypeVar("Shard")
 """One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
 Prepared = TypeVar("Prepared")
-
-
-class Data(ABC, Generic[Shard]):
-    """Where the shards come from."""
-
-    task: ClassVar[str]
-    """The task that understands these shards."""
-
-    @abstractmethod
-    def load(self, seed: int) -> list[Shard]:
-        """One shard per client, split into train, validation and test; equal seeds give equal shards."""
-
-
-class Encoder(ABC):
-    """From a graph to an embedding per node; a task builds its model around one."""
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """Width of an embedding."""
-
-    @abstractmethod
-    def build(self, node_width: int, edge_width: int, g: torch.Generator) -> torch.nn.Module:
-        """A module from a `propagate.GraphView` to float32 [nodes, width], drawn from `g`."""
-
-
-class Yardstick(ABC, Generic[Shard]):
-    """What a person would try first, on the same split."""
-
-    task: ClassVar[str]
-
-    @abstractmethod
-    def score(self, shards: Sequence[Shard]) -> dict[str, float]:
-        """{"validation": score, "test": score} in the task's metric, tuned on validation only."""
 
 
 class Task(ABC, Generic[Shard, Prepared]):
@@ -334,7 +285,7 @@ class Task(ABC, Generic[Shard, Prepared]):
 
     @abstractmethod
     def prepare(self, shard: Shard, shared: Arrays) -> Prepared:
-        """A client's own data, ready to train on: features, graphs, folds. `shared` is what `combine` sent it, or empty.
+        """A client's own data, ready to train on: features, graphs, folds; `shared` is what `combine` sent it.
 
         Test examples appear in nothing that training sees.
         """
@@ -375,9 +326,17 @@ class Task(ABC, Generic[Shard, Prepared]):
         """Training examples that may share a step; one block of all by default."""
         return [np.arange(self.examples(data), dtype=np.int64)]
 
+    def encode(self, model: torch.nn.Module, data: Prepared, block: Indices) -> torch.Tensor | None:
+        """What all draws of a block can share and is costly to compute, such as node embeddings; None for nothing.
+
+        It is computed once per block. Every draw moves what comes after it; the last one also moves what made it, by
+        the mean of all the draws' gradients.
+        """
+        return None
+
     @abstractmethod
-    def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw) -> torch.Tensor:
-        """Per-example losses [n] of a draw that lies within one block."""
+    def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
+        """Per-example losses [n] of a draw that lies within one block, given what `encode` made of that block."""
 
     @abstractmethod
     def evaluate(self, model: torch.nn.Module, data: Prepared, split: str) -> Sums:
@@ -395,10 +354,7 @@ class Task(ABC, Generic[Shard, Prepared]):
     def predict(
         self, model: torch.nn.Module, shard: Shard, shared: Arrays, queries: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Columns of answers to a client's queries, computed from its own data (its training part where it is split)."""
-
-
-# --- where? ---------------------------------------------------------------------------------------------------------
+        """Columns of answers to a client's queries, from its own data (the training part where it is split)."""
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ import tomli_w
 
 from fedgraft import plugins
 from fedgraft.clock import Clock
-from fedgraft.contracts import Codec, Data, Selector, Task, Yardstick
+from fedgraft.contracts import Codec, Selector, Task
 from fedgraft.errors import InputError, require, require_one_of, unknown
 from fedgraft.loop import Evaluation, Stopping
 from fedgraft.plan import REPORTED, Plan
+from fedgraft.providers import Data, Yardstick
 from fedgraft.text import parse_bytes
 from fedgraft.trainer import Training
 
@@ -247,9 +248,6 @@ def build(recipe: str, content: Section) -> Experiment:
     resolved = _resolve(content, data, plan, selector, stopping, settings, yardsticks)
     used = {name: settings[name] for name in ("clock", "evaluation", "runtime", "checkpoint")}
     return Experiment(recipe, resolved, data, plan, selector, stopping, yardsticks, **used)
-
-
-# --- building ---------------------------------------------------------------------------------------------------------
 
 
 def _section(content: Section, name: str, default: str = "", named: bool = True) -> Section:

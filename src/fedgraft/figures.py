@@ -235,9 +235,6 @@ def every(runs: Sequence[RunFolder], target: float | None = None) -> list[go.Fig
     return [*drawn, bytes_by_purpose(runs), chosen(runs)]
 
 
-# --- parts of figures ------------------------------------------------------------------------------------------------
-
-
 def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split: str) -> go.Scatter:
     return go.Scatter(
         x=x,

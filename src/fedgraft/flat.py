@@ -1,7 +1,7 @@
 """A model whose parameters and gradients are two flat vectors.
 
-A worker has one; every client's parameters are loaded into it. Nothing is copied deep, no module and no optimiser is made
-per client.
+A worker has one; every client's parameters are loaded into it. Nothing is copied deep, no module and no optimiser is
+made per client.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,8 +14,9 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from fedgraft.contracts import Codec, Data, Encoder, Sampler, Selector, Sharing, Task, Yardstick
+from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
 from fedgraft.errors import InputError, unknown
+from fedgraft.providers import Data, Encoder, Yardstick
 
 CONTRACTS: dict[str, type[Any]] = {
     "selectors": Selector,

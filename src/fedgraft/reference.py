@@ -73,9 +73,6 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     return best
 
 
-# --- kept results -----------------------------------------------------------------------------------------------------
-
-
 def _cache() -> Path:
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "fedgraft" / "yardsticks"

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from fedgraft.contracts import Correction, Penalty, Sampler, Task
+from fedgraft.contracts import Correction, Draw, Indices, Penalty, Sampler, Task
 from fedgraft.errors import ClientError, require, require_one_of
 from fedgraft.flat import FlatModel
 from fedgraft.types import Arrays
 
-OPTIMIZERS = ("sgd", "adam")
+OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "one_cycle")
 
 
@@ -24,7 +25,7 @@ class Training:
     Args:
         epochs: passes over its examples, >= 1.
         blocks: how many of the task's blocks a pass takes, drawn anew each time; 0 takes all.
-        optimizer: "sgd" or "adam"; its state is fresh each round, so that nothing but parameters persists.
+        optimizer: "sgd", "adam" or "adamw"; its state is fresh each round, so that nothing but parameters persists.
         learning_rate: at the first round, > 0.
         schedule: how the rate goes over the planned rounds: "constant"; "linear" or "cosine" down to `final_rate` times
             the first; or "one_cycle", up as a power of the round and then down as a cosine (Smith and Topin 2019).
@@ -32,7 +33,8 @@ class Training:
         warm_up: share of the rounds in which "one_cycle" goes up, in [0, 1).
         warm_up_power: of the rise, > 0; 1 is a straight line.
         momentum: of SGD, in [0, 1).
-        weight_decay: L2 penalty added to the gradient, >= 0.
+        second_moment: decay of the mean squared gradient in "adam" and "adamw", in [0, 1).
+        weight_decay: L2 penalty added to the gradient, or with "adamw" a share of the parameters per step, >= 0.
         clip: largest norm of a step's gradient, >= 0; 0 leaves it alone.
     """
 
@@ -45,6 +47,7 @@ class Training:
     warm_up: float = 0.3
     warm_up_power: float = 1.0
     momentum: float = 0.0
+    second_moment: float = 0.999
     weight_decay: float = 0.0
     clip: float = 0.0
 
@@ -58,6 +61,7 @@ class Training:
         require(0 <= self.warm_up < 1, "training.warm_up", "in [0, 1)", self.warm_up)
         require(self.warm_up_power > 0, "training.warm_up_power", "> 0", self.warm_up_power)
         require(0 <= self.momentum < 1, "training.momentum", "in [0, 1)", self.momentum)
+        require(0 <= self.second_moment < 1, "training.second_moment", "in [0, 1)", self.second_moment)
         require(self.weight_decay >= 0, "training.weight_decay", ">= 0", self.weight_decay)
         require(self.clip >= 0, "training.clip", ">= 0", self.clip)
 
@@ -83,9 +87,11 @@ class Optimizer:
         self._vector = torch.nn.Parameter(flat.vector, requires_grad=True)
         self._vector.data = flat.vector
         self._vector.grad = flat.gradient
-        if training.optimizer == "adam":
-            self._torch: torch.optim.Optimizer = torch.optim.Adam(
-                [self._vector], weight_decay=training.weight_decay, fused=True
+        if training.optimizer in ("adam", "adamw"):
+            kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
+            betas = (0.9, training.second_moment)
+            self._torch: torch.optim.Optimizer = kind(
+                [self._vector], betas=betas, weight_decay=training.weight_decay, fused=True
             )
         else:
             self._torch = torch.optim.SGD(
@@ -147,14 +153,13 @@ class LocalTrainer:
         return self._flat.read(names)
 
     def run(self, penalty: Penalty | None = None, correct_gradient: Correction | None = None) -> None:
-        """The configured number of local epochs: every block in random order, every draw one step."""
+        """The configured number of local epochs: blocks in random order, every draw one step."""
         self._optimizer.reset(self._learning_rate)
         self._flat.module.train()
         blocks = self._task.blocks(self._data)
         for _ in range(self._training.epochs):
             for index in self._g.permutation(len(blocks))[: self._training.blocks or None]:
-                for draw in self._sampler.draw(self.sampler_state, blocks[index], self._g):
-                    self._step(draw, penalty, correct_gradient)
+                self._train_block(blocks[index], penalty, correct_gradient)
 
     def report(self) -> dict[str, float]:
         """What happened so far: mean sample loss and mean squared sample loss over all steps."""
@@ -162,21 +167,33 @@ class LocalTrainer:
             return {"loss": math.nan, "loss_sq": math.nan}
         return {"loss": self._loss / self.examples, "loss_sq": self._loss_sq / self.examples}
 
-    def _step(self, draw: Any, penalty: Penalty | None, correct_gradient: Correction | None) -> None:
-        losses = self._task.loss(self._flat.module, self._data, draw)
+    def _train_block(self, block: Indices, penalty: Penalty | None, correct_gradient: Correction | None) -> None:
+        """One step per draw; what the draws share is encoded once, and learns with the last of them."""
+        draws = self._sampler.draw(self.sampler_state, block, self._g)
+        encoded = self._task.encode(self._flat.module, self._data, block) if draws else None
+        shared = None if encoded is None else encoded.detach().requires_grad_()
+        for number, draw in enumerate(draws, start=1):
+            losses = self._task.loss(self._flat.module, self._data, draw, shared)
+            self._flat.gradient.zero_()
+            self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
+            if encoded is not None and shared is not None and shared.grad is not None and number == len(draws):
+                encoded.backward(shared.grad / len(draws))  # type: ignore[no-untyped-call]
+            if correct_gradient is not None:
+                correct_gradient(self._flat.parameters, self._flat.gradients)
+            self._clip()
+            self._optimizer.step()
+            self._note(draw, losses.detach().cpu().numpy())
+
+    def _objective(self, losses: torch.Tensor, draw: Draw, penalty: Penalty | None) -> torch.Tensor:
         if draw.weights is None:
             loss = losses.mean()
         else:
             loss = (losses * torch.from_numpy(draw.weights).to(losses.device)).mean()
         if penalty is not None:
             loss = loss + penalty(self._flat.parameters)
-        self._flat.gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
-        if correct_gradient is not None:
-            correct_gradient(self._flat.parameters, self._flat.gradients)
-        self._clip()
-        self._optimizer.step()
-        seen = losses.detach().cpu().numpy()
+        return loss
+
+    def _note(self, draw: Draw, seen: NDArray[np.float32]) -> None:
         self.sampler_state = self._sampler.update(self.sampler_state, draw, seen)
         self.steps += 1
         self.examples += len(seen)

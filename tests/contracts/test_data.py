@@ -17,7 +17,7 @@ import pytest
 import scipy.io
 
 from fedgraft import plugins
-from fedgraft.contracts import Data
+from fedgraft.providers import Data
 from fedgraft.ratings import RatingShard
 from fedgraft.types import digest
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedgraft import plugins
-from fedgraft.contracts import Yardstick
 from fedgraft.data.shops import Shops
+from fedgraft.providers import Yardstick
 
 NAMES = plugins.names("yardsticks")
 RATING = [name for name in NAMES if plugins.find("yardsticks", name).task == "rating"]

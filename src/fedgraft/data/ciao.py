@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from fedgraft.contracts import Data
+from fedgraft.providers import Data
 from fedgraft.ratings import Ratings, RatingShard, check_partition, make_shards
 from fedgraft.ratings_mat import published_subset, read_mat, to_ratings
 

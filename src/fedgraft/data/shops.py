@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Data
 from fedgraft.errors import require
+from fedgraft.providers import Data
 from fedgraft.ratings import Ids, Ratings, RatingShard, check_partition, make_shards
 from fedgraft.seeds import generator
 from fedgraft.types import Array

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts import Data
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.providers import Data
 from fedgraft.ratings import PARTITIONS, Ids, Ratings, RatingShard, make_shards
 from fedgraft.tables import Source, encode, folder_of_tables, numbers, read_table, row_of
 from fedgraft.types import Array

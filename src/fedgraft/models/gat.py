@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Encoder
 from fedgraft.errors import require
 from fedgraft.layers import linear, normal
-from fedgraft.propagate import GraphView, sddmm, spmm
+from fedgraft.propagate import GraphView, end_sums, spmm
+from fedgraft.providers import Encoder
 
 
 @dataclass(frozen=True)
@@ -94,18 +94,16 @@ class Attention(nn.Module):
         """New states [nodes, outputs]."""
         heads, limit = self.options.heads, self.options.score_limit
         mapped = self.linear(state).view(len(state), heads, -1)
+        receiver = torch.einsum("nhw,hw->hn", mapped, self.receiver)
+        sender = torch.einsum("nhw,hw->hn", mapped, self.sender)
+        ends = end_sums(receiver, sender, view.graph)
+        scores = nn.functional.leaky_relu(ends + self.edge_score @ view.edges.t(), self.options.slope)
+        weights = scores.clamp(-limit, limit).exp() * (view.norm > 0)  # one contiguous row per head
+        scaled = weights * (1 + self.edge_scale @ view.edges.t())
         ones = mapped.new_ones(len(state), 1)
-        present = (view.norm > 0).to(mapped.dtype)
-        scored = view.edges @ self.edge_score.t()
-        scales = view.edges @ self.edge_scale.t()
         outputs = []
         for head in range(heads):
-            rows = mapped[:, head]
-            receiver, sender = rows @ self.receiver[head], rows @ self.sender[head]
-            # A sum of the two ends' scores is an inner product of (receiver, 1) and (1, sender).
-            ends = sddmm(torch.stack([receiver, ones[:, 0]], 1), torch.stack([ones[:, 0], sender], 1), view.graph)
-            scores = nn.functional.leaky_relu(ends + scored[:, head], self.options.slope).clamp(-limit, limit)
-            weights = present * scores.exp()
-            total = spmm(weights, ones, view.graph) + torch.finfo(weights.dtype).tiny
-            outputs.append(spmm(weights * (1 + scales[:, head]), rows, view.graph) / total)
-        return torch.cat(outputs, 1) + self.own(state)
+            total = spmm(weights[head], ones, view.graph) + torch.finfo(weights.dtype).tiny
+            outputs.append(spmm(scaled[head], mapped[:, head].contiguous(), view.graph) / total)
+        mixed: Tensor = torch.cat(outputs, 1) + self.own(state)
+        return mixed

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Encoder
 from fedgraft.errors import require
 from fedgraft.layers import linear
 from fedgraft.propagate import GraphView, spmm
+from fedgraft.providers import Encoder
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Layers(nn.Module):
 
     def forward(self, view: GraphView) -> Tensor:
         """Embeddings [nodes, embedding]."""
-        weights = view.norm[:, None] * (self.scale + view.edges @ self.edge.t())
+        weights = view.norm * (self.scale[:, None] + self.edge @ view.edges.t())  # one contiguous row per layer
         state = view.nodes
         for number, layer in enumerate(self.linear):
-            state = layer(state + spmm(weights[:, number], state, view.graph))
+            state = layer(state + spmm(weights[number], state, view.graph))
             if number < len(self.linear) - 1:
                 state = torch.relu(state)
         return state

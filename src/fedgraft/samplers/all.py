@@ -17,23 +17,25 @@ class All(Sampler[None]):
     Differs: nothing known.
 
     Args:
-        batches: local steps per block, >= 1; 1 takes the whole block in one step.
+        batch_size: examples per local step, about: a block is cut into equal parts of nearly this size; 0 = whole.
 
     State: none.
     Cost: no bytes.
     """
 
-    batches: int = 1
+    batch_size: int = 0
 
     def __post_init__(self) -> None:
-        require(self.batches >= 1, "All.batches", ">= 1", self.batches)
+        require(self.batch_size >= 0, "All.batch_size", ">= 0 (0 = whole blocks)", self.batch_size)
 
     def init(self, examples: int) -> None:
         """Nothing to remember."""
 
     def draw(self, state: None, block: Indices, g: np.random.Generator) -> Sequence[Draw]:
-        """The block cut into `batches` random parts of nearly equal size, empty ones left out."""
-        if self.batches == 1:
-            return [Draw(block)] if len(block) else []
-        parts = np.array_split(g.permutation(block), self.batches)
-        return [Draw(np.sort(part)) for part in parts if len(part)]
+        """The block in random parts of nearly equal size; nothing of an empty one."""
+        if not len(block):
+            return []
+        parts = max(1, round(len(block) / self.batch_size)) if self.batch_size else 1
+        if parts == 1:
+            return [Draw(block)]
+        return [Draw(np.sort(part)) for part in np.array_split(g.permutation(block), parts)]

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft import seeds
-from fedgraft.contracts import Draw, Encoder, Indices, Sums, Task
+from fedgraft.contracts import Draw, Indices, Sums, Task
 from fedgraft.errors import require
 from fedgraft.layers import linear
 from fedgraft.metrics import root_mean_square
 from fedgraft.propagate import GraphView
+from fedgraft.providers import Encoder
 from fedgraft.rating_features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.rating_graph import RatingGraph, edge_width
-from fedgraft.ratings import SPLITS, RatingShard, merge_shards
 from fedgraft.rating_queries import item_categories, route_pairs, with_newcomers
+from fedgraft.ratings import SPLITS, RatingShard, merge_shards
 from fedgraft.types import Array, Arrays
 
 LABEL_BINS = 5
@@ -123,8 +124,6 @@ class Rating(Task[RatingShard, RatingData]):
         require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
         require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
 
-    # --- data --------------------------------------------------------------------------------------------------------
-
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
         """Biases, features and graphs of every fold and of the whole training set."""
         rows, graph = shard.rows("train"), RatingGraph(shard, self.walk)
@@ -157,8 +156,6 @@ class Rating(Task[RatingShard, RatingData]):
         """One client with everybody's ratings and links."""
         return merge_shards(shards)
 
-    # --- model -------------------------------------------------------------------------------------------------------
-
     def model(self, g: torch.Generator) -> nn.Module:
         """Encoder and head."""
         encoder = self.encoder.build(NODE_WIDTH, edge_width(self.walk), g)
@@ -168,13 +165,20 @@ class Rating(Task[RatingShard, RatingData]):
         """The folds: only examples of one fold are seen from the same graph."""
         return [np.flatnonzero(data.fold == number) for number in range(len(data.folds))]
 
-    def loss(self, model: nn.Module, data: RatingData, draw: Draw) -> Tensor:
+    def encode(self, model: nn.Module, data: RatingData, block: Indices) -> Tensor:
+        """Embeddings of all nodes, from the graph that lacks the block's fold."""
+        embeddings: Tensor = model.encoder(self._fold(model, data, block).view)  # type: ignore[operator]
+        return embeddings
+
+    def loss(self, model: nn.Module, data: RatingData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Squared errors."""
-        number = int(data.fold[draw.examples[0]])
-        pairs = data.on(next(model.parameters()).device, str(number))
+        pairs = self._fold(model, data, draw.examples)
         place = torch.from_numpy(data.place[draw.examples]).to(pairs.user.device)
-        predicted: Tensor = model(pairs, place)
+        predicted: Tensor = model(pairs, place, encoded)
         return (predicted - pairs.rating[place]) ** 2
+
+    def _fold(self, model: nn.Module, data: RatingData, examples: Indices) -> Pairs:
+        return data.on(next(model.parameters()).device, str(data.fold[examples[0]]))
 
     def evaluate(self, model: nn.Module, data: RatingData, split: str) -> Sums:
         """Squared error and count, predictions clipped to the scale."""
@@ -185,8 +189,6 @@ class Rating(Task[RatingShard, RatingData]):
     def score(self, sums: Sums) -> float:
         """RMSE."""
         return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
-
-    # --- predictions -------------------------------------------------------------------------------------------------
 
     def route(self, shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> Indices:
         """The client that sells the item (of several, one that knows the user); else that with most of the user's
@@ -247,12 +249,12 @@ class RatingModel(nn.Module):
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, pairs: Pairs, place: Tensor | None = None) -> Tensor:
-        """Predicted ratings [n] of all pairs, or of those at `place`."""
+    def forward(self, pairs: Pairs, place: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
+        """Predicted ratings [n] of all pairs, or of those at `place`; `nodes` are embeddings already computed."""
         user, item, features, base = pairs.user, pairs.item, pairs.features, pairs.base
         if place is not None:
             user, item, features, base = user[place], item[place], features[place], base[place]
-        nodes: Tensor = self.encoder(pairs.view)
+        nodes = self.encoder(pairs.view) if nodes is None else nodes
         ends = self.ends(torch.cat([nodes[user], nodes[item]], 1))
         state = torch.relu(self.inner(torch.relu(self.pair(features) + ends)))
         predicted: Tensor = base + self.out(state)[:, 0]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedgraft.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
-from fedgraft.contracts import Yardstick
 from fedgraft.errors import require
+from fedgraft.providers import Yardstick
 from fedgraft.ratings import RatingShard
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
-from fedgraft.contracts import Yardstick
 from fedgraft.errors import require
+from fedgraft.providers import Yardstick
 from fedgraft.ratings import RatingShard
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.biases import pool
-from fedgraft.contracts import Yardstick
+from fedgraft.providers import Yardstick
 from fedgraft.ratings import RatingShard
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse
 
 from fedgraft.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, Floats, Rows, pool, tune_biases
-from fedgraft.contracts import Yardstick
 from fedgraft.errors import require
+from fedgraft.providers import Yardstick
 from fedgraft.ratings import RatingShard
 from fedgraft.seeds import generator
 

@@ -1,0 +1,43 @@
+"""What a task is fed with and held against: Data, Encoder, Yardstick; small contracts beside the six."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic
+
+import torch
+
+from fedgraft.contracts import Shard
+
+
+class Data(ABC, Generic[Shard]):
+    """Where the shards come from."""
+
+    task: ClassVar[str]
+    """The task that understands these shards."""
+
+    @abstractmethod
+    def load(self, seed: int) -> list[Shard]:
+        """One shard per client, split into train, validation and test; equal seeds give equal shards."""
+
+
+class Encoder(ABC):
+    """From a graph to an embedding per node; a task builds its model around one."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Width of an embedding."""
+
+    @abstractmethod
+    def build(self, node_width: int, edge_width: int, g: torch.Generator) -> torch.nn.Module:
+        """A module from a `propagate.GraphView` to float32 [nodes, width], drawn from `g`."""
+
+
+class Yardstick(ABC, Generic[Shard]):
+    """What a person would try first, on the same split."""
+
+    task: ClassVar[str]
+
+    @abstractmethod
+    def score(self, shards: Sequence[Shard]) -> dict[str, float]:
+        """{"validation": score, "test": score} in the task's metric, tuned on validation only."""
