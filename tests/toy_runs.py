@@ -1,0 +1,96 @@
+"""Experiments on the toy task, and runtimes that misbehave, for tests of the engine."""
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from fedgraft import wire
+from fedgraft.contracts import Runtime
+from fedgraft.experiment import build
+from fedgraft.runner import _loop
+from fedgraft.runtimes.inprocess import InProcess
+
+SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
+
+
+def toy(**changes):
+    """A small experiment: five clients of 20, 40, 60, 20 and 40 training points, everybody trains, in this process."""
+    content = {
+        "data": {"name": "toy:Lines"},
+        "selector": {"name": "all"},
+        "rounds": 3,
+        "yardsticks": [],
+        "training": SGD,
+        "runtime": {"workers": 0},
+    }
+    return build("toy", {**content, **changes})
+
+
+class Wrapped(Runtime):
+    """A runtime that shows a test every message and lets it replace replies.
+
+    Args:
+        inner: carries the messages.
+        tamper: (kind, round, client, reply) -> reply.
+    """
+
+    def __init__(self, inner, tamper=None):
+        self.inner, self.tamper = inner, tamper
+        self.sent, self.received = [], []
+
+    def clients(self):
+        return self.inner.clients()
+
+    def exchange(self, requests, limits, deadline_seconds):
+        replies = self.inner.exchange(requests, limits, deadline_seconds)
+        for client, request in requests.items():
+            message = wire.decode(request, self.inner._plan.request_layouts)
+            self.sent.append((message.kind, message.round, client, request))
+            if self.tamper is not None:
+                replies[client] = self.tamper(message.kind, message.round, client, replies[client])
+            self.received.append((message.kind, message.round, client, replies[client]))
+        return replies
+
+    def measure(self, requests):
+        return self.inner.measure(requests)
+
+    def memories(self):
+        return self.inner.memories()
+
+    def restore(self, memories):
+        self.inner.restore(memories)
+
+    def close(self):
+        self.inner.close()
+
+
+@contextmanager
+def looped(experiment, tamper=None, shards=None):
+    """A loop over a wrapped runtime, and that runtime."""
+    shards = experiment.data.load(experiment.seed) if shards is None else shards
+    runtime = Wrapped(
+        InProcess(experiment.plan, shards, experiment.runtime.workers, experiment.runtime.threads), tamper
+    )
+    try:
+        yield _loop(experiment, runtime), runtime
+    finally:
+        runtime.close()
+
+
+def run(experiment, tamper=None, shards=None):
+    """The last state, all rows and the runtime of a whole run."""
+    rows = []
+    with looped(experiment, tamper, shards) as (loop, runtime):
+        state = loop.run(loop.start(), lambda state, row: rows.append(row))
+    return state, rows, runtime
+
+
+def same(one, two):
+    """Whether two trees are equal to the last bit."""
+    if isinstance(one, dict):
+        return isinstance(two, dict) and one.keys() == two.keys() and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return isinstance(two, list | tuple) and len(one) == len(two) and all(map(same, one, two))
+    if isinstance(one, np.ndarray):
+        return isinstance(two, np.ndarray) and one.dtype == two.dtype and np.array_equal(one, two, equal_nan=True)
+    return one == two or (one != one and two != two)
