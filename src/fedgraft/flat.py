@@ -56,4 +56,4 @@ class FlatModel:
 
     def read(self, names: Sequence[str] | None = None) -> Arrays:
         """Copies of the named arrays, all by default."""
-        return {name: self.tensors[name].cpu().numpy().copy() for name in (names or self.tensors)}
+        return {name: self.tensors[name].cpu().numpy().copy() for name in (self.tensors if names is None else names)}
