@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.samplers.all import All
+
+BLOCK = np.array([3, 5, 8, 9, 12, 20, 21])
+
+
+def draw(block=BLOCK, seed=0, **options):
+    sampler = All(**options)
+    return sampler.draw(sampler.init(100), block, np.random.default_rng(seed))
+
+
+def test_by_default_a_block_is_one_step_without_weights():
+    (only,) = draw()
+    assert only.examples.tolist() == BLOCK.tolist()
+    assert only.weights is None
+
+
+@pytest.mark.parametrize(("batch_size", "sizes"), [(7, [7]), (3, [4, 3]), (2, [2, 2, 2, 1]), (1, [1] * 7), (50, [7])])
+def test_a_block_is_cut_into_nearly_equal_parts(batch_size, sizes):
+    draws = draw(batch_size=batch_size)
+    assert [len(step.examples) for step in draws] == sizes
+    assert sorted(np.concatenate([step.examples for step in draws])) == BLOCK.tolist()
+
+
+def test_parts_are_random_and_repeatable():
+    def parts(seed):
+        return [step.examples.tolist() for step in draw(seed=seed, batch_size=3)]
+
+    assert parts(1) == parts(1)
+    assert len({str(parts(seed)) for seed in range(9)}) > 1
+
+
+def test_an_empty_block_is_no_step():
+    assert draw(np.array([], np.int64)) == []
+    assert draw(np.array([], np.int64), batch_size=2) == []
+
+
+def test_impossible_sizes_are_refused():
+    with pytest.raises(InputError, match=r"^All\.batch_size must be"):
+        All(batch_size=-1)
