@@ -100,8 +100,11 @@ class Line(Task[Points, Points]):
         rows = np.flatnonzero(data.split == 0)[draw.examples]
         return (model(torch.from_numpy(data.x[rows])) - torch.from_numpy(data.y[rows])) ** 2
 
-    def evaluate(self, model: nn.Module, data: Points, split: str) -> Sums:
-        rows = data.split == ("train", "validation", "test").index(split)
+    def evaluate(self, model: nn.Module, data: Points) -> dict[str, Sums]:
+        return {split: self._sums(model, data, number) for number, split in enumerate(("validation", "test"), start=1)}
+
+    def _sums(self, model: nn.Module, data: Points, number: int) -> Sums:
+        rows = data.split == number
         error = model(torch.from_numpy(data.x[rows])).numpy() - data.y[rows]
         return {"squared_error": float((error.astype(np.float64) ** 2).sum()), "count": float(rows.sum())}
 

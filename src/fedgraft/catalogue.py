@@ -2,10 +2,10 @@
 
 import inspect
 
-from fedgraft import experiment, plugins
+from fedgraft import experiment, plugins, study
 from fedgraft.errors import unknown
 
-KINDS = ("recipes", *plugins.FAMILIES)
+KINDS = ("recipes", "studies", *plugins.FAMILIES)
 """What can be listed."""
 
 
@@ -21,9 +21,8 @@ def explain(name: str) -> str:
     parts = []
     if name in experiment.recipes():
         parts.append(f"# recipe {name}\n\n{experiment.load(name).to_toml()}")
-    for family in plugins.FAMILIES:
-        if name in plugins.names(family):
-            parts.append(f"# {family}: {name}\n\n{inspect.getdoc(plugins.find(family, name))}")
+    families = [family for family in plugins.FAMILIES if name in plugins.names(family)]
+    parts += [f"# {family}: {name}\n\n{inspect.getdoc(plugins.find(family, name))}" for family in families]
     if not parts:
         known = [*experiment.recipes(), *(each for family in plugins.FAMILIES for each in plugins.names(family))]
         raise unknown("recipe or method", name, dict.fromkeys(known))
@@ -33,6 +32,8 @@ def explain(name: str) -> str:
 def _entries(kind: str) -> dict[str, str]:
     if kind == "recipes":
         return experiment.recipes()
+    if kind == "studies":
+        return {name: study.load(name).title for name in study.names()}
     return {name: _first_line(kind, name) for name in plugins.names(kind)}
 
 

@@ -14,8 +14,9 @@ from rich.markup import escape
 
 from fedgraft import catalogue
 from fedgraft import experiment as experiments
-from fedgraft.compare import compare as compare_runs
-from fedgraft.compare import render as render_comparison
+from fedgraft import study as studies
+from fedgraft.comparison import compare as compare_runs
+from fedgraft.comparison import render as render_comparison
 from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.experiment import Experiment
 from fedgraft.predict import predict as predict_from
@@ -24,6 +25,7 @@ from fedgraft.report import write_report
 from fedgraft.runner import Interrupted, execute
 from fedgraft.runner import resume as resume_run
 from fedgraft.store import Store
+from fedgraft.study_page import tables, write_page
 from fedgraft.text import human_bytes
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, INTERRUPTED = 1, 2, 3, 130
@@ -74,7 +76,7 @@ def run(
         given["seed"] = seed
     experiment = experiments.load(recipe, given)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
-    with _followed(experiment, quiet) as progress, _resumable(folder):
+    with Progress.of(experiment, quiet) as progress, _resumable(folder):
         summary = execute(experiment, folder, progress)
     _show_summary(summary, folder, as_json)
 
@@ -83,7 +85,7 @@ def run(
 def resume(folder: Folder, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = Experiment.from_toml(Store.open(folder).experiment_toml())
-    with _followed(experiment, quiet) as progress, _resumable(folder):
+    with Progress.of(experiment, quiet) as progress, _resumable(folder):
         summary = resume_run(folder, progress)
     _show_summary(summary, folder, as_json)
 
@@ -134,6 +136,35 @@ def report(
     messages.print(escape(f"Report in {out}"))
 
 
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="A study, as 'fedgraft list studies' names it.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the data sets' folders.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Finished cells. Default: studies/NAME.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds 1..SEEDS.")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")] = 2,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Markdown page whose tables to write.")] = None,
+    results: Annotated[Path | None, typer.Option(metavar="FILE", help="One JSON file with all results.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce a paper's tables: methods x seeds on equal footing. Started again, it runs only what is missing."""
+    found = studies.load(name)
+    folder = out or Path("studies") / name
+    try:
+        studies.run(found, data, folder, seeds, jobs, lambda line: messages.print(escape(line)))
+    finally:
+        done = studies.results(found, folder, seeds)
+        if page is not None and done:
+            write_page(found, done, seeds, page)
+        if results is not None and done:
+            lines = [json.dumps({"cell": cell.key, **result}) for cell, result in done.items()]
+            results.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    if as_json:
+        _print_json({"study": name, "cells": {cell.key: result for cell, result in done.items()}})
+    elif page is None:
+        print(tables(found, done, seeds))
+
+
 @app.command(name="list")
 def list_(
     what: Annotated[
@@ -157,14 +188,6 @@ def list_(
 def show(name: Annotated[str, typer.Argument(help="A recipe or a method, as 'fedgraft list' names it.")]) -> None:
     """Explain a recipe (its resolved options) or a method (source, options, cost)."""
     print(catalogue.explain(name))
-
-
-@contextmanager
-def _followed(experiment: Experiment, quiet: bool) -> Iterator[Progress]:
-    stopping = experiment.stopping
-    clients = int(experiment.sections["data"].get("clients") or 0)
-    with Progress(stopping.rounds, stopping.bytes, experiment.plan.task.metric, clients, quiet) as progress:
-        yield progress
 
 
 @contextmanager

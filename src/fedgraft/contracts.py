@@ -339,8 +339,8 @@ class Task(ABC, Generic[Shard, Prepared]):
         """Per-example losses [n] of a draw that lies within one block, given what `encode` made of that block."""
 
     @abstractmethod
-    def evaluate(self, model: torch.nn.Module, data: Prepared, split: str) -> Sums:
-        """Mergeable sums of the "validation" or "test" split, keyed as in `sums`."""
+    def evaluate(self, model: torch.nn.Module, data: Prepared) -> dict[str, Sums]:
+        """{"validation": sums, "test": sums}: mergeable, keyed as in `sums`."""
 
     @abstractmethod
     def score(self, sums: Sums) -> float:

@@ -59,6 +59,17 @@ def execute(experiment: Experiment, folder: Path | None = None, watcher: Watcher
     return _train(experiment, shards, store, watcher or Silent())
 
 
+def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any]) -> dict[str, Any]:
+    """Run an experiment on shards that are loaded already, in this process, storing nothing; the summary.
+
+    `prepared` keeps the clients' prepared data for the next experiment with the same shards and the same task.
+    """
+    with _runtime(experiment, shards, prepared) as runtime:
+        loop = _loop(experiment, runtime)
+        state = loop.run(loop.start(), lambda state, row: loop.ledger.pending.clear())
+    return summarise(experiment, state, shards)
+
+
 def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
     """Take a stored run up after its last checkpoint; a finished one is only summarised again."""
     store = Store.open(folder)
@@ -229,8 +240,12 @@ def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
 
 
 @contextmanager
-def _runtime(experiment: Experiment, shards: Sequence[Any]) -> Iterator[InProcess]:
-    runtime = InProcess(experiment.plan, shards, experiment.runtime.workers, experiment.runtime.threads)
+def _runtime(
+    experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any] | None = None
+) -> Iterator[InProcess]:
+    options = experiment.runtime
+    workers = options.workers if prepared is None else 0
+    runtime = InProcess(experiment.plan, shards, workers, options.threads, prepared)
     try:
         yield runtime
     finally:

@@ -104,9 +104,11 @@ def test_exploration_draws_numbers_and_clients_uniformly(view):
 
 
 def test_without_a_budget_the_cost_is_in_rounds_of_full_participation(view, outcome):
-    selector = FedACS()
-    state = selector.update(selector.init(view(4)), view(4), outcome((0, 2), score=2.0))
-    assert state["number_rewards"] == pytest.approx([0, -0.5, 0, 0])
+    # Two of four clients cost half a round of full participation: 0.5 / budget_rounds
+    for budget_rounds, cost in ((1.0, 0.5), (0.5, 1.0)):
+        selector = FedACS(budget_rounds=budget_rounds)
+        state = selector.update(selector.init(view(4)), view(4), outcome((0, 2), score=2.0))
+        assert state["number_rewards"] == pytest.approx([0, -cost, 0, 0])
 
 
 def test_higher_is_better(view, outcome):
@@ -257,6 +259,7 @@ def test_the_default_does_not_score_on_the_test_set():
     [
         ("target", 0),
         ("min_clients", 0),
+        ("budget_rounds", 0),
         ("min_selections", -1),
         ("number", "ucb1"),
         ("clients", "uniform"),

@@ -47,9 +47,17 @@ class InProcess(Runtime):
             -1 = one per core.
         threads: torch threads per worker, or of this process until `close` if it serves itself, since sums depend on
             them; more than one is often slower on a busy machine.
+        prepared: with no workers, where to keep prepared data, for callers that run several plans on the same shards.
     """
 
-    def __init__(self, plan: Plan, shards: Sequence[Any], workers: int = -1, threads: int = 1) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shards: Sequence[Any],
+        workers: int = -1,
+        threads: int = 1,
+        prepared: dict[int, Any] | None = None,
+    ) -> None:
         require(workers >= -1, "runtime.workers", ">= 0, or -1 for one per core", workers)
         require(threads >= 1, "runtime.threads", ">= 1", threads)
         self._plan, self._threads = plan, threads
@@ -66,7 +74,7 @@ class InProcess(Runtime):
             self._workers = [self._start() for _ in range(count)]
         else:
             torch.set_num_threads(threads)
-            self._inline = Client(plan, self._shards)
+            self._inline = Client(plan, self._shards, prepared)
 
     def clients(self) -> Sequence[int]:
         """Client indices."""

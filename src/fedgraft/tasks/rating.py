@@ -1,6 +1,5 @@
 """Rating: predict what a user gives an item, from a client's own ratings and trust links."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -129,7 +128,7 @@ class Rating(Task[RatingShard, RatingData]):
         rows, graph = shard.rows("train"), RatingGraph(shard, self.walk)
         folds = min(self.folds, len(rows))
         # The folds are the client's own business; a fixed seed keeps them the same after a resume.
-        fold = seeds.generator(0, "folds", client=len(rows)).permutation(len(rows)) % folds
+        fold = seeds.generator(0, "folds", client=len(rows)).permutation(len(rows)) % max(1, folds)
         place = np.empty(len(rows), dtype=np.int64)
         parts = []
         for number in range(folds):
@@ -141,7 +140,7 @@ class Rating(Task[RatingShard, RatingData]):
         view = graph.view(known)
         held_out = {split: self._pairs(known, view, shard.rows(split)) for split in SPLITS[1:]}
         edges = np.linspace(*shard.scale, LABEL_BINS + 1)
-        shares = np.histogram(shard.rating[rows], edges)[0] / len(rows)
+        shares = np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))
         return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale)
 
     def examples(self, data: RatingData) -> int:
@@ -180,19 +179,24 @@ class Rating(Task[RatingShard, RatingData]):
     def _fold(self, model: nn.Module, data: RatingData, examples: Indices) -> Pairs:
         return data.on(next(model.parameters()).device, str(data.fold[examples[0]]))
 
-    def evaluate(self, model: nn.Module, data: RatingData, split: str) -> Sums:
-        """Squared error and count, predictions clipped to the scale."""
-        pairs = data.on(next(model.parameters()).device, split)
-        error = (model(pairs).clamp(*data.scale) - pairs.rating).double()
-        return {"squared_error": float((error**2).sum()), "count": float(len(error))}
+    def evaluate(self, model: nn.Module, data: RatingData) -> dict[str, Sums]:
+        """Squared error and count, predictions clipped to the scale; both splits are seen from the same graph."""
+        device, sums, nodes = next(model.parameters()).device, {}, None
+        for split in data.held_out:
+            pairs = data.on(device, split)
+            nodes = model.encoder(pairs.view) if nodes is None else nodes  # type: ignore[operator]
+            error = (model(pairs, nodes=nodes).clamp(*data.scale) - pairs.rating).double()
+            sums[split] = {"squared_error": float((error**2).sum()), "count": float(len(error))}
+        return sums
 
     def score(self, sums: Sums) -> float:
         """RMSE."""
         return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
 
     def route(self, shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> Indices:
-        """The client that sells the item (of several, one that knows the user); else that with most of the user's
-        ratings; else the largest. A column "client" with names or indices decides by itself.
+        """The client that sells the item; of several or none, that with most of the user's ratings; else the largest.
+
+        A column "client" with names or indices decides by itself.
         """
         return route_pairs(shards, queries)
 

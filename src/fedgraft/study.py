@@ -1,0 +1,212 @@
+"""A study: many experiments on equal footing, resumable, the paper's numbers beside ours.
+
+A study is a TOML file: methods (overrides of one recipe) and panels (which methods on which data, models, partitions and
+numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished cell is a small
+JSON file in the study's folder; a study that is started again runs only what is missing.
+"""
+
+import json
+import multiprocessing as mp
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedgraft import experiment as experiments
+from fedgraft import reference
+from fedgraft.errors import InputError, unknown
+from fedgraft.runner import execute_on
+
+
+@dataclass(frozen=True)
+class Split:
+    """What experiments share when they are paired: the data and how they are cut."""
+
+    data: str
+    partition: str
+    clients: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One experiment of a study."""
+
+    split: Split
+    model: str
+    method: str
+
+    @property
+    def key(self) -> str:
+        """Its name, which is also its file's."""
+        s = self.split
+        return f"{s.data}-{s.partition}-{s.clients}-{self.model}-{self.method}-seed{s.seed}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's definition, as its TOML file says it.
+
+    Args:
+        name: of the study.
+        recipe: what every experiment starts from.
+        common: overrides of every experiment.
+        methods: {method: {"label": ..., "changes": {"section.key": value}}}.
+        panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
+    """
+
+    name: str
+    title: str
+    recipe: str
+    reference: str
+    common: Mapping[str, Any]
+    methods: Mapping[str, Mapping[str, Any]]
+    panels: tuple[Mapping[str, Any], ...]
+
+    def cells(self, seeds: int) -> list[Cell]:
+        """Every experiment once, panel by panel."""
+        found: dict[Cell, None] = {}
+        for panel in self.panels:
+            found.update(dict.fromkeys(panel_cells(panel, seeds)))
+        return list(found)
+
+    def yardsticks(self, split: Split) -> tuple[str, ...]:
+        """The yardsticks asked for on a split, by any panel."""
+        names = (
+            name
+            for panel in self.panels
+            if split.data in panel["data"]
+            and split.partition in panel["partitions"]
+            and split.clients in panel["clients"]
+            for name in panel["yardsticks"]
+        )
+        return tuple(dict.fromkeys(names))
+
+
+def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:
+    """The cells of one panel."""
+    axes = panel["data"], panel["partitions"], panel["clients"], range(1, seeds + 1), panel["runs"]
+    for data, partition, clients, seed, (model, method) in product(*axes):
+        yield Cell(Split(data, partition, clients, seed), model, method)
+
+
+def names() -> list[str]:
+    """The studies that come with fedgraft."""
+    folder = resources.files("fedgraft") / "studies"
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def load(name: str) -> Study:
+    """A study by name. Raises `InputError` with the nearest right name."""
+    if name not in names():
+        raise unknown("study", name, names())
+    content = tomllib.loads((resources.files("fedgraft") / "studies" / f"{name}.toml").read_text())
+    panels = tuple({"yardsticks": [], "paper": {}, **panel} for panel in content["panels"])
+    return Study(
+        name=name,
+        title=content["title"],
+        recipe=content["recipe"],
+        reference=content["reference"],
+        common=content.get("common", {}),
+        methods=content["methods"],
+        panels=panels,
+    )
+
+
+def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say: Callable[[str], None]) -> None:
+    """Run every cell that is not done yet.
+
+    Args:
+        study: what to run.
+        data_root: the folder that holds the data sets' folders.
+        folder: where finished cells are kept.
+        seeds: paired seeds 1..seeds.
+        jobs: processes at a time, one thread each.
+        say: hears a line per finished cell.
+    """
+    (folder / "cells").mkdir(parents=True, exist_ok=True)
+    todo = [cell for cell in study.cells(seeds) if not _path(folder, cell).is_file()]
+    total = len(study.cells(seeds))
+    say(f"{total - len(todo)} of {total} cells are done; {len(todo)} to run with {jobs} jobs.")
+    for data in dict.fromkeys(cell.split.data for cell in todo):
+        if not (data_root / data).is_dir():
+            raise InputError(f"--data {data_root} holds no folder {data!r}.")
+    groups: dict[Split, list[Cell]] = {}
+    for cell in todo:
+        groups.setdefault(cell.split, []).append(cell)
+    context = mp.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        futures: set[Future[str]] = {
+            pool.submit(_run_split, study, split, cells, data_root, folder) for split, cells in groups.items()
+        }
+        try:
+            while futures:
+                done, futures = wait(futures, return_when=FIRST_COMPLETED)
+                for future in done:
+                    left = sum(not _path(folder, cell).is_file() for cell in todo)
+                    say(f"{future.result()}; {left} cells left")
+        except BaseException:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            raise
+
+
+def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
+    """{cell: its result} of the cells that are done."""
+    return {
+        cell: json.loads(_path(folder, cell).read_text())
+        for cell in study.cells(seeds)
+        if _path(folder, cell).is_file()
+    }
+
+
+def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
+    """The cells of one split, one after another on the same prepared data."""
+    shards: list[Any] | None = None
+    prepared: dict[int, Any] = {}
+    for cell in cells:
+        method = study.methods[cell.method]
+        changes = {
+            "data.name": split.data,
+            "data.root": str(data_root / split.data),
+            "data.clients": split.clients,
+            "data.partition": split.partition,
+            "model.name": cell.model,
+            "seed": split.seed,
+            "yardsticks": [],
+            **study.common,
+            **method.get("changes", {}),
+        }
+        experiment = experiments.load(study.recipe, changes)
+        if shards is None:
+            shards = experiment.data.load(split.seed)
+        summary = execute_on(experiment, shards, prepared)
+        scores = reference.scores(experiment, shards, study.yardsticks(split))
+        _write(_path(folder, cell), {**_compact(summary), "yardsticks": scores})
+    return f"{split.data}, {split.partition}, {split.clients} clients, seed {split.seed}"
+
+
+def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What a page needs of a summary."""
+    kept = ("metric", "better", "rounds", "test", "test_at_best_validation", "bytes", "selections", "digest")
+    curve = [
+        [point[0], point[1], *(None if x is None else round(x, 5) for x in point[3:5])] for point in summary["curve"]
+    ]
+    return {**{name: summary[name] for name in kept}, "seconds": round(summary["seconds"], 1), "curve": curve}
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}.new")
+    temporary.write_text(json.dumps(content) + "\n")
+    temporary.replace(path)
+
+
+def _path(folder: Path, cell: Cell) -> Path:
+    return folder / "cells" / f"{cell.key}.json"
