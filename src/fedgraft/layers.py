@@ -8,7 +8,7 @@ from torch import nn
 
 def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> nn.Linear:
     """A linear layer, uniform within 1/sqrt(inputs) as torch's own (He et al. 2015 with a = sqrt 5)."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
     bound = 1.0 / math.sqrt(max(1, inputs))
     with torch.no_grad():
         for parameter in layer.parameters():

@@ -3,9 +3,9 @@
     spmm(values, dense)    out[i] = sum over edges (i, j) of values[ij] * dense[j]        [nodes, width]
     sddmm(left, right)     out[ij] = <left[i], right[j]> for every edge (i, j)             [edges]
 
-Each is the other's gradient; `end_sums` adds where `sddmm` multiplies. The transpose is stored beside the structure, since `csr.t() @ dense` is many times slower,
-and edges are never gathered into an [edges, width] array. Many graphs share one structure: an edge that is absent from
-one of them has the value zero there.
+Each is the other's gradient; `end_sums` adds where `sddmm` multiplies. The transpose is stored beside the structure,
+since `csr.t() @ dense` is many times slower, and edges are never gathered into an [edges, width] array. Many graphs
+share one structure: an edge that is absent from one of them has the value zero there.
 """
 
 import warnings
@@ -17,6 +17,8 @@ import scipy.sparse
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from fedgraft.types import Array
 
 
 class Graph:
@@ -71,7 +73,7 @@ def spmm(
     values: Float[Tensor, " edges"], dense: Float[Tensor, "nodes width"], graph: Graph
 ) -> Float[Tensor, "nodes width"]:
     """Sum of the senders' rows, weighted by the edges' values."""
-    product: Tensor = _Spmm.apply(values, dense, graph)
+    product: Tensor = _Spmm.apply(values, dense, graph)  # type: ignore[no-untyped-call]
     return product
 
 
@@ -79,7 +81,7 @@ def sddmm(
     left: Float[Tensor, "nodes width"], right: Float[Tensor, "nodes width"], graph: Graph
 ) -> Float[Tensor, " edges"]:
     """Inner product of the receiver's row of `left` and the sender's row of `right`, for every edge."""
-    product: Tensor = _Sddmm.apply(left, right, graph)
+    product: Tensor = _Sddmm.apply(left, right, graph)  # type: ignore[no-untyped-call]
     return product
 
 
@@ -108,7 +110,7 @@ def end_sums(
     left: Float[Tensor, "heads nodes"], right: Float[Tensor, "heads nodes"], graph: Graph
 ) -> Float[Tensor, "heads edges"]:
     """The receiver's entry of `left` plus the sender's entry of `right`, for every edge and head."""
-    sums: Tensor = _EndSums.apply(left, right, graph)
+    sums: Tensor = _EndSums.apply(left, right, graph)  # type: ignore[no-untyped-call]
     return sums
 
 
@@ -172,7 +174,7 @@ def _csr(pointers: Tensor, senders: Tensor, values: Tensor, nodes: int) -> Tenso
     return torch.sparse_csr_tensor(pointers, senders, values, size=(nodes, nodes), check_invariants=False)
 
 
-def _int32(array: np.ndarray[Any, Any]) -> Tensor:
+def _int32(array: Array) -> Tensor:
     return torch.from_numpy(array.astype(np.int32))
 
 

@@ -72,7 +72,7 @@ class Known:
 
     @cached_property
     def biases(self) -> tuple[float, Floats, Floats]:
-        """Mean, user biases, item biases."""
+        """Mean, user biases, item biases; where no rating is known, the middle of the scale and zeros."""
         return fit_biases(
             self.user,
             self.item,
@@ -81,6 +81,7 @@ class Known:
             self.items,
             self.user_bias_shrinkage,
             self.item_bias_shrinkage,
+            mean=None if len(self.rows) else sum(self.shard.scale) / 2,
         )
 
     @cached_property
@@ -154,8 +155,10 @@ class Side:
     @cached_property
     def spread(self) -> Floats:
         """Root mean square residual, shrunk to the client's, less the client's."""
-        overall = float(np.mean(self.known.residual**2))
-        return np.sqrt(self._shrunk(self.known.residual**2, overall)) - np.sqrt(overall)
+        squares = self.known.residual**2
+        overall = _mean(squares)
+        spread: Floats = np.sqrt(self._shrunk(squares, overall)) - np.sqrt(overall)
+        return spread
 
     @cached_property
     def mean(self) -> Floats:
@@ -179,12 +182,22 @@ class Side:
         return self._share(self.known.rating <= low + (high - low) / 4)
 
     def _share(self, flag: NDArray[np.bool_]) -> Floats:
-        overall = float(flag.mean())
-        return self._shrunk(flag.astype(np.float64), overall) - overall
+        values = flag.astype(np.float64)
+        overall = _mean(values)
+        return self._shrunk(values, overall) - overall
 
     def _shrunk(self, values: Floats, overall: float) -> Floats:
         total = np.bincount(self.index, values, self.count)
         return (total + self.shrinkage * overall) / (self.ratings + self.shrinkage)
+
+
+def _clipped(features: Floats) -> Features:
+    clipped: Features = np.clip(features, -CLIP, CLIP).astype(np.float32)
+    return clipped
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 def pair_features(known: Known, user: Ids, item: Ids, category: Ids) -> Features:
@@ -228,7 +241,7 @@ def pair_features(known: Known, user: Ids, item: Ids, category: Ids) -> Features
         1.5 * scaled * by_user.mean[user],
         1.5 * scaled * by_item.mean[item],
     ]
-    return np.clip(np.stack(columns, axis=1), -CLIP, CLIP).astype(np.float32)
+    return _clipped(np.stack(columns, axis=1))
 
 
 PAIR_WIDTH = 27
@@ -241,7 +254,7 @@ def node_features(known: Known) -> Features:
     users = np.column_stack([np.ones(known.users), np.zeros(known.users), trusting, _side_features(known.by_user)])
     items = np.column_stack([np.zeros(known.items), np.ones(known.items), np.zeros(known.items)])
     items = np.column_stack([items, _side_features(known.by_item)])
-    return np.clip(np.concatenate([users, items]), -CLIP, CLIP).astype(np.float32)
+    return _clipped(np.concatenate([users, items]))
 
 
 NODE_WIDTH = 9
@@ -272,7 +285,8 @@ def _category_features(known: Known, user: Ids, category: Ids) -> tuple[Floats, 
     total = np.bincount(cell, known.residual, known.users * categories)
     category_count = np.bincount(known_category, minlength=categories)
     category_total = np.bincount(known_category, known.residual, categories)
-    taste = total[asked] / (count[asked] + known.user_bias_shrinkage)
+    # Without shrinkage, who has no rating in the category would have 0 / 0.
+    taste = total[asked] / np.maximum(count[asked] + known.user_bias_shrinkage, 1.0)
     category_bias = category_total / (category_count + CATEGORY_SHRINKAGE)
     return taste, count[asked], category_bias[category], category_count[category]
 

@@ -15,7 +15,7 @@ class RatingGraph:
     """All edges that a client's training ratings and trust links make; fewer of them in each `view`.
 
     Nodes are the client's users and then its items. Both directions of a rating and of a trust link are edges; in a
-    random walk a trust link weighs 1, a rating what it says.
+    random walk a trust link weighs 1, a rating what it says on a scale from 1 to 5.
 
     Args:
         shard: the client's own data.
@@ -33,6 +33,7 @@ class RatingGraph:
         self.graph = Graph(structure)
         self._walks = Walks(structure)
         receivers, senders = self._walks.receivers, self._walks.senders
+        self._scale = shard.scale
         self._trust = ((receivers < self._users) & (senders < self._users)).astype(np.float64)
 
     def view(self, known: Known) -> GraphView:
@@ -42,7 +43,8 @@ class RatingGraph:
         position = np.searchsorted(receivers * self._nodes + senders, wanted)
         both = np.concatenate([position, self._walks.reverse[position]])
         weight, residual = self._trust.copy(), np.zeros(self.graph.edges)
-        weight[both] = np.tile(known.rating, 2)
+        low, high = self._scale
+        weight[both] = np.tile(1.0 + 4.0 * (known.rating - low) / (high - low), 2)  # an edge weighs more than 0
         residual[both] = np.tile(known.residual, 2)
         present = weight > 0
         # Square roots spread probabilities that are mostly near 0; two steps are rarer than one.

@@ -108,9 +108,8 @@ class Walks:
 def _blocks(counts: Ids) -> list[tuple[int, int]]:
     """Ranges of positions whose counts sum to about `CHUNK` at most."""
     total = np.cumsum(counts)
-    cuts = (
-        np.searchsorted(total, np.arange(CHUNK, int(total[-1]) + CHUNK, CHUNK), side="left") + 1 if len(counts) else []
-    )
+    steps = np.arange(CHUNK, int(total[-1]) + CHUNK, CHUNK) if len(counts) else np.zeros(0, dtype=np.int64)
+    cuts = np.searchsorted(total, steps, side="left") + 1
     bounds = np.unique(np.concatenate([[0], np.minimum(cuts, len(counts))]).astype(np.int64))
     return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
 

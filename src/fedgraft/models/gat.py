@@ -1,5 +1,6 @@
 """GAT: attention over neighbours, scored from both ends and from transition probabilities."""
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -15,8 +16,8 @@ from fedgraft.providers import Encoder
 class GAT(Encoder):
     """GAT: attention over neighbours, scored from both ends and from transition probabilities.
 
-    Layer: e_uv = leaky_relu(a . W h_u + b . W h_v + c . z_uv); the message of v is (1 + d . z_uv) W h_v, weighted by the
-    softmax of e over u's neighbours; heads are concatenated, and a linear map of h_u is added.
+    Layer: e_uv = leaky_relu(a . W h_u + b . W h_v + c . z_uv); the message of v is (1 + d . z_uv) W h_v, weighted by
+    the softmax of e over u's neighbours; heads are concatenated, and a linear map of h_u is added.
 
     Source: Velickovic et al., ICLR 2018; with edge features as FedACS (Xu et al., IEEE TMC 2025), Eq. (1)-(2).
     Differs: scores are clamped to [-score_limit, score_limit] instead of being shifted by their maximum per node, which
@@ -56,7 +57,7 @@ class GAT(Encoder):
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """The stack of layers."""
         widths = [node_width, *[self.hidden] * (self.layers - 1), self.embedding]
-        return Layers([Attention(self, a, b, edge_width, g) for a, b in zip(widths, widths[1:], strict=False)])
+        return Layers([Attention(self, a, b, edge_width, g) for a, b in itertools.pairwise(widths)])
 
 
 class Layers(nn.Module):
@@ -103,7 +104,8 @@ class Attention(nn.Module):
         ones = mapped.new_ones(len(state), 1)
         outputs = []
         for head in range(heads):
-            total = spmm(weights[head], ones, view.graph) + torch.finfo(weights.dtype).tiny
+            total = spmm(weights[head], ones, view.graph)
+            total = total + (total == 0)  # a node without edges gets 0 / 1: a tiny divisor would blow its gradient up
             outputs.append(spmm(scaled[head], mapped[:, head].contiguous(), view.graph) / total)
         mixed: Tensor = torch.cat(outputs, 1) + self.own(state)
         return mixed

@@ -1,5 +1,6 @@
 """GCN: graph convolutions whose edge weights are learnt from transition probabilities."""
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -51,7 +52,7 @@ class Layers(nn.Module):
 
     def __init__(self, widths: list[int], edge_width: int, g: torch.Generator) -> None:
         super().__init__()
-        self.linear = nn.ModuleList(linear(a, b, g) for a, b in zip(widths, widths[1:], strict=False))
+        self.linear = nn.ModuleList(linear(a, b, g) for a, b in itertools.pairwise(widths))
         self.scale = nn.Parameter(torch.ones(len(widths) - 1))
         self.edge = nn.Parameter(torch.zeros(len(widths) - 1, edge_width))
 
