@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from fedgraft import plugins, wire
+from fedgraft import wire
+from fedgraft.data.table import Table
 from fedgraft.errors import InputError
 from fedgraft.experiment import Experiment
+from fedgraft.ratings import known_shard
+from fedgraft.state import RunState
 from fedgraft.store import Store
-from fedgraft.tables import read_file
+from fedgraft.tables import read_file, read_table
 from fedgraft.types import Array, Arrays
 
 MODEL = "model.safetensors"
+STARS = (1.0, 5.0)
+"""The scale of every rating data set but the user's own tables."""
 
 
 def predict(
@@ -38,56 +44,72 @@ def predict(
         The queries, the client that answered, and the task's answers, such as "rating".
     """
     store = Store.open(folder)
+    models = _models(folder / MODEL)
     experiment = Experiment.from_toml(store.experiment_toml())
-    task = experiment.plan.task
-    table = _table(queries)
+    plan = replace(experiment.plan, device="cpu")  # where a model was trained need not be where it is used
+    task = plan.task
+    table = _table(queries, "--pairs")
+    if not len(table):
+        raise InputError("--pairs has no rows; at least one is needed.")
     columns: dict[str, Array] = {str(name): table[name].to_numpy() for name in table}
-    shards = experiment.data.load(experiment.seed) if own is None else _own(experiment, own, own_trust)
+    if own is None:
+        state, memories = _end(store)
+        shards = experiment.data.load(experiment.seed)
+        groups = [str(plan.sharing.group(state.sharing, number)) for number in range(len(shards))]
+    else:
+        memories, shards, groups = {}, [_own(experiment, own, own_trust)], [_only_group(models)]
     client = task.route(shards, columns)
-    models = load_file(_existing(folder / MODEL))
-    memories = {} if own is not None else _memories(store)
     answers: list[pd.DataFrame] = []
     for number in np.unique(client).tolist():
         rows = np.flatnonzero(client == number)
-        flat = experiment.plan.build_model()
+        flat = plan.build_model()
         memory = memories.get(number, {})
-        flat.load({**memory.get("private", {}), **_of_group(models, str(memory.get("group", 0)))})
+        flat.load({**memory.get("private", {}), **_of_group(models, groups[number])})
         flat.module.eval()
         asked = {name: values[rows] for name, values in columns.items()}
         found = task.predict(flat.module, shards[number], memory.get("shared", {}), asked)
         answers.append(pd.DataFrame(found, index=rows))
-    result = pd.concat(answers).sort_index() if answers else pd.DataFrame()
+    result = pd.concat(answers).sort_index()
     names = [getattr(shard, "name", str(number)) for number, shard in enumerate(shards)]
     answered = pd.Series([names[number] for number in client], name="client", dtype=object)
     kept = table.drop(columns=[name for name in ("client", *result.columns) if name in table])
     return pd.concat([kept.reset_index(drop=True), answered, result], axis=1)
 
 
-def _table(queries: str | Path | pd.DataFrame) -> pd.DataFrame:
-    if isinstance(queries, pd.DataFrame):
-        return queries
-    return read_file(Path(queries), "--pairs")
+def _table(given: str | Path | pd.DataFrame, parameter: str) -> pd.DataFrame:
+    return given if isinstance(given, pd.DataFrame) else read_file(Path(given), parameter)
 
 
-def _own(experiment: Experiment, own: Any, trust: Any) -> list[Any]:
-    """One client's shards, every row of them known."""
-    columns: dict[str, Any] = {}
-    if experiment.sections["data"]["name"] == "table":
-        kept = ("user", "item", "rating", "category", "trust_user", "trust_target")
-        columns = {name: experiment.sections["data"][name] for name in kept}
-    table = _table(own).assign(client="own")
-    options = {**columns, "ratings": table, "trust": trust, "partition": "given", "unknown_trust": "drop"}
-    shards = plugins.construct(plugins.find("data", "table"), "data", options).load(experiment.seed)
-    return [replace(shard, split=np.zeros_like(shard.split)) for shard in shards]
+def _own(experiment: Experiment, own: str | Path | pd.DataFrame, trust: str | Path | pd.DataFrame | None) -> Any:
+    """One client's shard, every row of it known, with the columns and the scale of the run's data."""
+    if experiment.data.task != "rating":
+        raise InputError(f"--data is for ratings; this run's task is {experiment.data.task!r}.")
+    options: dict[str, Any] = dict(zip(("low", "high"), STARS, strict=True))
+    if isinstance(experiment.data, Table):
+        kept = ("user", "item", "rating", "category", "trust_user", "trust_target", "low", "high")
+        options = {name: getattr(experiment.data, name) for name in kept}
+    options |= {"trust": trust, "partition": "given", "unknown_trust": "drop"}
+    wanted = {name: options.get(name, name) for name in ("user", "item", "rating")}
+    table = _table(own, "--data")
+    read_table(own, "--data", {f"data.{name}": column for name, column in wanted.items()})
+    return known_shard(Table(table.assign(client="own"), **options).read(), "own")
 
 
-def _memories(store: Store) -> dict[int, Mapping[str, Any]]:
-    """What each client remembered at the end of the run."""
+def _end(store: Store) -> tuple[RunState, dict[int, Mapping[str, Any]]]:
+    """The state at the end of the run, and what each client remembered."""
     stored = store.load()
     if stored is None:
         raise InputError(f"{store.folder} has no checkpoint; finish the run with 'fedgraft resume {store.folder}'.")
-    _, memories = stored
-    return {client: wire.unpack(memory) for client, memory in memories.items() if memory}  # type: ignore[misc]
+    state, memories = stored
+    return state, {client: wire.unpack(memory) for client, memory in memories.items() if memory}  # type: ignore[misc]
+
+
+def _only_group(models: Arrays) -> str:
+    """The group of a client that was not there, "" where all have one model."""
+    groups = sorted({name.partition("/")[0] for name in models if "/" in name})
+    if groups:
+        raise InputError(f"This run ended with {len(groups)} models, one per group of its clients; --data fits none.")
+    return ""
 
 
 def _of_group(models: Arrays, group: str) -> Arrays:
@@ -97,7 +119,10 @@ def _of_group(models: Arrays, group: str) -> Arrays:
     return models
 
 
-def _existing(path: Path) -> Path:
+def _models(path: Path) -> Arrays:
     if not path.is_file():
         raise InputError(f"{path} is missing; finish the run with 'fedgraft resume {path.parent}'.")
-    return path
+    try:
+        return dict(load_file(path))
+    except SafetensorError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.errors import InputError, unknown
@@ -16,6 +17,10 @@ def route_pairs(shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> 
     for column in ("user", "item"):
         if column not in queries:
             raise InputError(f"pairs need a column {column!r}; got {', '.join(queries) or 'none'}.")
+    for column in {"user", "item", "client"} & queries.keys():
+        missing = np.flatnonzero(pd.isna(queries[column]))
+        if len(missing):
+            raise InputError(f"pairs, row {missing[0] + 1}: {column!r} is empty ({len(missing)} such rows).")
     if "client" in queries:
         return np.array([_client(shards, value) for value in queries["client"]], dtype=np.int64)
     ratings = np.array([len(shard.rating) for shard in shards], dtype=np.float64)
@@ -67,7 +72,9 @@ def _extended(ids: Array, wanted: Array) -> tuple[Array, Ids]:
 
 
 def _texts(ids: Array | NDArray[np.object_]) -> list[str]:
-    return [str(value) for value in ids.tolist()]
+    # Whole numbers become floats where a table lacks some of them: 7.0 is user 7, as in the data (`tables.encode`).
+    values = (int(v) if isinstance(v, float) and v.is_integer() else v for v in ids.tolist())
+    return [str(value) for value in values]
 
 
 def _client(shards: Sequence[RatingShard], value: object) -> int:
