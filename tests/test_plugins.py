@@ -1,0 +1,144 @@
+import importlib.metadata
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pytest
+
+from fedgraft import plugins
+from fedgraft.contracts import Selection, Selector
+from fedgraft.errors import InputError
+from fedgraft.samplers.all import All
+from fedgraft.selectors.oort import Oort
+
+
+@dataclass(frozen=True)
+class Mine(Selector[None]):
+    """Takes the first clients.
+
+    Args:
+        many: how many.
+    """
+
+    limit: ClassVar[int] = 9
+
+    many: int
+    share: float = 0.5
+    label: str = "mine"
+    tags: tuple[str, ...] = ()
+    deep: bool = False
+    cache: dict = field(default_factory=dict, init=False)
+
+    def init(self, view):
+        return None
+
+    def select(self, state, view, g):
+        return Selection(tuple(range(self.many)))
+
+
+class Undressed(Selector):
+    """No dataclass."""
+
+
+@pytest.mark.parametrize("family", plugins.FAMILIES)
+def test_every_file_of_a_family_holds_the_class_it_is_named_after(family):
+    for name in plugins.names(family):
+        cls = plugins.find(family, name)
+        assert cls.__name__.lower() == name.replace("_", "")
+        assert issubclass(cls, plugins.CONTRACTS[family])
+
+
+def test_a_name_finds_its_class():
+    assert plugins.find("selectors", "oort") is Oort
+    assert plugins.find("samplers", "all") is All  # not the selector of that name
+    assert {"all", "random", "oort", "fedacs", "power_of_choice"} <= set(plugins.names("selectors"))
+
+
+def test_a_path_finds_a_class_outside():
+    assert plugins.find("selectors", "test_plugins:Mine") is Mine
+
+
+def test_an_entry_point_finds_a_class_outside(monkeypatch):
+    point = importlib.metadata.EntryPoint("mine", "test_plugins:Mine", "fedgraft.selectors")
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: [point] if group == "fedgraft.selectors" else []
+    )
+    assert plugins.find("selectors", "mine") is Mine
+    assert "mine" in plugins.names("selectors")
+    assert "mine" not in plugins.names("samplers")
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "message"),
+    [
+        ("selectors", "ort", r"^No selector named 'ort'\. Did you mean 'oort'\? Known: all, "),
+        ("codecs", "quantised", r"^No codec named 'quantised'\. Did you mean 'quantized'\?"),
+        ("sharing", "fedavgg", r"^No sharing named 'fedavgg'\. Did you mean 'fedavg'\?"),
+        ("tasks", "ratings", r"^No task named 'ratings'\. Did you mean 'rating'\?"),
+        ("selectors", "__init__", r"^No selector named '__init__'"),
+        ("selectors", "../oort", r"^No selector named"),
+        ("selectors", "", r"^No selector named ''"),
+    ],
+)
+def test_an_unknown_name_comes_with_the_nearest(family, name, message):
+    with pytest.raises(InputError, match=message):
+        plugins.find(family, name)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no_such_module:Mine", "'no_such_module:Mine' cannot be imported"),
+        ("test_plugins:Nothing", "'test_plugins:Nothing' cannot be imported"),
+        (":Mine", "':Mine' cannot be imported"),
+        ("test_plugins:", "'test_plugins:' cannot be imported"),
+        (".plugins:find", "cannot be imported"),
+        ("test_plugins:pytest", "must be a dataclass that is a fedgraft.contracts.Selector"),
+        ("test_plugins:All", "must be a dataclass that is a fedgraft.contracts.Selector"),
+        ("test_plugins:Undressed", "must be a dataclass that is a fedgraft.contracts.Selector"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_named(path, message):
+    with pytest.raises(InputError, match=message):
+        plugins.find("selectors", path)
+
+
+def mine(**options):
+    return plugins.build("selectors", "selector", {"name": "test_plugins:Mine", **options})
+
+
+def test_a_section_is_a_name_and_the_fields_of_its_class():
+    built = mine(many=3, share=1, tags=["a", "b"])
+    assert (built.many, built.share, built.tags) == (3, 1.0, ("a", "b"))
+    assert isinstance(built.share, float)
+    assert plugins.options_of(built) == {"many": 3, "share": 1.0, "label": "mine", "tags": ("a", "b"), "deep": False}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"^selector\.many must be given: Takes the first clients\.$"),
+        ({"many": 1, "shares": 2}, r"^No selector option named 'shares'\. Did you mean 'share'\? Known: deep, label,"),
+        ({"many": 1, "limit": 2}, r"^No selector option named 'limit'"),
+        ({"many": 1, "cache": {}}, r"^No selector option named 'cache'"),
+        ({"many": "three"}, r"^selector\.many must be of type int; got 'three'\.$"),
+        ({"many": 1.5}, r"^selector\.many must be of type int; got 1\.5\.$"),
+        ({"many": True}, r"^selector\.many must be of type int; got True\.$"),
+        ({"many": 1, "share": False}, r"^selector\.share must be of type float; got False\.$"),
+        ({"many": 1, "label": 5}, r"^selector\.label must be of type str; got 5\.$"),
+        ({"many": 1, "tags": [1]}, r"^selector\.tags must be of type tuple\[str, \.\.\.\]; got \[1\]\.$"),
+        ({"many": None}, r"^selector\.many must be of type int; got None\.$"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        mine(**options)
+
+
+def test_a_section_without_a_name_says_what_there_is():
+    with pytest.raises(InputError, match=r"^\[selector\] needs a name\. Known: all, "):
+        plugins.build("selectors", "selector", {"many": 3})
+
+
+def test_a_method_s_own_checks_speak_for_themselves():
+    with pytest.raises(InputError, match=r"^All\.batch_size must be"):
+        plugins.build("samplers", "sampler", {"name": "all", "batch_size": -3})
