@@ -92,13 +92,13 @@ class Row:
     simulated_seconds: float
 
     @classmethod
-    def of(cls, state: RunState, outcome: Outcome, scores: Mapping[str, float], unscored: Mapping[int, str]) -> "Row":
-        """The row of the round that `state` has just finished."""
+    def of(cls, state: RunState, outcome: Outcome, scores: Mapping[str, float], aside: Mapping[int, str]) -> "Row":
+        """The row of the round that `state` has just finished; `aside` are failures to do anything but to train."""
         losses = [report["loss"] for report in outcome.reports.values()]
         return cls(
             round=state.round,
             selected=outcome.selected,
-            failed={**{client: f"scoring: {reason}" for client, reason in unscored.items()}, **outcome.failed},
+            failed={**aside, **outcome.failed},
             loss=float(np.mean(losses)) if losses else math.nan,
             validation=scores.get("validation"),
             test=scores.get("test"),
@@ -171,7 +171,7 @@ class Loop:
     def step(self, state: RunState) -> Row | None:
         """One round; None, and `state.finished`, if the budget does not pay for another."""
         began, spent, round = time.perf_counter(), self.ledger.total, state.round + 1
-        view, asked = self._probe(state, self._view(state, round))
+        view, asked, aside = self._probe(state, self._view(state, round))
         selection = self._selector.select(state.selector, view, seeds.generator(self._plan.seed, "select", round))
         if not selection.clients:
             self._finish(state)
@@ -186,6 +186,7 @@ class Loop:
         state.round = round
         seconds = self._account(state, selection, replies, asked)
         scored, unscored = self._score(state) if self._due(state) else ({}, {})
+        aside.update(unscored)
         outcome = Outcome(
             selected=selection.clients,
             reports={c: {**state.profiles[c], **message.report} for c, message in replies.messages.items()},
@@ -201,7 +202,7 @@ class Loop:
         if scored:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
-        return Row.of(state, outcome, scored, unscored)
+        return Row.of(state, outcome, scored, aside)
 
     # --- the steps of a round ----------------------------------------------------------------------------------------
 
@@ -226,18 +227,19 @@ class Loop:
         """What a round costs whoever trains: scoring at the clients."""
         return self._post.most_bytes("evaluate") * len(self._clients) if self._evaluation.at == "clients" else 0
 
-    def _probe(self, state: RunState, view: View) -> tuple[View, float]:
-        """The view with what probed clients answered, and the simulated seconds that asking took."""
+    def _probe(self, state: RunState, view: View) -> tuple[View, float, dict[int, str]]:
+        """The view with what probed clients answered, the simulated seconds that asking took, and who failed."""
         g = seeds.generator(self._plan.seed, "probe", view.round)
         probe = self._selector.probe(state.selector, view, g)
         if probe is None or not probe.clients:
-            return view, 0.0
+            return view, 0.0, {}
         self._hold("probed", probe.clients, view.bytes_per_probe, view)
         replies = self._post.probe(state, probe, view.round)
         answers = {client: message.report for client, message in replies.messages.items()}
         seconds = max(self._devices.seconds(c, replies.bytes[c], view.samples[c]) for c in probe.clients)
         left = None if view.bytes_left is None else view.bytes_left - sum(replies.bytes.values())
-        return replace(view, probed=answers, bytes_left=left), seconds
+        failed = {client: f"probe: {reason}" for client, reason in replies.failed.items()}
+        return replace(view, probed=answers, bytes_left=left), seconds, failed
 
     def _check(self, selection: Selection, view: View) -> None:
         self._hold("selected", selection.clients, view.bytes_per_client, view)
@@ -255,7 +257,7 @@ class Loop:
         """Hold the selector to its contract: distinct available clients, and a budget is a promise."""
         chosen, name = list(clients), type(self._selector).__name__
         known = set(np.flatnonzero(view.available).tolist())
-        if chosen != sorted(set(chosen)) or not known.issuperset(chosen):
+        if any(type(client) is not int for client in chosen) or chosen != sorted(known.intersection(chosen)):
             raise FedgraftError(f"{name} {did} {chosen}; available, each once and ascending, are {sorted(known)}.")
         cost = int(prices[chosen].sum())
         if view.bytes_left is not None and cost > view.bytes_left:
@@ -328,4 +330,4 @@ class Loop:
             groups = sorted({sharing.group(state.sharing, client) for client in self._clients})
             models = {str(group): sharing.evaluated(state.sharing, group) for group in groups}
             state.best = {"round": state.round, **scores, "sums": scoring.sums, "models": models}
-        return scores, scoring.failed
+        return scores, {client: f"scoring: {reason}" for client, reason in scoring.failed.items()}
