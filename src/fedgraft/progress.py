@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedgraft.experiment import Experiment
 from fedgraft.loop import Row
 from fedgraft.state import RunState
 from fedgraft.text import human_bytes, human_seconds
@@ -44,6 +45,12 @@ class Progress:
         self._score: float | None = None
         self._unsaid = ""
         self._said_at = -math.inf
+
+    @classmethod
+    def of(cls, experiment: Experiment, quiet: bool = False) -> "Progress":
+        """What follows a run of this experiment."""
+        stopping, clients = experiment.stopping, int(experiment.sections["data"].get("clients") or 0)
+        return cls(stopping.rounds, stopping.bytes, experiment.plan.task.metric, clients, quiet)
 
     def __enter__(self) -> "Progress":
         if self._terminal and not self._quiet:

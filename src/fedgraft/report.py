@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from fedgraft import compare, figures
+from fedgraft import comparison, figures
 from fedgraft.drawing import run_colour
 from fedgraft.errors import InputError
 from fedgraft.runs import RunFolder, joined_yardsticks, open_runs
@@ -111,8 +111,8 @@ def write_report(
 
 def render(runs: Sequence[RunFolder], target: str | float | None = None, title: str = "fedgraft report") -> str:
     """The page as a string."""
-    score = compare.resolve_target(runs, target)
-    table = compare.rows(runs, score)
+    score = comparison.resolve_target(runs, target)
+    table = comparison.rows(runs, score)
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -164,7 +164,7 @@ def _header(runs: Sequence[RunFolder], title: str) -> str:
 
 def _summary(runs: Sequence[RunFolder], table: Sequence[dict[str, Any]]) -> str:
     lower = runs[0].better == "lower"
-    best = compare.best_values(table)
+    best = comparison.best_values(table)
     lines = [
         "<thead><tr>",
         *(_cell(heading, "th", name == "run", "marked" if name in best else "") for name, heading in COLUMNS.items()),
@@ -175,7 +175,7 @@ def _summary(runs: Sequence[RunFolder], table: Sequence[dict[str, Any]]) -> str:
         for name in COLUMNS:
             kind = "best" if name in best and row[name] == best[name] else "marked" if name in best else ""
             swatch = _swatch(index) if name == "run" else ""
-            text = row["run"] if name == "run" else compare.shown(name, row[name])
+            text = row["run"] if name == "run" else comparison.shown(name, row[name])
             lines.append(_cell(text, "td", name == "run", "run" if name == "run" else kind, swatch))
         lines.append("</tr>")
     lines.append('</tbody><tbody class="yardsticks">')

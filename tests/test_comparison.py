@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from fake_runs import write_run
-from fedgraft.compare import compare, parse_target, render
+from fedgraft.comparison import compare, parse_target, render
 from fedgraft.errors import InputError
 
 
