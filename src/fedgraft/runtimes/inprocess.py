@@ -7,11 +7,16 @@ does not depend on which: a client's reply is a function of its shard, the reque
 import math
 import multiprocessing as mp
 import os
+import pickle
+import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -24,6 +29,7 @@ from fedgraft.runtimes.worker import work
 
 START_SECONDS = 120.0
 """How long a worker may take to import torch and to build its model."""
+_STARTING = threading.Lock()
 
 
 @dataclass
@@ -201,8 +207,9 @@ class InProcess(Runtime):
         worker = self._workers[index]
         if not worker.ready:
             raise FedgraftError(
-                f"A worker process could not start: {reason}. A script that runs experiments needs its code under "
-                "if __name__ == '__main__', or runtime.workers=0."
+                f"A worker process could not start: {reason}. Where a script's own classes are used by clients, they "
+                "belong in a module of their own, or the rest of the script under if __name__ == '__main__'; or use "
+                "runtime.workers=0."
             )
         if worker.task is not None:
             answers[worker.task] = ClientFailed(reason)
@@ -219,7 +226,11 @@ class InProcess(Runtime):
         ours, theirs = self._context.Pipe()
         arguments = (theirs, self._plan, self._shards, self._threads)
         process = self._context.Process(target=work, args=arguments, daemon=True)  # type: ignore[attr-defined]
-        process.start()
+        try:
+            with _script_hidden():
+                process.start()
+        except (pickle.PicklingError, AttributeError):  # the plan or a shard is of a class of the user's script
+            process.start()
         theirs.close()
         return _Worker(process, ours, due=time.monotonic() + START_SECONDS)
 
@@ -230,6 +241,18 @@ class InProcess(Runtime):
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Let a process start without the user's script: multiprocessing would run it again in every worker."""
+    with _STARTING:
+        script = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = script
 
 
 def _context() -> mp.context.BaseContext:
