@@ -1,1 +1,58 @@
-"""x."""
+"""Train one graph neural network over graphs that may not leave their owners, and count every byte.
+
+>>> import fedgraft
+>>> run = fedgraft.run("fedacs", rounds=20, budget={"bytes": "5MB"})  # doctest: +SKIP
+>>> run.summary["test_at_best_validation"]  # doctest: +SKIP
+
+Names are imported when they are first used, so that a worker process loads neither pandas' nor Plotly's share.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedgraft.api import Run, compare, open, resume, run
+    from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
+    from fedgraft.experiment import Experiment
+    from fedgraft.runner import Interrupted
+
+    __version__: str
+
+__all__ = [
+    "AllClientsFailedError",
+    "BudgetError",
+    "Experiment",
+    "FedgraftError",
+    "InputError",
+    "Interrupted",
+    "Run",
+    "__version__",
+    "compare",
+    "open",
+    "resume",
+    "run",
+]
+
+_HOMES = {
+    **dict.fromkeys(("Run", "compare", "open", "resume", "run"), "api"),
+    **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),
+    "Experiment": "experiment",
+    "Interrupted": "runner",
+}
+"""Where each name lives."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value: Any = version("fedgraft")
+    elif name in _HOMES:
+        value = getattr(import_module(f"fedgraft.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'fedgraft' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

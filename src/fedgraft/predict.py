@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from fedgraft import wire
 from fedgraft.data.table import Table
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import Experiment
 from fedgraft.ratings import known_shard
 from fedgraft.state import RunState
@@ -74,6 +75,25 @@ def predict(
     answered = pd.Series([names[number] for number in client], name="client", dtype=object)
     kept = table.drop(columns=[name for name in ("client", *result.columns) if name in table])
     return pd.concat([kept.reset_index(drop=True), answered, result], axis=1)
+
+
+def load_model(folder: Path, group: str = "") -> torch.nn.Module:
+    """The model that was best on validation, in evaluation mode, on the CPU.
+
+    Args:
+        folder: the run's folder.
+        group: of clients with a model of their own; "" where all share one.
+
+    Parameters that clients keep to themselves are as they were drawn at the start.
+    """
+    models = _models(folder / MODEL)
+    groups = sorted({name.partition("/")[0] for name in models if "/" in name}) or [""]
+    if group not in groups:
+        raise unknown(f"group of models in {folder}", group, groups)
+    plan = replace(Experiment.from_toml(Store.open(folder).experiment_toml()).plan, device="cpu")
+    flat = plan.build_model()
+    flat.load(_of_group(models, group))
+    return flat.module.eval()
 
 
 def _table(given: str | Path | pd.DataFrame, parameter: str) -> pd.DataFrame:
