@@ -1,0 +1,167 @@
+"""Laws of every task: `fedgraft/tasks/*.py`, found by file name, on generated data of its own.
+
+`DATA` names generated data for a task; a task without an entry here fails the first law, so that it gets one.
+"""
+
+import dataclasses
+import inspect
+import math
+import pickle
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedgraft import plugins
+from fedgraft.contracts import Draw, Task
+from fedgraft.data.shops import Shops
+from fedgraft.flat import FlatModel
+from fedgraft.plan import SPLITS
+from fedgraft.providers import Data
+
+NAMES = plugins.names("tasks")
+DATA: dict[str, Callable[[], Data[Any]]] = {
+    "rating": lambda: Shops(users=60, items=80, categories=4, links=200, count=600, clients=3),
+}
+
+
+@cache
+def shards_of(name: str) -> list[Any]:
+    return DATA[name]().load(1)
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def task(name: str) -> Task[Any, Any]:
+    cls = plugins.find("tasks", name)
+    fields = {field.name for field in dataclasses.fields(cls)}
+    options = {"encoder": plugins.build("models", "model", {"name": "gcn"})} if "encoder" in fields else {}
+    built: Task[Any, Any] = plugins.construct(cls, "task", options)
+    return built
+
+
+def drawn(task: Task[Any, Any], seed: int = 1) -> torch.nn.Module:
+    """A model every parameter of which matters."""
+    g = torch.Generator().manual_seed(seed)
+    model = task.model(g).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=g)
+    return model
+
+
+def test_is_a_frozen_dataclass_with_a_documented_class(name: str) -> None:
+    assert name in DATA, f"add generated data for {name!r}"
+    cls = plugins.find("tasks", name)
+    assert issubclass(cls, Task)
+    assert cls.__dataclass_params__.frozen
+    assert cls.better in ("lower", "higher")
+    assert cls.sums
+    assert len(set(cls.sums)) == len(cls.sums)
+    text = inspect.getdoc(cls) or ""
+    assert "Source:" in text
+    assert "Differs:" in text
+    assert all(f"{field.name}:" in text for field in dataclasses.fields(cls)), "every option is explained"
+
+
+def test_every_client_has_the_same_model(name: str, task: Task[Any, Any]) -> None:
+    layouts = [FlatModel(task.model(torch.Generator().manual_seed(seed))).layout for seed in (1, 1, 2)]
+    assert layouts[0] == layouts[1] == layouts[2]
+    before = torch.get_rng_state()
+    one, same, other = (FlatModel(task.model(torch.Generator().manual_seed(seed))).initial for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state()), "only the given generator is drawn from"
+    assert all(np.array_equal(one[key], same[key]) for key in one)
+    assert any(not np.array_equal(one[key], other[key]) for key in one)
+
+
+def test_blocks_hold_every_example_once(name: str, task: Task[Any, Any]) -> None:
+    for shard in shards_of(name):
+        data = task.prepare(shard, {})
+        blocks = task.blocks(data)
+        assert task.examples(data) > 0
+        assert all(len(block) for block in blocks)
+        assert sorted(np.concatenate(blocks).tolist()) == list(range(task.examples(data)))
+
+
+def test_preparing_is_repeatable_and_changes_no_shard(name: str, task: Task[Any, Any]) -> None:
+    shard, model = shards_of(name)[0], drawn(task)
+    before = pickle.dumps(shard)
+    with torch.no_grad():
+        first, again = (task.evaluate(model, task.prepare(shard, {})) for _ in range(2))
+    assert first == again
+    assert pickle.dumps(shard) == before
+
+
+def test_losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_the_draw(
+    name: str, task: Task[Any, Any]
+) -> None:
+    data, model = task.prepare(shards_of(name)[0], {}), drawn(task)
+    block = task.blocks(data)[0]
+    encoded = task.encode(model, data, block)
+    whole = task.loss(model, data, Draw(block), encoded)
+    assert whole.shape == (len(block),)
+    assert torch.isfinite(whole).all()
+    part = task.loss(model, data, Draw(block[1::2]), encoded)
+    torch.testing.assert_close(part, whole[1::2], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(task.loss(model, data, Draw(block), None), whole, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_the_loss_reach_every_parameter(name: str, task: Task[Any, Any]) -> None:
+    data, model = task.prepare(shards_of(name)[0], {}), drawn(task)
+    task.loss(model, data, Draw(task.blocks(data)[0]), None).mean().backward()  # type: ignore[no-untyped-call]
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.abs().max() > 0, key
+
+
+def test_sums_are_named_finite_and_add_up(name: str, task: Task[Any, Any]) -> None:
+    model, total = drawn(task), {split: dict.fromkeys(task.sums, 0.0) for split in SPLITS}
+    scores: dict[str, list[float]] = {split: [] for split in SPLITS}
+    for shard in shards_of(name):
+        with torch.no_grad():
+            found = task.evaluate(model, task.prepare(shard, {}))
+        assert tuple(found) == SPLITS
+        for split, sums in found.items():
+            assert tuple(sums) == task.sums, "the order in which they travel"
+            assert all(type(value) is float and math.isfinite(value) for value in sums.values())
+            scores[split].append(task.score(sums))
+            total[split] = {key: total[split][key] + sums[key] for key in sums}
+    for split in SPLITS:
+        assert min(scores[split]) <= task.score(total[split]) <= max(scores[split])
+
+
+def test_nothing_to_score_is_nan(name: str, task: Task[Any, Any]) -> None:
+    assert math.isnan(task.score(dict.fromkeys(task.sums, 0.0)))
+
+
+def test_describes_what_its_profile_names(name: str, task: Task[Any, Any]) -> None:
+    for shard in shards_of(name):
+        described = task.describe(task.prepare(shard, {}))
+        assert described.keys() == task.profile
+        assert all(type(value) is float and math.isfinite(value) for value in described.values())
+
+
+def test_statistics_have_the_layout_that_was_agreed_on(name: str, task: Task[Any, Any]) -> None:
+    published = {client: task.statistics(shard) for client, shard in enumerate(shards_of(name))}
+    agreed = {spec.name: spec for spec in task.statistics_layout()}
+    for found in published.values():
+        assert found.keys() == agreed.keys()
+        assert all(array.dtype.name == agreed[key].dtype for key, array in found.items())
+    if agreed:
+        returned = {spec.name for spec in task.combined_layout()}
+        assert all(arrays.keys() == returned for arrays in task.combine(published).values())
+
+
+def test_all_clients_merge_into_one_with_all_their_examples(name: str, task: Task[Any, Any]) -> None:
+    shards, model = shards_of(name), drawn(task)
+    merged = task.prepare(task.merge(shards), {})
+    assert task.examples(merged) == sum(task.examples(task.prepare(shard, {})) for shard in shards)
+    with torch.no_grad():
+        assert all(math.isfinite(task.score(sums)) for sums in task.evaluate(model, merged).values())

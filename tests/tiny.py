@@ -1,0 +1,17 @@
+"""The smallest experiment that is still one: made-up shops, three clients, a hundredth of a second a round."""
+
+from typing import Any
+
+TINY: dict[str, Any] = {
+    "data.users": 60,
+    "data.items": 80,
+    "data.categories": 4,
+    "data.links": 200,
+    "data.count": 600,
+    "data.clients": 3,
+    "rounds": 2,
+    "runtime.workers": 0,
+    "yardsticks": ["global_mean"],
+}
+ARGUMENTS = [f"{key}={value!r}" for key, value in TINY.items()]
+"""The same for the command line."""
