@@ -1,8 +1,8 @@
 """A study: many experiments on equal footing, resumable, the paper's numbers beside ours.
 
-A study is a TOML file: methods (overrides of one recipe) and panels (which methods on which data, models, partitions and
-numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished cell is a small
-JSON file in the study's folder; a study that is started again runs only what is missing.
+A study is a TOML file: methods (overrides of one recipe) and panels (which methods on which data, models, partitions
+and numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished cell is a
+small JSON file in the study's folder; a study that is started again runs only what is missing.
 """
 
 import json

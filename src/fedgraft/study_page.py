@@ -1,4 +1,4 @@
-"""A study's tables in Markdown, written from its finished cells: mean and spread over paired seeds, paper's numbers beside."""
+"""A study's tables in Markdown, written from its finished cells: mean and spread over paired seeds."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -57,11 +57,9 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         return lines[0] + "\nNot run yet.\n"
     lines.append(_main_table(study, panel, runs))
     lines.append(_yardsticks(runs))
+    lines.append(_by_column(study, runs, "test RMSE within a share of full participation's bytes", BUDGETS, _at_budget))
     lines.append(
-        _by_column(study, runs, "RMSE on test within a budget, of full participation's bytes", BUDGETS, _at_budget)
-    )
-    lines.append(
-        _by_column(study, runs, "MB to a validation score, above full participation's best", LEVELS, _to_level)
+        _by_column(study, runs, "MB to a validation score this far above full participation's best", LEVELS, _to_level)
     )
     return "\n".join(lines)
 

@@ -9,18 +9,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft import seeds
+from fedgraft import rating_elsewhere, seeds
 from fedgraft.contracts import Draw, Indices, Sums, Task
-from fedgraft.errors import require
+from fedgraft.errors import require, require_one_of
 from fedgraft.layers import linear
 from fedgraft.metrics import root_mean_square
 from fedgraft.propagate import GraphView
 from fedgraft.providers import Encoder
+from fedgraft.rating_elsewhere import Elsewhere
 from fedgraft.rating_features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.rating_graph import RatingGraph, edge_width
 from fedgraft.rating_queries import item_categories, route_pairs, with_newcomers
 from fedgraft.ratings import SPLITS, RatingShard, merge_shards
-from fedgraft.types import Array, Arrays
+from fedgraft.types import Array, Arrays, Layout
 
 LABEL_BINS = 5
 """Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
@@ -33,7 +34,7 @@ class Pairs:
     Args:
         view: the graph; it holds none of these pairs' ratings.
         user: int64 [n], the user's node; item: int64 [n], the item's node.
-        features: float32 [n, PAIR_WIDTH].
+        features: float32 [n, pair width].
         base: float32 [n], the prediction that biases make.
         rating: float32 [n], what is to be predicted; nan where unknown.
     """
@@ -102,6 +103,8 @@ class Rating(Task[RatingShard, RatingData]):
         walk: longest random walk of the edge features, >= 1.
         user_shrinkage: pseudo-ratings of bias 0 per user in the biases, >= 0.
         item_shrinkage: the same per item, >= 0.
+        share: "nothing", or "users": each client tells, once and in a byte per user, how its users rate there, and
+            learns how they rate elsewhere (`fedgraft.rating_elsewhere`; charged as statistics).
     """
 
     metric: ClassVar[str] = "rmse"
@@ -115,6 +118,7 @@ class Rating(Task[RatingShard, RatingData]):
     walk: int = 2
     user_shrinkage: float = 9.0
     item_shrinkage: float = 2.0
+    share: str = "nothing"
 
     def __post_init__(self) -> None:
         require(self.folds >= 2, "Rating.folds", ">= 2", self.folds)
@@ -122,10 +126,28 @@ class Rating(Task[RatingShard, RatingData]):
         require(self.walk >= 1, "Rating.walk", ">= 1", self.walk)
         require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
         require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
+        require_one_of("Rating.share", self.share, ("nothing", "users"))
+
+    def statistics_layout(self) -> Layout:
+        """Users' bits and bytes if they are shared."""
+        return rating_elsewhere.PUBLISHED if self.share == "users" else Layout(())
+
+    def statistics(self, shard: RatingShard) -> Arrays:
+        """Which users the client has, and how they rate here."""
+        return rating_elsewhere.publish(self._known(shard, shard.rows("train"))) if self.share == "users" else {}
+
+    def combined_layout(self) -> Layout:
+        """Users' bytes."""
+        return rating_elsewhere.ANSWERED if self.share == "users" else Layout(())
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+        """How each client's users rate at the others."""
+        return rating_elsewhere.combine(statistics)
 
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
         """Biases, features and graphs of every fold and of the whole training set."""
         rows, graph = shard.rows("train"), RatingGraph(shard, self.walk)
+        elsewhere = self._elsewhere(shard, shared)
         folds = min(self.folds, len(rows))
         # The folds are the client's own business; a fixed seed keeps them the same after a resume.
         fold = seeds.generator(0, "folds", client=len(rows)).permutation(len(rows)) % max(1, folds)
@@ -135,10 +157,11 @@ class Rating(Task[RatingShard, RatingData]):
             inside = np.flatnonzero(fold == number)
             place[inside] = np.arange(len(inside))
             known = self._known(shard, rows[fold != number])
-            parts.append(self._pairs(known, graph.view(known), rows[inside]))
+            view = self._with_elsewhere(known, graph.view(known), elsewhere)
+            parts.append(self._pairs(known, view, rows[inside], elsewhere))
         known = self._known(shard, rows)
-        view = graph.view(known)
-        held_out = {split: self._pairs(known, view, shard.rows(split)) for split in SPLITS[1:]}
+        view = self._with_elsewhere(known, graph.view(known), elsewhere)
+        held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SPLITS[1:]}
         edges = np.linspace(*shard.scale, LABEL_BINS + 1)
         shares = np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))
         return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale)
@@ -157,8 +180,11 @@ class Rating(Task[RatingShard, RatingData]):
 
     def model(self, g: torch.Generator) -> nn.Module:
         """Encoder and head."""
-        encoder = self.encoder.build(NODE_WIDTH, edge_width(self.walk), g)
-        return RatingModel(encoder, self.encoder.width, self.hidden, g)
+        shared = self.share == "users"
+        node_width = NODE_WIDTH + shared * rating_elsewhere.NODE_COLUMNS
+        pair_width = PAIR_WIDTH + shared * rating_elsewhere.PAIR_COLUMNS
+        encoder = self.encoder.build(node_width, edge_width(self.walk), g)
+        return RatingModel(encoder, self.encoder.width, pair_width, self.hidden, g)
 
     def blocks(self, data: RatingData) -> Sequence[Indices]:
         """The folds: only examples of one fold are seen from the same graph."""
@@ -204,12 +230,13 @@ class Rating(Task[RatingShard, RatingData]):
         self, model: nn.Module, shard: RatingShard, shared: Arrays, queries: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
+        elsewhere = self._elsewhere(shard, shared)
         shard, user, item = with_newcomers(shard, queries["user"], queries["item"])
         rows = shard.rows("train")
         known = self._known(shard, rows)
-        pairs = self._describe_pairs(
-            known, RatingGraph(shard, self.walk).view(known), user, item, item_categories(shard)[item]
-        )
+        elsewhere = None if elsewhere is None else elsewhere.padded(known.users)
+        view = self._with_elsewhere(known, RatingGraph(shard, self.walk).view(known), elsewhere)
+        pairs = self._describe_pairs(known, view, user, item, item_categories(shard)[item], elsewhere)
         with torch.no_grad():
             predicted = model(pairs.to(next(model.parameters()).device)).clamp(*shard.scale).cpu().numpy()
         new_user, new_item = known.by_user.ratings[user] == 0, known.by_item.ratings[item] == 0
@@ -223,18 +250,41 @@ class Rating(Task[RatingShard, RatingData]):
     def _known(self, shard: RatingShard, rows: Indices) -> Known:
         return Known(shard, rows, self.user_shrinkage, self.item_shrinkage)
 
-    def _pairs(self, known: Known, view: GraphView, rows: Indices) -> Pairs:
+    def _elsewhere(self, shard: RatingShard, shared: Arrays) -> Elsewhere | None:
+        """What is known of the client's users elsewhere; None if nothing is shared."""
+        if self.share == "nothing":
+            return None
+        known = self._known(shard, shard.rows("train"))
+        return rating_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)))
+
+    def _with_elsewhere(self, known: Known, view: GraphView, elsewhere: Elsewhere | None) -> GraphView:
+        if elsewhere is None:
+            return view
+        return replace(view, nodes=torch.cat([view.nodes, torch.from_numpy(elsewhere.node_columns(known))], 1))
+
+    def _pairs(self, known: Known, view: GraphView, rows: Indices, elsewhere: Elsewhere | None) -> Pairs:
         """The pairs of some of the client's ratings."""
         shard = known.shard
-        pairs = self._describe_pairs(known, view, shard.user[rows], shard.item[rows], shard.category[rows])
+        pairs = self._describe_pairs(known, view, shard.user[rows], shard.item[rows], shard.category[rows], elsewhere)
         return replace(pairs, rating=torch.from_numpy(shard.rating[rows]))
 
-    def _describe_pairs(self, known: Known, view: GraphView, user: Indices, item: Indices, category: Indices) -> Pairs:
+    def _describe_pairs(
+        self,
+        known: Known,
+        view: GraphView,
+        user: Indices,
+        item: Indices,
+        category: Indices,
+        elsewhere: Elsewhere | None,
+    ) -> Pairs:
+        features = pair_features(known, user, item, category)
+        if elsewhere is not None:
+            features = np.concatenate([features, elsewhere.pair_columns(known, user)], axis=1)
         return Pairs(
             view=view,
             user=torch.from_numpy(user),
             item=torch.from_numpy(item + known.users),
-            features=torch.from_numpy(pair_features(known, user, item, category)),
+            features=torch.from_numpy(features),
             base=_float32(known.base(user, item)),
             rating=torch.full((len(user),), torch.nan),
         )
@@ -243,13 +293,13 @@ class Rating(Task[RatingShard, RatingData]):
 class RatingModel(nn.Module):
     """Base + head(features of the pair, embeddings of both ends)."""
 
-    def __init__(self, encoder: nn.Module, width: int, hidden: int, g: torch.Generator) -> None:
+    def __init__(self, encoder: nn.Module, width: int, pair_width: int, hidden: int, g: torch.Generator) -> None:
         super().__init__()
         self.encoder = encoder
-        self.pair = linear(PAIR_WIDTH, hidden, g)
+        self.pair = linear(pair_width, hidden, g)
         self.ends = linear(2 * width, hidden, g, bias=False)
         self.inner = linear(hidden, hidden, g)
-        self.out = nn.Linear(hidden, 1)
+        self.out = linear(hidden, 1, g)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
