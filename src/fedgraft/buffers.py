@@ -5,6 +5,7 @@ with the bytes that are there.
 """
 
 import math
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +54,7 @@ def buffer(array: Array) -> memoryview:
 
 def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, ...]) -> Array:
     """A view of the bytes at `offset` as an array, which may not be aligned."""
-    dtype: np.dtype[Any] = np.dtype(dtype_name).newbyteorder("<")
+    dtype = _little_endian(dtype_name)
     size, left = math.prod(shape) * dtype.itemsize, view.nbytes - offset
     if size > left:
         raise WireError(f"An array of shape {shape} needs {size} bytes, but {left} are left.")
@@ -64,3 +65,8 @@ def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, .
     if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
         raise WireError("An array of bools holds something else.")
     return array
+
+
+@lru_cache
+def _little_endian(dtype_name: str) -> np.dtype[Any]:
+    return np.dtype(dtype_name).newbyteorder("<")

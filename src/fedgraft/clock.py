@@ -7,7 +7,7 @@ measured ones. Measured seconds are only reported.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedgraft import seeds
 from fedgraft.errors import require
@@ -57,3 +57,8 @@ class Devices:
         """Simulated seconds for a client to move `bytes` and to train on `examples`."""
         moving = bytes / float(self.bytes_per_second[client])
         return self.latency_seconds + moving + examples / float(self.examples_per_second[client])
+
+    def all_seconds(self, bytes: int, examples: ArrayLike) -> NDArray[np.float64]:
+        """The same for all clients at once, float64 [N]: each moves `bytes` and trains on its own of `examples` [N]."""
+        moving = bytes / self.bytes_per_second
+        return self.latency_seconds + moving + np.asarray(examples, np.float64) / self.examples_per_second

@@ -209,13 +209,12 @@ class Loop:
     def _view(self, state: RunState, round: int) -> View:
         budget, count, samples = self._stopping.bytes, len(self._clients), state.examples
         train, probe = self._post.most_bytes("train"), self._post.most_bytes("probe")
-        expected = [self._devices.seconds(c, train, self._trained(samples[c])) for c in self._clients]
         return View(
             round=round,
             samples=np.array(samples, dtype=np.int64),
             bytes_per_client=np.full(count, train, dtype=np.int64),
             bytes_per_probe=np.full(count, probe, dtype=np.int64),
-            seconds=np.array(expected),
+            seconds=self._devices.all_seconds(train, [self._trained(n) for n in samples]),
             available=np.array(samples) > 0,
             bytes_left=max(0, budget - self.ledger.total - self._fixed_bytes()) if budget else None,
             bytes_budget=budget or None,
@@ -268,7 +267,8 @@ class Loop:
 
         Nobody's, where all weights are 0.
         """
-        given = selection.weights or tuple(float(state.examples[client]) for client in selection.clients)
+        examples = state.examples
+        given = selection.weights or tuple(float(examples[client]) for client in selection.clients)
         weights = {c: w for c, w in zip(selection.clients, given, strict=True) if c in uploads}
         total = sum(weights.values())
         return [Update(c, weights[c] / total, uploads[c]) for c in sorted(weights)] if total > 0 else []
@@ -278,8 +278,10 @@ class Loop:
         for client in replies.messages:
             state.failing.pop(str(client), None)
         state.failing.update({str(client): reason for client, reason in replies.failed.items()})
+        if replies.messages:
+            return
         able = {str(client) for client, examples in enumerate(state.examples) if examples}
-        if not replies.messages and able <= state.failing.keys():
+        if able <= state.failing.keys():
             raise AllClientsFailedError(round, {int(client): reason for client, reason in state.failing.items()})
 
     def _account(self, state: RunState, selection: Selection, replies: Replies, asked: float) -> dict[int, float]:

@@ -155,7 +155,8 @@ class LocalTrainer:
     def run(self, penalty: Penalty | None = None, correct_gradient: Correction | None = None) -> None:
         """The configured number of local epochs: blocks in random order, every draw one step."""
         self._optimizer.reset(self._learning_rate)
-        self._flat.module.train()
+        if not self._flat.module.training:
+            self._flat.module.train()
         blocks = self._task.blocks(self._data)
         for _ in range(self._training.epochs):
             for index in self._g.permutation(len(blocks))[: self._training.blocks or None]:

@@ -17,7 +17,8 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -242,9 +243,15 @@ def _misfit(arrays: Mapping[str, Array], layout: Layout) -> str | None:
         return f"arrays {sorted(arrays)} where {sorted(spec.name for spec in layout)} are expected."
     for spec in layout:
         array = arrays[spec.name]
-        fits = len(array.shape) == len(spec.shape) and all(
-            expected in (VARIABLE, dim) for dim, expected in zip(array.shape, spec.shape, strict=True)
+        fits = array.shape == spec.shape or (
+            len(array.shape) == len(spec.shape)
+            and all(expected in (VARIABLE, dim) for dim, expected in zip(array.shape, spec.shape, strict=True))
         )
-        if array.dtype.name != spec.dtype or not fits or spec.dtype not in DTYPES:
+        if _dtype_name(array.dtype) != spec.dtype or not fits or spec.dtype not in DTYPES:
             return f"array {spec.name!r} is {array.dtype.name} {array.shape}; expected {spec.dtype} {spec.shape}."
     return None
+
+
+@lru_cache
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return dtype.name  # NumPy spells it out anew each time, which is most of a check
