@@ -1,0 +1,116 @@
+"""A study on a tiny Ciao: every cell once, paired, resumable; and its page."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+
+from fedgraft import study
+from fedgraft.errors import InputError
+from fedgraft.study import Cell, Split, Study, panel_cells
+from fedgraft.study_page import tables, write_page
+
+TINY = Study(
+    name="tiny",
+    title="A tiny study",
+    recipe="fedacs",
+    reference="all",
+    common={"rounds": 3, "task.folds": 2, "model.layers": 1},
+    methods={
+        "fedacs": {"label": "FedACS"},
+        "all": {"label": "full participation", "changes": {"selector.name": "all"}},
+    },
+    panels=(
+        {
+            "title": "Default",
+            "data": ["ciao"],
+            "partitions": ["average"],
+            "clients": [3],
+            "runs": [["gcn", "all"], ["gcn", "fedacs"]],
+            "yardsticks": ["client_biases"],
+            "paper": {"ciao": {"gcn-all": [1.053, 851], "gcn-fedacs": [1.039, 568]}},
+        },
+    ),
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with a Ciao of forty users and six categories."""
+    g = np.random.default_rng(0)
+    rows = [
+        [1 + u, 1 + int(i), 1 + int(i) % 6, 1 + int(g.integers(5)), 1]
+        for u in range(40)
+        for i in g.choice(60, 12, False)
+    ]
+    links = [[1 + u, 1 + (u + step) % 40] for u in range(40) for step in (1, 3)]
+    (tmp_path / "data" / "ciao").mkdir(parents=True)
+    scipy.io.savemat(tmp_path / "data" / "ciao" / "rating.mat", {"rating": np.array(rows)})
+    scipy.io.savemat(tmp_path / "data" / "ciao" / "trustnetwork.mat", {"trustnetwork": np.array(links)})
+    return tmp_path
+
+
+def test_runs_every_cell_once_and_only_what_is_missing(root, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    said: list[str] = []
+    study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
+    found = study.results(TINY, root / "out", 1)
+    assert [cell.key for cell in found] == ["ciao-average-3-gcn-all-seed1", "ciao-average-3-gcn-fedacs-seed1"]
+    assert said[0] == "0 of 2 cells are done; 2 to run with 1 jobs."
+    assert all(len(result["curve"]) == 4 for result in found.values())
+    (root / "out" / "cells" / "ciao-average-3-gcn-fedacs-seed1.json").unlink()
+    study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
+    again = study.results(TINY, root / "out", 1)
+    assert [result["digest"] for result in again.values()] == [result["digest"] for result in found.values()]
+    text = tables(TINY, again, 1)
+    assert "| FedACS (GCN) |" in text
+    assert "67%" in text  # 568 of 851 KB, the paper's
+    write_page(TINY, again, 1, root / "page.md")
+    page = root / "page.md"
+    page.write_text(page.read_text().replace("# A tiny study", "# A tiny study\n\nWhat it shows."))
+    write_page(TINY, again, 1, page)
+    assert page.read_text().count("| FedACS (GCN) |") == text.count("| FedACS (GCN) |")
+    assert "What it shows." in page.read_text()
+
+
+def test_errors(root):
+    with pytest.raises(InputError, match=r"No study named 'fedac'\. Did you mean 'fedacs'"):
+        study.load("fedac")
+    with pytest.raises(InputError, match="holds no folder 'ciao'"):
+        study.run(TINY, root, root / "out", seeds=1, jobs=1, say=print)
+    (root / "page.md").write_text("no marks")
+    with pytest.raises(InputError, match="lacks the marks"):
+        write_page(TINY, {}, 1, root / "page.md")
+
+
+def test_tables_count_what_was_never_reached():
+    def result(curve, total):
+        yardsticks = {"client_biases": {"validation": 1.0, "test": 1.0}}
+        shared = {"better": "lower", "bytes": {"total": total}, "yardsticks": yardsticks}
+        return {**shared, "curve": curve, "test_at_best_validation": curve[-1][3]}
+
+    cells = list(panel_cells(TINY.panels[0], 1))
+    assert cells[0] == Cell(Split("ciao", "average", 3, 1), "gcn", "all")
+    full = result([[0, 0, 1.0, 1.0], [1, 2_000_000, 0.9, 0.91], [2, 4_000_000, 0.9, 0.91]], 4_000_000)
+    half = result([[0, 0, 1.0, 1.0], [1, 1_000_000, 0.901, 0.92], [2, 2_000_000, 0.95, 0.97]], 2_000_000)
+    never = result([[0, 0, 1.0, 1.0], [1, 1_000_000, 0.99, 0.99]], 1_000_000)
+    text = tables(TINY, {cells[0]: full, cells[1]: half}, 1)
+    assert "| FedACS (GCN) | 0.9700 | 0.0300 | 2.00 | 1.00 | 50 % | 1.039 | 568 | 67% |" in text
+    assert "| never | never |" in tables(TINY, {cells[0]: full, cells[1]: never}, 1)
+    assert "Not run yet." in tables(dataclasses.replace(TINY), {}, 1)
+
+
+def test_the_studies_that_come_with_fedgraft_name_what_exists():
+    from fedgraft import experiment
+
+    for name in study.names():
+        found = study.load(name)
+        cells = found.cells(1)
+        assert len(cells) == len({cell.key for cell in cells})
+        for cell in cells:
+            changes = found.methods[cell.method].get("changes", {})
+            experiment.load(found.recipe, {"data.name": "shops", "model.name": cell.model, **found.common, **changes})
+        json.dumps(found.panels)
