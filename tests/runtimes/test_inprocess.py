@@ -1,0 +1,202 @@
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed
+from fedgraft.errors import InputError
+from fedgraft.runtimes.inprocess import InProcess
+from fedgraft.wire import Message
+from toy_runs import SGD, looped, run, same, toy
+
+EVERYTHING = {
+    "rounds": 3,
+    "selector": {"name": "power_of_choice", "clients": 3, "candidates": 4},
+    "codec": "toy_methods:Feedback",
+    "sharing": "toy_methods:Momentum",
+    "sampler": "toy_methods:Hard",
+    "training": {**SGD, "learning_rate": 0.05, "epochs": 2},
+}
+
+
+def inprocess(workers, **changes):
+    experiment = toy(**changes)
+    return InProcess(experiment.plan, experiment.data.load(experiment.seed), workers)
+
+
+def hellos(runtime):
+    return dict.fromkeys(runtime.clients(), wire.encode(Message("hello", 0)))
+
+
+def limits(runtime):
+    return dict.fromkeys(runtime.clients(), 1000)
+
+
+def all_answer(runtime):
+    return all(isinstance(reply, bytes) for reply in runtime.exchange(hellos(runtime), limits(runtime), 60).values())
+
+
+def start(runtime):
+    """Wait for every worker."""
+    while not all(worker.ready for worker in runtime._workers):
+        runtime._collect({})
+
+
+def pids(runtime):
+    return [worker.process.pid for worker in runtime._workers]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for(condition, seconds=30):
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert condition()
+
+
+@pytest.fixture(scope="module")
+def inline():
+    return run(toy(**EVERYTHING))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_result_does_not_depend_on_the_number_of_workers(inline, workers):
+    expected, expected_rows, expected_runtime = inline
+    state, rows, runtime = run(toy(**EVERYTHING, runtime={"workers": workers}))
+    assert same(state.sharing, expected.sharing)
+    assert same(state.selector, expected.selector)
+    assert [(row.selected, row.validation, row.bytes) for row in rows] == [
+        (row.selected, row.validation, row.bytes) for row in expected_rows
+    ]
+    assert runtime.inner._memories == expected_runtime.inner._memories
+    assert same(sorted(runtime.sent), sorted(expected_runtime.sent))
+
+
+def test_global_generators_and_threads_are_left_alone():
+    torch.manual_seed(3)
+    before, threads = torch.get_rng_state(), torch.get_num_threads()
+    run(toy(rounds=1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_reply_beyond_its_limit_fails_that_client_and_changes_no_memory(workers):
+    runtime = inprocess(workers, sharing="toy_methods:Momentum")
+    plan = runtime._plan
+    model = wire.encode(Message("train", 1, arrays=plan.shared(plan.build_model().initial)), plan.model_layout)
+    try:
+        replies = runtime.exchange({0: model, 1: model}, {0: 1000, 1: 30}, None)
+        assert isinstance(replies[0], bytes)
+        assert replies[1] == ClientFailed("a reply of 36 bytes where at most 30 are allowed", 30)
+        assert [client for client, _ in runtime.memories()] == [0]
+    finally:
+        runtime.close()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_measurement_changes_no_memory(workers):
+    runtime = inprocess(workers)
+    try:
+        arrays = runtime._plan.build_model().initial
+        probe = wire.encode(Message("probe", 1, arrays=arrays), runtime._plan.model_layout)
+        assert all(isinstance(reply, bytes) for reply in runtime.measure(dict.fromkeys(range(5), probe)).values())
+        assert list(runtime.memories()) == []
+        runtime.exchange({3: probe}, limits(runtime), None)
+        assert [client for client, _ in runtime.memories()] == [3]
+        assert list(runtime.memories()) == [], "each change is told once"
+    finally:
+        runtime.close()
+
+
+def test_memories_are_told_restored_and_told_again_when_they_change():
+    runtime = inprocess(0)
+    arrays = runtime._plan.build_model().initial
+    probe = wire.encode(Message("probe", 1, arrays=arrays), runtime._plan.model_layout)
+    train = wire.encode(Message("train", 1), runtime._plan.model_layout)
+    runtime.exchange({1: probe, 2: probe}, limits(runtime), None)
+    memories = dict(runtime.memories())
+    assert sorted(memories) == [1, 2]
+    other = inprocess(0)
+    other.restore(memories)
+    assert list(other.memories()) == []
+    one, two = (each.exchange({1: train}, limits(each), None) for each in (runtime, other))
+    assert one == two
+    assert dict(other.memories()) == {1: b""}, "a memory that was emptied is a change"
+
+
+def test_the_parent_s_requests_come_back_in_their_order():
+    runtime = inprocess(0)
+    requests = dict(reversed(hellos(runtime).items()))
+    assert list(runtime.exchange(requests, limits(runtime), None)) == [4, 3, 2, 1, 0]
+
+
+def test_workers_that_die_are_replaced_and_none_is_left_behind():
+    # One runtime for several tests in a row: starting workers is what takes time.
+    runtime = inprocess(2)
+    try:
+        start(runtime)
+        assert all_answer(runtime)
+        first = pids(runtime)
+
+        # Killed while they have nothing to do: nobody's fault.
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not any(worker.process.is_alive() for worker in runtime._workers))
+        assert all_answer(runtime)
+        second = pids(runtime)
+        assert not set(first) & set(second)
+
+        # Ctrl-C reaches the whole process group: workers leave it to their parent.
+        start(runtime)
+        for pid in second:
+            os.kill(pid, signal.SIGINT)
+        assert all_answer(runtime)
+        assert pids(runtime) == second
+    finally:
+        runtime.close()
+    runtime.close()
+    wait_for(lambda: not any(map(alive, [*first, *second])))
+
+
+def test_a_hanging_client_is_given_up_alone_and_closing_does_not_wait():
+    hang = {"name": "toy:Line", "fault": "hang", "faulty_points": 120}
+    with looped(toy(task=hang, runtime={"workers": 1, "deadline_seconds": 1.5}, rounds=1)) as (loop, wrapped):
+        state = loop.start()
+        started = time.monotonic()
+        row = loop.step(state)
+        assert row.failed == {2: "no reply within the deadline"}
+        assert time.monotonic() - started < 30
+        # A second request to the hanging client, and the runtime is closed while it is served.
+        runtime = wrapped.inner
+        plan = runtime._plan
+        model = wire.encode(Message("train", 2, arrays=plan.shared(plan.build_model().initial)), plan.model_layout)
+        start(runtime)
+        runtime._send(0, 2, model)
+        busy = pids(runtime)
+        started = time.monotonic()
+    assert time.monotonic() - started < 4
+    wait_for(lambda: not any(map(alive, busy)))
+
+
+def test_closing_twice_is_fine_without_workers_too():
+    runtime = inprocess(0)
+    runtime.close()
+    runtime.close()
+
+
+@pytest.mark.parametrize(("option", "value"), [("workers", -2), ("threads", 0)])
+def test_impossible_options_are_refused(option, value):
+    experiment = toy()
+    with pytest.raises(InputError, match=rf"^runtime\.{option} must be"):
+        InProcess(experiment.plan, experiment.data.load(1), **{option: value})
