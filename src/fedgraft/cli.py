@@ -47,12 +47,12 @@ messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Changes = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Overrides, such as selector.name=oort budget.bytes=2MB."),
+    typer.Argument(metavar="SECTION.KEY=VALUE", help="Overrides, such as selector.name=oort budget.bytes=2MB."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, all else on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
-Folders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")]
+Folders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -63,7 +63,9 @@ Target = Annotated[
 
 @app.command()
 def run(
-    recipe: Annotated[str, typer.Argument(help="A recipe's name ('fedgraft list recipes') or a TOML file.")],
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A recipe's name ('fedgraft list recipes') or a TOML file.")
+    ],
     changes: Changes = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/RECIPE-DATE-TIME.")] = None,
@@ -138,7 +140,7 @@ def report(
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="A study, as 'fedgraft list studies' names it.")],
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study, as 'fedgraft list studies' names it.")],
     data: Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the data sets' folders.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Finished cells. Default: studies/NAME.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Paired seeds 1..SEEDS.")] = 3,
@@ -168,7 +170,7 @@ def study(
 @app.command(name="list")
 def list_(
     what: Annotated[
-        str | None, typer.Argument(help="One of " + ", ".join(catalogue.KINDS) + "; all by default.")
+        str | None, typer.Argument(metavar="KIND", help="One of " + ", ".join(catalogue.KINDS) + "; all by default.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -185,7 +187,9 @@ def list_(
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="A recipe or a method, as 'fedgraft list' names it.")]) -> None:
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe or a method, as 'fedgraft list' names it.")],
+) -> None:
     """Explain a recipe (its resolved options) or a method (source, options, cost)."""
     print(catalogue.explain(name))
 

@@ -104,13 +104,15 @@ def _own(experiment: Experiment, own: str | Path | pd.DataFrame, trust: str | Pa
     """One client's shard, every row of it known, with the columns and the scale of the run's data."""
     if experiment.data.task != "rating":
         raise InputError(f"--data is for ratings; this run's task is {experiment.data.task!r}.")
+    table = _table(own, "--data")
     options: dict[str, Any] = dict(zip(("low", "high"), STARS, strict=True))
     if isinstance(experiment.data, Table):
         kept = ("user", "item", "rating", "category", "trust_user", "trust_target", "low", "high")
         options = {name: getattr(experiment.data, name) for name in kept}
+        if options["category"] not in table:
+            del options["category"]  # one category for all, as for every other data set
     options |= {"trust": trust, "partition": "given", "unknown_trust": "drop"}
     wanted = {name: options.get(name, name) for name in ("user", "item", "rating")}
-    table = _table(own, "--data")
     read_table(own, "--data", {f"data.{name}": column for name, column in wanted.items()})
     return known_shard(Table(table.assign(client="own"), **options).read(), "own")
 
