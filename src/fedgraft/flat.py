@@ -39,6 +39,8 @@ class FlatModel:
             **{name: parameter.detach() for name, parameter in self.parameters.items()},
             **buffers,
         }
+        # On the CPU the same memory as NumPy sees it, asked for once: a client's round reads and writes every array.
+        self._arrays = {name: tensor.numpy() for name, tensor in self.tensors.items()} if self.vector.is_cpu else {}
         self.initial = self.read()
 
     @property
@@ -49,11 +51,14 @@ class FlatModel:
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Overwrite the named arrays."""
         for name, array in arrays.items():
-            if self.vector.is_cpu:
-                np.copyto(self.tensors[name].numpy(), array)
+            if name in self._arrays:
+                np.copyto(self._arrays[name], array)
             else:
                 self.tensors[name].copy_(torch.from_numpy(array.copy()))
 
     def read(self, names: Sequence[str] | None = None) -> Arrays:
         """Copies of the named arrays, all by default."""
-        return {name: self.tensors[name].cpu().numpy().copy() for name in (self.tensors if names is None else names)}
+        wanted = self.tensors if names is None else names
+        if self._arrays:
+            return {name: self._arrays[name].copy() for name in wanted}
+        return {name: self.tensors[name].cpu().numpy() for name in wanted}

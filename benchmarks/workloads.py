@@ -1,0 +1,145 @@
+"""What is run: a federation sized like Ciao on generated shops, and clients that have next to nothing to do."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedgraft import experiment
+from fedgraft.clock import Clock
+from fedgraft.contracts import Draw, Indices, Selector, Sums, Task
+from fedgraft.loop import Evaluation, Loop, Stopping
+from fedgraft.plan import SPLITS, Plan
+from fedgraft.runtimes.inprocess import InProcess
+from fedgraft.selectors.all import All
+from fedgraft.store import Store
+from fedgraft.types import Array, Arrays
+
+CIAO = {"users": 7000, "items": 100_000, "links": 110_000, "count": 280_000}
+"""Sizes of the real data set, near enough."""
+RECIPE = {"selector.name": "all", "training.schedule": "constant"}
+"""What differs from the recipe `fedacs`: everybody trains, at one rate, so that rounds are alike."""
+CLIENTS, CATEGORIES = 10, 28
+NEVER = 10**6
+
+
+@lru_cache(maxsize=4)
+def ciao_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
+    """The plan of the recipe `fedacs` (GCN, five layers) and ten made-up shops, `share` times as large as Ciao."""
+    sizes = {f"data.{name}": round(share * value) for name, value in CIAO.items()}
+    made = {"data.name": "shops", "data.clients": CLIENTS, "data.categories": CATEGORIES, **sizes}
+    built = experiment.load("fedacs", {**made, **RECIPE})
+    return built.plan, tuple(built.data.load(built.seed))
+
+
+class Federation:
+    """A federation in its own loop; `round` is one step of it, with what a stored run writes after each."""
+
+    def __init__(self, plan: Plan, selector: Selector[Any], shards: Sequence[Any], workers: int, folder: Path) -> None:
+        self._runtime = InProcess(plan, shards, workers, threads=1)
+        # A round is trained, not scored: the floors beside it do not score either.
+        stopping, evaluation = Stopping(rounds=NEVER), Evaluation(every=NEVER)
+        self._loop = Loop(plan, selector, self._runtime, Clock(), stopping, evaluation)
+        self._store = Store.create(folder, "", {})
+        self.plan, self.state = plan, self._loop.start()
+        self._loop.ledger.drain()
+
+    def round(self, number: int) -> None:
+        """Round `number`, the next one; raises if a client failed, since a failure is quick."""
+        row = self._loop.step(self.state)
+        if row is None or row.failed or row.round != number:
+            raise RuntimeError(f"round {number} did not go as planned: {row}")
+        self._store.append(row, self._loop.ledger.drain())
+
+    def model(self) -> Arrays:
+        """The global model."""
+        model: Arrays = self.plan.sharing.model(self.state.sharing)
+        return model
+
+    def close(self) -> None:
+        """End the workers."""
+        self._runtime.close()
+
+
+@contextmanager
+def federation(
+    plan: Plan, shards: Sequence[Any], selector: Selector[Any] | None = None, workers: int = 0
+) -> Iterator[Federation]:
+    """A federation that has begun; all clients take part in every round unless a selector says otherwise."""
+    with tempfile.TemporaryDirectory() as folder:
+        running = Federation(plan, selector or All(), shards, workers, Path(folder) / "run")
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+@dataclass(frozen=True)
+class Idle(Task[int, int]):
+    """Next to nothing to learn, with a model as large as that of `model_of`: one step on one number.
+
+    What is left of a round is the framework: messages, checks, states, the optimiser's set-up, the mean.
+    """
+
+    metric: ClassVar[str] = "none"
+    better: ClassVar[str] = "lower"
+    sums: ClassVar[tuple[str, ...]] = ("count",)
+
+    model_of: Task[Any, Any]
+
+    def prepare(self, shard: int, shared: Arrays) -> int:
+        """The client's index is all it has."""
+        return shard
+
+    def examples(self, data: int) -> int:
+        """One."""
+        return 1
+
+    def describe(self, data: int) -> dict[str, float]:
+        """Nothing."""
+        return {}
+
+    def merge(self, shards: Sequence[int]) -> int:
+        """Any."""
+        return shards[0]
+
+    def model(self, g: torch.Generator) -> nn.Module:
+        """The other task's model."""
+        return self.model_of.model(g)
+
+    def blocks(self, data: int) -> Sequence[Indices]:
+        """One block of one example."""
+        return [np.zeros(1, np.int64)]
+
+    def loss(self, model: nn.Module, data: int, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
+        """Of one number of the model."""
+        return (model.get_parameter("out.bias") - 1.0) ** 2
+
+    def evaluate(self, model: nn.Module, data: int) -> dict[str, Sums]:
+        """Nothing to score."""
+        return {split: {"count": 1.0} for split in SPLITS}
+
+    def score(self, sums: Sums) -> float:
+        """Nothing to score."""
+        return 0.0
+
+    def route(self, shards: Sequence[int], queries: Mapping[str, Array]) -> Indices:
+        """Nobody asks."""
+        return np.zeros(0, np.int64)
+
+    def predict(self, model: nn.Module, shard: int, shared: Arrays, queries: Mapping[str, Array]) -> dict[str, Array]:
+        """Nobody asks."""
+        return {}
+
+
+def idle() -> Plan:
+    """The plan of the recipe, for clients that have next to nothing to do."""
+    plan = experiment.load("fedacs", RECIPE).plan
+    return replace(plan, task=Idle(plan.task))
