@@ -63,6 +63,16 @@ def test_a_client_never_hears_itself():
     assert first.tolist() == second.tolist()
 
 
+@given(st.integers(0, 10_000), st.integers(2, 6))
+def test_no_rounding_error_of_a_clients_own_part_comes_back(seed, clients):
+    g = np.random.default_rng(seed)
+    everybody = np.packbits(np.ones(48, np.uint8))
+    published = {c: {"users": everybody, "codes": g.integers(0, 256, 48).astype(np.uint8)} for c in range(clients)}
+    first = combine(published)[0]["codes"]
+    published[0] = {"users": everybody, "codes": g.integers(0, 256, 48).astype(np.uint8)}
+    assert combine(published)[0]["codes"].tolist() == first.tolist()
+
+
 @given(st.lists(st.tuples(st.floats(-RANGE, RANGE), st.integers(0, 60)), min_size=1, max_size=30))
 def test_error_of_a_byte(pairs):
     mean, count = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])

@@ -93,7 +93,8 @@ def combine(published: Mapping[int, Arrays]) -> dict[int, Arrays]:
         if len(ids) != len(published[client]["codes"]):
             raise WireError(f"Client {client} names {len(ids)} users and tells of {len(published[client]['codes'])}.")
         mean, ratings = _decode(published[client]["codes"])
-        told[client] = mean * ratings, ratings
+        # In whole steps, so that taking a client's own part away leaves nothing of it, not even a rounding error.
+        told[client] = np.rint(mean * (LEVELS - 1) / RANGE) * ratings, ratings
         total[ids] += told[client][0]
         count[ids] += told[client][1]
     answers = {}
@@ -101,7 +102,7 @@ def combine(published: Mapping[int, Arrays]) -> dict[int, Arrays]:
         others = count[ids] - told[client][1]
         rest = total[ids] - told[client][0]
         mean = np.divide(rest, others, out=np.zeros(len(ids)), where=others > 0)
-        answers[client] = {"codes": _encode(mean, others)}
+        answers[client] = {"codes": _encode(mean * RANGE / (LEVELS - 1), others)}
     return answers
 
 

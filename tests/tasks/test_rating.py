@@ -112,9 +112,7 @@ def trained(task: Rating, shard: RatingShard) -> bytes:
     training = Training(epochs=3, learning_rate=0.02)
     data = task.prepare(shard, {})
     g = seeds.generator(1, "train")
-    LocalTrainer(
-        task, All(batch_size=4), training, flat, Optimizer(training, flat), data, None, g, training.rate(1, 1)
-    ).run()
+    LocalTrainer(task, All(batch_size=4), training, flat, Optimizer(training, flat), data, None, g, 0.02).run()
     return flat.vector.numpy().tobytes()
 
 
@@ -210,6 +208,29 @@ def test_a_training_rating_whose_users_and_items_all_touch_is_not_seen_through_t
     shard = shard_of(rows, users, items, trust)
     for row in range(len(rows)):
         check_blind_to_itself(Rating(ENCODERS["gat"], folds=4), shard, row)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_users_do_elsewhere_holds_nothing_of_the_rating_that_is_predicted(seed):
+    task = Rating(ENCODERS["gat"], folds=3, share="users")
+    shards = [random_shard(seed + number) for number in range(3)]
+
+    def prepared(own: RatingShard) -> RatingData:
+        clients = [own, *shards[1:]]
+        told = task.combine({number: task.statistics(shard) for number, shard in enumerate(clients)})
+        return task.prepare(own, told[0])
+
+    data, held_out = prepared(shards[0]), np.flatnonzero(shards[0].split != 0)
+    assert trained_on(prepared(rerated(shards[0], held_out))) == trained_on(data)
+    for row in shards[0].rows("train")[::4]:
+        number = int(data.fold[np.flatnonzero(shards[0].rows("train") == row)[0]])
+        other = prepared(rerated(shards[0], [row]))
+        assert known_of(other.folds[number]) == known_of(data.folds[number])
+    blind = [shards[0], *(rerated(shard, np.flatnonzero(shard.split != 0)) for shard in shards[1:])]
+    told = [
+        task.combine({number: task.statistics(shard) for number, shard in enumerate(each)}) for each in (shards, blind)
+    ]
+    assert told[0][0]["codes"].tolist() == told[1][0]["codes"].tolist(), "held-out ratings are published by nobody"
 
 
 # --- features by hand -------------------------------------------------------------------------------------------------
