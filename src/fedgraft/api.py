@@ -176,7 +176,10 @@ def run(
     name, content = _content(recipe)
     experiment = build(name, override(content, {**_changes(given), **(overrides or {})}))
     if out is not None:
-        _execute(experiment, Path(out), progress)
+        try:
+            _execute(experiment, Path(out), progress)
+        except runner.Interrupted as error:
+            raise runner.Interrupted(f"{error}; go on with fedgraft.resume({str(out)!r})") from error
         return Run(out)
     return _run_in_temporary_folder(experiment, progress)
 
