@@ -1,9 +1,12 @@
-"""Links between pages lead somewhere."""
+"""Links between pages lead somewhere; every method has a page."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
+
+from fedgraft import plugins
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -16,3 +19,22 @@ def test_relative_links_exist(page):
         target for target in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / target).exists()
     ]
     assert not broken
+
+
+@pytest.mark.parametrize("family", plugins.FAMILIES)
+def test_every_method_has_a_page_that_the_index_links(family):
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for name in plugins.names(family):
+        page = f"methods/{name}{'-sampler' if (family, name) == ('samplers', 'all') else ''}.md"
+        assert (ROOT / "docs" / page).is_file(), page
+        assert f"({page})" in index, f"{page} is not in docs/index.md"
+
+
+@pytest.mark.parametrize("family", plugins.FAMILIES)
+def test_a_methods_page_names_all_its_options(family):
+    for name in plugins.names(family):
+        page = f"{name}{'-sampler' if (family, name) == ('samplers', 'all') else ''}.md"
+        text = (ROOT / "docs" / "methods" / page).read_text(encoding="utf-8")
+        options = {field.name for field in dataclasses.fields(plugins.find(family, name))} - {"encoder"}
+        missing = sorted(option for option in options if option not in text)
+        assert not missing, f"{page} does not name {', '.join(missing)}"
