@@ -11,6 +11,7 @@ from fedgraft import plugins, wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
 from fedgraft.loop import Evaluation, Stopping
+from fedgraft.state import RunState
 from fedgraft.types import Layout
 from fedgraft.wire import Message
 from toy_runs import SGD, looped, run, same, toy
@@ -432,3 +433,11 @@ def test_a_state_survives_the_wire_at_any_moment():
     assert same(state.sharing, whole.sharing)
     assert same(state.selector, whole.selector)
     assert (state.bytes, state.chosen, state.finished) == (whole.bytes, whole.chosen, whole.finished)
+
+
+def test_progress_follows_the_nearest_limit():
+    state = RunState([{"examples": 4.0}], None, round=3, bytes={"down": 300, "up": 300}, simulated_seconds=7.0)
+    assert Stopping(rounds=7).progress(state) == pytest.approx(0.5)
+    assert Stopping(rounds=7, bytes=800).progress(state) == pytest.approx(0.75)
+    assert Stopping(rounds=7, bytes=800, seconds=8.0).progress(state) == pytest.approx(7 / 8)
+    assert Stopping(rounds=1).progress(state) == 1.0

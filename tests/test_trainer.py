@@ -47,7 +47,7 @@ def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, **options):
         data=data,
         sampler_state=sampler.init(task.examples(data)),
         g=np.random.default_rng(0),
-        learning_rate=training.rate(1, 1),
+        learning_rate=training.rate(0.0),
     )
 
 
@@ -66,16 +66,14 @@ def weights(trainer):
 )
 def test_schedules_fall_to_the_final_rate(schedule, rates):
     training = Training(learning_rate=0.1, schedule=schedule, final_rate=0.1)
-    assert [training.rate(round, 5) for round in range(1, 6)] == pytest.approx(rates)
-    assert training.rate(9, 5) == pytest.approx(rates[-1])
-    assert training.rate(1, 1) == pytest.approx(0.1)
+    assert [training.rate(progress / 4) for progress in range(5)] == pytest.approx(rates)
 
 
 def test_one_cycle_rises_as_a_power_and_falls_as_a_cosine():
     training = Training(learning_rate=1.0, schedule="one_cycle", final_rate=0.1, warm_up=0.4, warm_up_power=2.0)
-    rates = [training.rate(round, 10) for round in range(1, 11)]
-    assert rates[:5] == pytest.approx([0.1, 4 / 16, 9 / 16, 1.0, 1.0])  # 1 / 16 is below the final rate
-    assert rates[5] == pytest.approx(0.1 + 0.9 * (0.5 + 0.5 * math.cos(math.pi / 5)))
+    rates = [training.rate(progress / 10) for progress in range(11)]
+    assert rates[:5] == pytest.approx([0.1, 0.1, 4 / 16, 9 / 16, 1.0])  # 1 / 16 is below the final rate
+    assert rates[6] == pytest.approx(0.1 + 0.9 * (0.5 + 0.5 * math.cos(math.pi / 3)))
     assert rates[-1] == pytest.approx(0.1)
 
 

@@ -14,7 +14,7 @@ import torch
 from fedgraft import seeds, wire
 from fedgraft.contracts import Draw
 from fedgraft.errors import ClientError
-from fedgraft.plan import SPLITS, Plan
+from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.trainer import LocalTrainer, Optimizer
 from fedgraft.types import Arrays
 from fedgraft.wire import Message
@@ -121,7 +121,7 @@ class Client:
             data=data,
             sampler_state=sampler_state,
             g=seeds.generator(plan.seed, "train", message.round, client),
-            learning_rate=plan.training.rate(message.round, plan.rounds),
+            learning_rate=plan.training.rate(message.flags / PROGRESS_STEPS),
         )
         upload, memory["sharing"] = plan.sharing.local_update(trainer, received, memory.get("sharing"))
         memory["sampler"] = trainer.sampler_state

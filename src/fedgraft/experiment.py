@@ -240,7 +240,6 @@ def build(recipe: str, content: Section) -> Experiment:
         uplink=uplink,
         training=settings["training"],
         needs=selector.needs,
-        rounds=rounds,
         seed=seed,
         device=settings["runtime"].device,
     )

@@ -48,6 +48,15 @@ class Stopping:
         require(self.seconds >= 0, "budget.seconds", ">= 0 (0 = no limit)", self.seconds)
         require(self.patience >= 0, "patience", ">= 0 (0 = never)", self.patience)
 
+    def progress(self, state: RunState) -> float:
+        """How much of the run is over, in [0, 1], by the limit that is nearest: 0 before the first round."""
+        shares = [state.round / max(1, self.rounds - 1)]
+        if self.bytes:
+            shares.append((state.bytes["down"] + state.bytes["up"]) / self.bytes)
+        if self.seconds:
+            shares.append(state.simulated_seconds / self.seconds)
+        return min(1.0, max(shares))
+
     def reached(self, state: RunState) -> str:
         """Which limit ends the run now; "" for none."""
         if state.round >= self.rounds:
@@ -177,7 +186,7 @@ class Loop:
             self._finish(state)
             return None
         self._check(selection, view)
-        replies = self._post.train(state, selection.clients, view.probed, round)
+        replies = self._post.train(state, selection.clients, view.probed, round, self._stopping.progress(state))
         uploads = self._post.uploads(replies)
         self._note_failures(state, replies, round)
         updates = self._weighted(state, selection, uploads)

@@ -11,6 +11,8 @@ from fedgraft.trainer import Training
 from fedgraft.types import Arrays, Layout, Spec
 
 SPLITS = ("validation", "test")
+PROGRESS_STEPS = 2**16 - 1
+"""How finely a training request tells how much of the run is over: its sixteen flag bits as a share."""
 PROBED = ("loss", "loss_sq")
 """What a probe can be asked: the model's mean and mean squared sample loss on all training examples."""
 REPORTED = ("loss", "loss_sq")
@@ -29,7 +31,6 @@ class Plan:
         uplink: codec of what clients send.
         training: how a client trains.
         needs: what the selector wants to know of those that trained.
-        rounds: the planned number of rounds, for schedules.
         seed: of all randomness.
         device: where models live, "cpu" or "cuda".
     """
@@ -41,7 +42,6 @@ class Plan:
     uplink: Codec[Any]
     training: Training
     needs: frozenset[str]
-    rounds: int
     seed: int
     device: str = "cpu"
 

@@ -14,7 +14,7 @@ from fedgraft.contracts import ClientFailed, Probe, Runtime, Sums
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError
 from fedgraft.ledger import Ledger
 from fedgraft.metrics import merge
-from fedgraft.plan import SPLITS, Plan
+from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.state import RunState
 from fedgraft.types import VARIABLE, Array, Arrays, Layout
 from fedgraft.wire import Message
@@ -125,14 +125,16 @@ class Post:
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
         return Introduction(profiles, replies.failed)
 
-    def broadcast(self, state: RunState, clients: Iterable[int], kind: str, round: int) -> dict[int, bytes]:
+    def broadcast(
+        self, state: RunState, clients: Iterable[int], kind: str, round: int, flags: int = 0
+    ) -> dict[int, bytes]:
         """The encoded model for each client; encoded once per group and counted per receiver."""
         sharing, encoded = self._plan.sharing, dict[int, bytes]()
         requests = {}
         for client in clients:
             group = sharing.group(state.sharing, client)
             if group not in encoded:
-                encoded[group] = self._encode_model(state, group, kind, round)
+                encoded[group] = self._encode_model(state, group, kind, round, flags)
             requests[client] = encoded[group]
         return requests
 
@@ -140,11 +142,16 @@ class Post:
         """Ask clients about the current model."""
         return self._exchange("probe", round, self.broadcast(state, probe.clients, "probe", round))
 
-    def train(self, state: RunState, clients: Sequence[int], probed: Iterable[int], round: int) -> Replies:
-        """Have a cohort train; those that were probed this round hold the model already."""
-        holding = frozenset(probed)
-        requests = self.broadcast(state, [c for c in clients if c not in holding], "train", round)
-        again = wire.encode(Message("train", round), self._plan.request_layouts["train"])
+    def train(
+        self, state: RunState, clients: Sequence[int], probed: Iterable[int], round: int, progress: float
+    ) -> Replies:
+        """Have a cohort train; those that were probed this round hold the model already.
+
+        `progress` is how much of the run is over, in [0, 1]; clients' learning rates follow it.
+        """
+        holding, flags = frozenset(probed), int(progress * PROGRESS_STEPS)
+        requests = self.broadcast(state, [c for c in clients if c not in holding], "train", round, flags)
+        again = wire.encode(Message("train", round, flags=flags), self._plan.request_layouts["train"])
         return self._exchange("train", round, {c: requests.get(c, again) for c in clients})
 
     def uploads(self, replies: Replies) -> dict[int, Arrays]:
@@ -222,7 +229,7 @@ class Post:
         _check_finite(decoded)
         return decoded
 
-    def _encode_model(self, state: RunState, group: int, kind: str, round: int) -> bytes:
+    def _encode_model(self, state: RunState, group: int, kind: str, round: int, flags: int) -> bytes:
         plan, scoring = self._plan, kind == "evaluate"
         model = plan.sharing.evaluated if scoring else plan.sharing.model
         key = f"evaluate-{group}" if scoring else str(group)  # what is sent to be scored leaves no trace in training
@@ -230,7 +237,7 @@ class Post:
             state.downlink[key] = plan.downlink.init(plan.model_layout)
         g = seeds.generator(plan.seed, f"downlink-{kind}", round, group)
         arrays, state.downlink[key] = plan.downlink.encode(model(state.sharing, group), state.downlink[key], g)
-        return wire.encode(Message(kind, round, arrays=arrays), plan.request_layouts[kind])
+        return wire.encode(Message(kind, round, arrays=arrays, flags=flags), plan.request_layouts[kind])
 
     # --- limits ------------------------------------------------------------------------------------------------------
 

@@ -27,10 +27,11 @@ class Training:
         blocks: how many of the task's blocks a pass takes, drawn anew each time; 0 takes all.
         optimizer: "sgd", "adam" or "adamw"; its state is fresh each round, so that nothing but parameters persists.
         learning_rate: at the first round, > 0.
-        schedule: how the rate goes over the planned rounds: "constant"; "linear" or "cosine" down to `final_rate` times
-            the first; or "one_cycle", up as a power of the round and then down as a cosine (Smith and Topin 2019).
+        schedule: how the rate goes over the run, by rounds or by the byte budget, whichever is further: "constant";
+            "linear" or "cosine" down to `final_rate` times the first; or "one_cycle", up as a power of the progress and
+            then down as a cosine (Smith and Topin 2019).
         final_rate: in [0, 1].
-        warm_up: share of the rounds in which "one_cycle" goes up, in [0, 1).
+        warm_up: share of the run in which "one_cycle" goes up, in [0, 1).
         warm_up_power: of the rise, > 0; 1 is a straight line.
         momentum: of SGD, in [0, 1).
         second_moment: decay of the mean squared gradient in "adam" and "adamw", in [0, 1).
@@ -65,18 +66,18 @@ class Training:
         require(self.weight_decay >= 0, "training.weight_decay", ">= 0", self.weight_decay)
         require(self.clip >= 0, "training.clip", ">= 0", self.clip)
 
-    def rate(self, round: int, rounds: int) -> float:
-        """The learning rate of a round in 1..rounds."""
-        rising = int(rounds * self.warm_up) if self.schedule == "one_cycle" else 0
-        if round <= rising:
-            return float(self.learning_rate * max(self.final_rate, (round / rising) ** self.warm_up_power))
-        progress = min(1.0, (round - 1 - rising) / max(1, rounds - 1 - rising))
+    def rate(self, progress: float) -> float:
+        """The learning rate when this share of the run is over, 0 in its first round and 1 in its last."""
+        rising = self.warm_up if self.schedule == "one_cycle" else 0.0
+        if progress < rising:
+            return float(self.learning_rate * max(self.final_rate, (progress / rising) ** self.warm_up_power))
+        falling = (progress - rising) / (1.0 - rising)
         if self.schedule == "constant":
             share = 1.0
         elif self.schedule == "linear":
-            share = 1.0 - progress
+            share = 1.0 - falling
         else:
-            share = 0.5 + 0.5 * math.cos(math.pi * progress)
+            share = 0.5 + 0.5 * math.cos(math.pi * falling)
         return self.learning_rate * (self.final_rate + (1.0 - self.final_rate) * share)
 
 
