@@ -78,8 +78,8 @@ class Line(Task[Points, Points]):
         return int((data.split == 0).sum())
 
     def describe(self, data: Points) -> dict[str, float]:
-        share = np.histogram(data.y[data.split == 0], bins=[-math.inf, -3, -1, 1, 3, math.inf])[0] / self.examples(data)
-        return {f"label_{k}": float(value) for k, value in enumerate(share)}
+        counts = np.histogram(data.y[data.split == 0], bins=[-math.inf, -3, -1, 1, 3, math.inf])[0]
+        return {f"label_{k}": float(count / max(1, self.examples(data))) for k, count in enumerate(counts)}
 
     def merge(self, shards: Sequence[Points]) -> Points:
         return Points(*(np.concatenate([getattr(s, name) for s in shards]) for name in ("x", "y", "split")))

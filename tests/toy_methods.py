@@ -8,7 +8,7 @@ import torch
 
 from fedgraft.contracts import Codec, Draw, Probe, Sampler, Selection, Selector, Sharing
 from fedgraft.types import VARIABLE, Layout, Spec
-from toy import Line
+from toy import Line, Lines
 
 
 @dataclass(frozen=True)
@@ -153,3 +153,10 @@ class Dropout(Line):
 
     def loss(self, model, data, draw, encoded):
         return torch.nn.functional.dropout(super().loss(model, data, draw, encoded), 0.3)
+
+
+@dataclass(frozen=True)
+class Wet(Lines):
+    """Lines for the task under dropout."""
+
+    task: ClassVar[str] = "toy_methods:Dropout"

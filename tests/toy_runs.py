@@ -1,5 +1,8 @@
 """Experiments on the toy task, and runtimes that misbehave, for tests of the engine."""
 
+import os
+import signal
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -7,7 +10,7 @@ import numpy as np
 from fedgraft import wire
 from fedgraft.contracts import Runtime
 from fedgraft.experiment import build
-from fedgraft.runner import _loop
+from fedgraft.runner import _loop, execute
 from fedgraft.runtimes.inprocess import InProcess
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
@@ -94,3 +97,41 @@ def same(one, two):
     if isinstance(one, np.ndarray):
         return isinstance(two, np.ndarray) and one.dtype == two.dtype and np.array_equal(one, two, equal_nan=True)
     return one == two or (one != one and two != two)
+
+
+EVERYTHING = {
+    "rounds": 12,
+    "selector": {"name": "power_of_choice", "clients": 3, "candidates": 4},
+    "codec": "toy_methods:Feedback",
+    "sharing": "toy_methods:Momentum",
+    "sampler": "toy_methods:Hard",
+    "task": {"name": "toy_methods:Dropout"},
+    "data": {"name": "toy_methods:Wet"},
+    "training": {**SGD, "learning_rate": 0.05, "epochs": 2},
+    "evaluation": {"at": "clients", "every": 2},
+    "checkpoint": {"every_seconds": 0},
+}
+"""Every kind of memory there is: of selector, codec at both ends, sharing, sampler; and torch's own generator."""
+
+
+def execute_and_die(folder, changes, at_call=0, pause_seconds=0.0):
+    """Run in a process of its own; with `at_call`, kill it at that call of the system to write to disk."""
+    calls = 0
+
+    def dying(fsync):
+        def call(handle):
+            nonlocal calls
+            calls += 1
+            if calls == at_call:
+                os.kill(os.getpid(), signal.SIGKILL)
+            fsync(handle)
+
+        return call
+
+    class Slow:
+        def after_round(self, state, row):
+            time.sleep(pause_seconds)
+
+    if at_call:
+        os.fsync = dying(os.fsync)
+    execute(toy(**changes), folder, Slow())
