@@ -21,17 +21,17 @@ from fedgraft.runner import Interrupted
 from fedgraft.runs import open_runs
 from fedgraft.text import human_bytes, human_seconds, parse_bytes
 
-BUDGET = "8MB"
+BUDGET = "16MB"
 DESCRIPTION = "fedgraft demo"
 """Marks the demonstration's own runs, which alone are replaced."""
-SETTINGS = {"description": DESCRIPTION, "seed": 1, "budget.bytes": BUDGET, "training.epochs": 8}
+SETTINGS = {"description": DESCRIPTION, "seed": 1, "budget.bytes": BUDGET, "training.epochs": 4}
 
 # Rounds are what the budget pays for, so that each method's learning rate has come down when its money is spent:
 # of 8 shops full participation takes 8 a round, the others 4 on average.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "fedacs": ("FedACS: two bandits choose how many shops train, and which", {"rounds": 20}),
-    "all": ("full participation: every shop in every round", {"selector.name": "all", "rounds": 10}),
-    "random": ("random: half of the shops, drawn anew each round", {"selector.name": "random", "rounds": 20}),
+    "fedacs": ("FedACS: two bandits choose how many shops train, and which", {"rounds": 40}),
+    "all": ("full participation: every shop in every round", {"selector.name": "all", "rounds": 20}),
+    "random": ("random: half of the shops, drawn anew each round", {"selector.name": "random", "rounds": 40}),
 }
 REPORT, PAIRS = "report.html", "pairs.csv"
 _HINTS = """[bold]Report[/bold]    {report}  (one file, opens offline)
@@ -53,7 +53,7 @@ def demo(out: Path, changes: Mapping[str, Any] | None = None, progress: bool = T
     settings = {**SETTINGS, **(changes or {})}
     console, budget = Console(highlight=False), human_bytes(parse_bytes(settings["budget.bytes"]))
     _make_room(out)
-    console.print(f"Shops that may not share their ratings train one model, and may send {budget} for it.")
+    console.print(f"Shops train one model on ratings that stay with them, and may send {budget}.")
     for number, (name, (what, options)) in enumerate(METHODS.items(), 1):
         console.print(f"\n[bold]{number}/{len(METHODS)}  {what}[/bold]")
         run = api.run("fedacs", out=out / name, overrides={**settings, **options, **(changes or {})}, progress=progress)
