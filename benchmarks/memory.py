@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fedgraft.plan import Plan
-from workloads import ciao_sized, federation
+from workloads import ciao_sized, federation, prepare
 
 
 def peak_over_data(share: float = 1.0, rounds: int = 3) -> float:
@@ -28,7 +28,7 @@ def _measure(plan: Plan, shards: tuple[Any, ...], rounds: int) -> float:
         for number in range(1, rounds + 1):
             running.round(number)
         peak = _resident("VmHWM") - before
-    data = [plan.task.prepare(shard, {}) for shard in shards]
+    data = prepare(plan, shards)
     return peak / (_bytes(shards) + _bytes(data) + _bytes(plan.build_model().initial))
 
 

@@ -19,7 +19,7 @@ from fedgraft import seeds
 from fedgraft.plan import Plan
 from fedgraft.propagate import GraphView
 from timing import in_turns, ratio
-from workloads import ciao_sized, federation
+from workloads import ciao_sized, federation, prepare
 
 
 class Convolution(MessagePassing):  # type: ignore[misc]
@@ -64,7 +64,7 @@ class Usual:
 
     def __init__(self, plan: Plan, shards: Sequence[Any]) -> None:
         self._plan = plan
-        self._data = [plan.task.prepare(shard, {}) for shard in shards]
+        self._data = prepare(plan, shards)
         self._blocks = [plan.task.blocks(data) for data in self._data]
         examples = [plan.task.examples(data) for data in self._data]
         self._shares = [count / sum(examples) for count in examples]

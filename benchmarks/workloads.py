@@ -39,6 +39,13 @@ def ciao_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
     return built.plan, tuple(built.data.load(built.seed))
 
 
+def prepare(plan: Plan, shards: Sequence[Any]) -> list[Any]:
+    """Every client's prepared data, after the set-up in which clients may publish statistics."""
+    published = {client: plan.task.statistics(shard) for client, shard in enumerate(shards)}
+    combined = plan.task.combine(published) if any(published.values()) else {}
+    return [plan.task.prepare(shard, combined.get(client, {})) for client, shard in enumerate(shards)]
+
+
 class Federation:
     """A federation in its own loop; `round` is one step of it, with what a stored run writes after each."""
 
