@@ -11,6 +11,7 @@ from fedgraft import plugins, wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
 from fedgraft.loop import Evaluation, Stopping
+from fedgraft.plan import PROGRESS_STEPS
 from fedgraft.state import RunState
 from fedgraft.types import Layout
 from fedgraft.wire import Message
@@ -441,3 +442,29 @@ def test_progress_follows_the_nearest_limit():
     assert Stopping(rounds=7, bytes=800).progress(state) == pytest.approx(0.75)
     assert Stopping(rounds=7, bytes=800, seconds=8.0).progress(state) == pytest.approx(7 / 8)
     assert Stopping(rounds=1).progress(state) == 1.0
+
+
+# How much of a run is over, which learning rates follow.
+
+
+def progress_of(**changes):
+    """What every training request said of it, one a round."""
+    _, rows, runtime = run(toy(**changes))
+    messages = {round: message for kind, round, _, message in runtime.sent if kind == "train"}
+    shares = [int.from_bytes(messages[round][6:8], "little") / PROGRESS_STEPS for round in sorted(messages)]
+    return shares, rows
+
+
+def test_progress_is_the_share_of_the_rounds_without_a_budget():
+    shares, _ = progress_of(rounds=5)
+    assert shares == pytest.approx([0, 0.25, 0.5, 0.75, 1], abs=1e-4)
+    assert progress_of(rounds=1)[0] == [0]
+
+
+def test_progress_follows_the_limit_that_is_nearest():
+    shares, rows = progress_of(rounds=1000, budget={"bytes": 5000})
+    assert shares[0] == pytest.approx(220 / 5000, abs=1e-4)
+    assert shares[1:] == pytest.approx([row.bytes_total / 5000 for row in rows[:-1]], abs=1e-4)
+    shares, rows = progress_of(rounds=1000, budget={"seconds": 2.0}, clock={"latency_seconds": 0.5})
+    assert shares[1:] == pytest.approx([row.simulated_seconds / 2 for row in rows[:-1]], abs=1e-4)
+    assert all(0 <= share <= 1 for share in shares)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import WireError
-from fedgraft.rating_elsewhere import RANGE, Elsewhere, _decode, _encode, combine, publish, understand
+from fedgraft.rating_elsewhere import RANGE, Elsewhere, _decode, _encode, check, combine, publish, understand
 from fedgraft.rating_features import Known
 from fedgraft.ratings import RatingShard
 
@@ -94,9 +94,8 @@ def test_answers_that_do_not_fit_are_refused():
     with pytest.raises(WireError, match="about 3 users; 2 were asked about"):
         understand(known, np.zeros(3, np.uint8))
     assert understand(known, np.zeros(0, np.uint8)).ratings.tolist() == [0, 0]
-    broken = {0: {"users": np.packbits(np.array([1, 1], np.uint8)), "codes": np.zeros(1, np.uint8)}}
     with pytest.raises(WireError, match="names 2 users and tells of 1"):
-        combine(broken)
+        check({"users": np.packbits(np.array([1, 1], np.uint8)), "codes": np.zeros(1, np.uint8)})
 
 
 def test_columns_are_finite_and_newcomers_have_nothing():

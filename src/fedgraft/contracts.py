@@ -306,6 +306,9 @@ class Task(ABC, Generic[Shard, Prepared]):
         """What a client publishes: arrays of `statistics_layout`."""
         return {}
 
+    def check(self, statistics: Arrays) -> None:
+        """Server: raise `WireError` for what no client can have published; it costs that client its part in the run."""
+
     def combined_layout(self) -> Layout:
         """Layout of what a client gets back."""
         return Layout(())

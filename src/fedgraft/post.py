@@ -107,6 +107,11 @@ class Post:
         for client, message in list(replies.messages.items()):
             if not _is_count(message.report["examples"]):
                 replies.refuse(client, f"claims to have {message.report['examples']} training examples")
+            elif message.arrays:
+                try:
+                    self._plan.task.check(message.arrays)
+                except WireError as error:
+                    replies.refuse(client, str(error))
         if not replies.messages:
             if self._hello_varies and self._budget_bytes and max(replies.bytes.values()) == len(hello) + limit:
                 raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")

@@ -83,6 +83,13 @@ def publish(known: Known) -> Arrays:
     return {"users": np.packbits(present), "codes": _encode(total[having] / count[having], count[having])}
 
 
+def check(published: Arrays) -> None:
+    """Raise `WireError` unless there is one byte per user named."""
+    users, codes = int(np.unpackbits(published["users"]).sum()), len(published["codes"])
+    if users != codes:
+        raise WireError(f"names {users} users and tells of {codes}")
+
+
 def combine(published: Mapping[int, Arrays]) -> dict[int, Arrays]:
     """Server: what the other clients said of each client's users, in ascending order of users."""
     users = {client: np.flatnonzero(np.unpackbits(arrays["users"])) for client, arrays in published.items()}
@@ -90,8 +97,6 @@ def combine(published: Mapping[int, Arrays]) -> dict[int, Arrays]:
     told: dict[int, tuple[Floats, Floats]] = {}
     total, count = np.zeros(size), np.zeros(size)
     for client, ids in users.items():
-        if len(ids) != len(published[client]["codes"]):
-            raise WireError(f"Client {client} names {len(ids)} users and tells of {len(published[client]['codes'])}.")
         mean, ratings = _decode(published[client]["codes"])
         # In whole steps, so that taking a client's own part away leaves nothing of it, not even a rounding error.
         told[client] = np.rint(mean * (LEVELS - 1) / RANGE) * ratings, ratings

@@ -136,6 +136,10 @@ class Rating(Task[RatingShard, RatingData]):
         """Which users the client has, and how they rate here."""
         return rating_elsewhere.publish(self._known(shard, shard.rows("train"))) if self.share == "users" else {}
 
+    def check(self, statistics: Arrays) -> None:
+        """One byte per user named."""
+        rating_elsewhere.check(statistics)
+
     def combined_layout(self) -> Layout:
         """Users' bytes."""
         return rating_elsewhere.ANSWERED if self.share == "users" else Layout(())
