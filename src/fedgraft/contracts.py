@@ -10,7 +10,7 @@ What a task is fed with (data, encoders, yardsticks) has small contracts of its 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -178,6 +178,12 @@ class Codec(ABC, Generic[State]):
         """Arrays of `layout`, as the receiver sees them. Raises `WireError` for what `encode` cannot have made."""
 
 
+Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
+"""A differentiable term that joins the loss, from the model's parameters by name."""
+Correction = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], None]
+"""Given parameters and gradients by name, changes the gradients in place before the optimiser sees them."""
+
+
 class Trainer(Protocol):
     """A client's local training, as a sharing method may steer it: the common loop with two hooks.
 
@@ -195,24 +201,8 @@ class Trainer(Protocol):
         """Copies of the named parameters, all by default."""
         ...
 
-    def run(self, penalty: "Penalty | None" = None, correct_gradient: "Correction | None" = None) -> None:
+    def run(self, penalty: Penalty | None = None, correct_gradient: Correction | None = None) -> None:
         """The configured number of local epochs."""
-        ...
-
-
-class Penalty(Protocol):
-    """A differentiable term that joins the loss."""
-
-    def __call__(self, parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """A scalar."""
-        ...
-
-
-class Correction(Protocol):
-    """A change of the gradients before the optimiser sees them."""
-
-    def __call__(self, parameters: Mapping[str, torch.Tensor], gradients: Mapping[str, torch.Tensor]) -> None:
-        """Changes `gradients` in place."""
         ...
 
 

@@ -54,6 +54,8 @@ def execute(experiment: Experiment, folder: Path | None = None, watcher: Watcher
         The summary. Raises `InputError`, `BudgetError`, `AllClientsFailedError` or `Interrupted`.
     """
     _check_device(experiment.runtime.device)
+    if folder is not None:
+        Store.check_free(folder)  # before data are loaded for nothing
     shards = experiment.data.load(experiment.seed)
     store = Store.create(folder, experiment.to_toml(), environment()) if folder is not None else None
     return _train(experiment, shards, store, watcher or Silent())

@@ -49,10 +49,7 @@ class Store:
     @classmethod
     def create(cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any]) -> "Store":
         """A new folder. Raises `InputError` if it holds a run already or cannot be written."""
-        if (folder / "experiment.toml").exists():
-            raise InputError(
-                f"--out {folder} holds a run already. Continue it with 'fedgraft resume {folder}', or choose another."
-            )
+        cls.check_free(folder)
         store = cls(folder)
         try:
             (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
@@ -61,6 +58,14 @@ class Store:
         except OSError as error:
             raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
         return store
+
+    @staticmethod
+    def check_free(folder: Path) -> None:
+        """Raise `InputError` if the folder holds a run already."""
+        if (folder / "experiment.toml").exists():
+            raise InputError(
+                f"--out {folder} holds a run already. Continue it with 'fedgraft resume {folder}', or choose another."
+            )
 
     def discard(self) -> None:
         """Take a new folder back, of a run that could not begin."""
