@@ -17,6 +17,8 @@ from fedgraft.errors import require
 class Clock:
     """Seconds of a client's round = latency + bytes down / link + training examples x epochs / speed + bytes up / link.
 
+    All training examples count, whatever share of them `training.blocks` takes: the server does not know that share.
+
     Args:
         mbit_per_second: the median client's link, both directions, > 0 (10: a metered line of a small shop).
         examples_per_second: the median device's training speed, > 0.
