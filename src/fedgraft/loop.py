@@ -73,8 +73,8 @@ class Evaluation:
 
     Args:
         at: "server": on held-out data that the server has, outside the protocol and free, as the papers assume; or
-            "clients": the model is sent to every client, which scores it on its own held-out data, all of it charged from
-            round 1 on.
+            "clients": the model is sent to every client, which scores it on its own held-out data; from round 1
+            on all of it is charged.
         every: rounds between two evaluations, >= 1; the last round is always evaluated.
     """
 
