@@ -121,26 +121,29 @@ def load(name: str) -> Study:
 
 
 def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say: Callable[[str], None]) -> None:
-    """Run every cell that is not done yet.
+    """Run every cell, and score every yardstick, that is not done yet.
 
     Args:
         study: what to run.
         data_root: the folder that holds the data sets' folders.
-        folder: where finished cells are kept.
+        folder: where finished cells and yardsticks are kept.
         seeds: paired seeds 1..seeds.
         jobs: processes at a time, one thread each.
-        say: hears a line per finished cell.
+        say: hears a line per finished split.
     """
-    (folder / "cells").mkdir(parents=True, exist_ok=True)
-    todo = [cell for cell in study.cells(seeds) if not _path(folder, cell).is_file()]
-    total = len(study.cells(seeds))
-    say(f"{total - len(todo)} of {total} cells are done; {len(todo)} to run with {jobs} jobs.")
-    for data in dict.fromkeys(cell.split.data for cell in todo):
+    cells = study.cells(seeds)
+    todo = [cell for cell in cells if not _cell_path(folder, cell).is_file()]
+    unfinished = set(todo)
+    groups: dict[Split, list[Cell]] = {}
+    for cell in cells:
+        if cell in unfinished or set(study.yardsticks(cell.split)) - _kept(folder, cell.split).keys():
+            groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
+    say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
+    for data in dict.fromkeys(split.data for split in groups):
         if not (data_root / data).is_dir():
             raise InputError(f"--data {data_root} holds no folder {data!r}.")
-    groups: dict[Split, list[Cell]] = {}
-    for cell in todo:
-        groups.setdefault(cell.split, []).append(cell)
+    for name in ("cells", "yardsticks"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
     context = mp.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         futures: set[Future[str]] = {
@@ -150,7 +153,7 @@ def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say:
             while futures:
                 done, futures = wait(futures, return_when=FIRST_COMPLETED)
                 for future in done:
-                    left = sum(not _path(folder, cell).is_file() for cell in todo)
+                    left = sum(not _cell_path(folder, cell).is_file() for cell in todo)
                     say(f"{future.result()}; {left} cells left")
         except BaseException:
             for process in list((pool._processes or {}).values()):
@@ -159,37 +162,37 @@ def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say:
 
 
 def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
-    """{cell: its result} of the cells that are done."""
+    """{cell: its result, with the yardsticks of its split} of the cells that are done."""
     return {
-        cell: json.loads(_path(folder, cell).read_text())
+        cell: {**json.loads(_cell_path(folder, cell).read_text()), "yardsticks": _kept(folder, cell.split)}
         for cell in study.cells(seeds)
-        if _path(folder, cell).is_file()
+        if _cell_path(folder, cell).is_file()
     }
 
 
 def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
-    """The cells of one split, one after another on the same prepared data."""
-    shards: list[Any] | None = None
+    """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
+    common = {
+        "data.name": split.data,
+        "data.root": str(data_root / split.data),
+        "data.clients": split.clients,
+        "data.partition": split.partition,
+        "seed": split.seed,
+        "yardsticks": [],
+        "runtime.workers": 0,
+        **study.common,
+    }
+    base = experiments.load(study.recipe, common)
+    shards = base.data.load(split.seed)
     prepared: dict[int, Any] = {}
     for cell in cells:
-        method = study.methods[cell.method]
-        changes = {
-            "data.name": split.data,
-            "data.root": str(data_root / split.data),
-            "data.clients": split.clients,
-            "data.partition": split.partition,
-            "model.name": cell.model,
-            "seed": split.seed,
-            "yardsticks": [],
-            **study.common,
-            **method.get("changes", {}),
-        }
-        experiment = experiments.load(study.recipe, changes)
-        if shards is None:
-            shards = experiment.data.load(split.seed)
-        summary = execute_on(experiment, shards, prepared)
-        scores = reference.scores(experiment, shards, study.yardsticks(split))
-        _write(_path(folder, cell), {**_compact(summary), "yardsticks": scores})
+        changes = {**common, "model.name": cell.model, **study.methods[cell.method].get("changes", {})}
+        summary = execute_on(experiments.load(study.recipe, changes), shards, prepared)
+        _write(_cell_path(folder, cell), _compact(summary))
+    for name in study.yardsticks(split):
+        kept = _kept(folder, split)
+        if name not in kept:
+            _write(_yardsticks_path(folder, split), {**kept, **reference.scores(base, shards, [name])})
     return f"{split.data}, {split.partition}, {split.clients} clients, seed {split.seed}"
 
 
@@ -202,11 +205,22 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: summary[name] for name in kept}, "seconds": round(summary["seconds"], 1), "curve": curve}
 
 
+def _kept(folder: Path, split: Split) -> dict[str, dict[str, float]]:
+    """The yardsticks of a split that are done."""
+    path = _yardsticks_path(folder, split)
+    kept: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.is_file() else {}
+    return kept
+
+
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     temporary = path.with_suffix(f".{os.getpid()}.new")
     temporary.write_text(json.dumps(content) + "\n")
     temporary.replace(path)
 
 
-def _path(folder: Path, cell: Cell) -> Path:
+def _cell_path(folder: Path, cell: Cell) -> Path:
     return folder / "cells" / f"{cell.key}.json"
+
+
+def _yardsticks_path(folder: Path, split: Split) -> Path:
+    return folder / "yardsticks" / f"{split.data}-{split.partition}-{split.clients}-seed{split.seed}.json"
