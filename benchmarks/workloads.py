@@ -24,15 +24,15 @@ from fedgraft.types import Array, Arrays
 
 CIAO = {"users": 7000, "items": 100_000, "links": 110_000, "count": 280_000}
 """Sizes of the real data set, near enough."""
-RECIPE = {"selector.name": "all", "training.schedule": "constant"}
-"""What differs from the recipe `fedacs`: everybody trains, at one rate, so that rounds are alike."""
+RECIPE = {"model.name": "gcn", "selector.name": "all", "training.schedule": "constant"}
+"""What differs from the recipe `fedacs`: the GCN, and everybody trains, at one rate, so that rounds are alike."""
 CLIENTS, CATEGORIES = 10, 28
 NEVER = 10**6
 
 
 @lru_cache(maxsize=4)
 def ciao_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
-    """The plan of the recipe `fedacs` (GCN, five layers) and ten made-up shops, `share` times as large as Ciao."""
+    """The plan of the recipe `fedacs` with the GCN of five layers and ten made-up shops, `share` times as large as Ciao."""
     sizes = {f"data.{name}": round(share * value) for name, value in CIAO.items()}
     made = {"data.name": "shops", "data.clients": CLIENTS, "data.categories": CATEGORIES, **sizes}
     built = experiment.load("fedacs", {**made, **RECIPE})
