@@ -32,7 +32,7 @@ NEVER = 10**6
 
 @lru_cache(maxsize=4)
 def ciao_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
-    """The plan of the recipe `fedacs` with the GCN of five layers and ten made-up shops, `share` times as large as Ciao."""
+    """The plan of the recipe `fedacs` with the GCN, and ten made-up shops, `share` times as large as Ciao."""
     sizes = {f"data.{name}": round(share * value) for name, value in CIAO.items()}
     made = {"data.name": "shops", "data.clients": CLIENTS, "data.categories": CATEGORIES, **sizes}
     built = experiment.load("fedacs", {**made, **RECIPE})
