@@ -4,7 +4,6 @@ Entries are lengths of encoded messages, never estimates. A message with a model
 under its purpose and the rest under "header"; so the ledger's total is the sum of `len()` of all messages.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 DIRECTIONS = ("down", "up")
@@ -58,11 +57,3 @@ class Ledger:
         """The entries since the last call, to be stored."""
         entries, self.pending = self.pending, []
         return entries
-
-
-def by_purpose(entries: Iterable[Mapping[str, object]]) -> dict[str, int]:
-    """Bytes by purpose of stored entries."""
-    totals = dict.fromkeys(PURPOSES, 0)
-    for entry in entries:
-        totals[str(entry["purpose"])] += int(str(entry["bytes"]))
-    return totals
