@@ -15,11 +15,12 @@ from torch import nn
 from fedgraft import experiment
 from fedgraft.clock import Clock
 from fedgraft.contracts import Draw, Indices, Selector, Sums, Task
-from fedgraft.loop import Evaluation, Loop, Stopping
+from fedgraft.loop import Loop
 from fedgraft.plan import SPLITS, Plan
 from fedgraft.runtimes.inprocess import InProcess
 from fedgraft.selectors.all import All
 from fedgraft.store import Store
+from fedgraft.terms import Evaluation, Stopping
 from fedgraft.types import Array, Arrays
 
 CIAO = {"users": 7000, "items": 100_000, "links": 110_000, "count": 280_000}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedgraft.ledger import DIRECTIONS, PURPOSES, Entry
-from fedgraft.loop import Row
 from fedgraft.store import Store
+from fedgraft.terms import Row
 
 TOML = """recipe = "{recipe}"
 seed = {seed}

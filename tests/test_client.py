@@ -108,7 +108,7 @@ def test_one_round_of_fedavg_by_hand():
 class Zero(Line):
     """The line, drawn as zero."""
 
-    def model(self, g):
+    def model(self, g, variant=None):
         module = super().model(g)
         torch.nn.init.zeros_(module.weight)
         return module

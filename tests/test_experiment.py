@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fedgraft import experiment
 from fedgraft.errors import InputError
-from fedgraft.experiment import Experiment, build, load, override, parse_override
+from fedgraft.experiment import Experiment, build, load
+from fedgraft.recipe import override, parse_override, recipes
 from toy import Lines
 from toy_runs import toy
 
@@ -248,7 +249,7 @@ def test_unknown_recipes_are_named(tmp_path):
 
 
 def test_every_recipe_of_ours_is_described():
-    assert all(experiment.recipes().values())
+    assert all(recipes().values())
 
 
 @dataclass(frozen=True)

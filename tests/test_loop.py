@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from fedgraft import plugins, wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
-from fedgraft.loop import Evaluation, Stopping
 from fedgraft.plan import PROGRESS_STEPS
 from fedgraft.state import RunState
+from fedgraft.terms import Evaluation, Stopping
 from fedgraft.types import Layout
 from fedgraft.wire import Message
 from toy_runs import SGD, looped, run, same, toy

@@ -4,9 +4,9 @@ import sys
 import pytest
 
 from fedgraft import progress
-from fedgraft.loop import Row
 from fedgraft.progress import Progress
 from fedgraft.state import RunState
+from fedgraft.terms import Row
 
 
 class Terminal(io.StringIO):

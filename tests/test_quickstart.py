@@ -6,8 +6,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from fedgraft import experiment as experiments
 from fedgraft.cli import app
+from fedgraft import experiment as experiments
+from fedgraft.recipe import override
 from tiny import TINY
 
 PAGE = Path(__file__).parents[1] / "docs" / "quickstart.md"
@@ -19,7 +20,7 @@ def smaller(load):
 
     def build(recipe, content):
         shops = {key: value for key, value in TINY.items() if content["data"]["name"] == "shops" or key[:5] != "data."}
-        return load(recipe, experiments.override(content, shops))
+        return load(recipe, override(content, shops))
 
     return build
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.ledger import Entry
-from fedgraft.loop import Row
 from fedgraft.runner import execute, resume
 from fedgraft.state import RunState
 from fedgraft.store import STATE, Store
+from fedgraft.terms import Row
 from toy_runs import same, toy
 
 

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -84,7 +84,7 @@ class Line(Task[Points, Points]):
     def merge(self, shards: Sequence[Points]) -> Points:
         return Points(*(np.concatenate([getattr(s, name) for s in shards]) for name in ("x", "y", "split")))
 
-    def model(self, g: torch.Generator) -> nn.Module:
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         return Linear(self.width, g)
 
     def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:

@@ -57,8 +57,8 @@ class Wrapped(Runtime):
     def measure(self, requests):
         return self.inner.measure(requests)
 
-    def memories(self):
-        return self.inner.memories()
+    def memories(self, changed=True):
+        return self.inner.memories(changed)
 
     def restore(self, memories):
         self.inner.restore(memories)

@@ -17,11 +17,13 @@ import torch
 
 from fedgraft import comparison, figures, runner
 from fedgraft.errors import FedgraftError, InputError, unknown
-from fedgraft.experiment import METHODS, SETTINGS, VALUES, Experiment, Section, build, override, read_recipe
+from fedgraft.experiment import Experiment, build
 from fedgraft.predict import load_model, predict
 from fedgraft.progress import Progress
+from fedgraft.recipe import override, read_recipe
 from fedgraft.report import write_report
 from fedgraft.runs import RunFolder
+from fedgraft.settings import METHODS, SETTINGS, VALUES, Section
 from fedgraft.store import Store
 from fedgraft.tables import SUFFIXES
 from fedgraft.text import human_bytes, human_seconds

@@ -2,7 +2,7 @@
 
 import inspect
 
-from fedgraft import experiment, plugins, study
+from fedgraft import experiment, plugins, recipe, study
 from fedgraft.errors import unknown
 
 KINDS = ("recipes", "studies", *plugins.FAMILIES)
@@ -19,19 +19,19 @@ def everything(kind: str | None = None) -> dict[str, dict[str, str]]:
 def explain(name: str) -> str:
     """A recipe with all its options resolved, and the documentation of every method of that name."""
     parts = []
-    if name in experiment.recipes():
+    if name in recipe.recipes():
         parts.append(f"# recipe {name}\n\n{experiment.load(name).to_toml()}")
     families = [family for family in plugins.FAMILIES if name in plugins.names(family)]
     parts += [f"# {family}: {name}\n\n{inspect.getdoc(plugins.find(family, name))}" for family in families]
     if not parts:
-        known = [*experiment.recipes(), *(each for family in plugins.FAMILIES for each in plugins.names(family))]
+        known = [*recipe.recipes(), *(each for family in plugins.FAMILIES for each in plugins.names(family))]
         raise unknown("recipe or method", name, dict.fromkeys(known))
     return "\n\n".join(parts)
 
 
 def _entries(kind: str) -> dict[str, str]:
     if kind == "recipes":
-        return experiment.recipes()
+        return recipe.recipes()
     if kind == "studies":
         return {name: study.load(name).title for name in study.names()}
     return {name: _first_line(kind, name) for name in plugins.names(kind)}

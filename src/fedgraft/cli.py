@@ -21,6 +21,7 @@ from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.experiment import Experiment
 from fedgraft.predict import predict as predict_from
 from fedgraft.progress import Progress
+from fedgraft.recipe import parse_override
 from fedgraft.report import write_report
 from fedgraft.runner import Interrupted, execute
 from fedgraft.runner import resume as resume_run
@@ -73,7 +74,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Train. Example: fedgraft run fedacs data.name=ciao data.root=DIR budget.bytes=2MB --seed 1 --out runs/a."""
-    given = dict(experiments.parse_override(change) for change in changes or [])
+    given = dict(parse_override(change) for change in changes or [])
     if seed is not None:
         given["seed"] = seed
     experiment = experiments.load(recipe, given)

@@ -5,15 +5,19 @@ serves in a worker process, in a simulator and on another machine, and a checkpo
 all clients.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from fedgraft import seeds, wire
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Draw, Sums
 from fedgraft.errors import ClientError
+from fedgraft.flat import FlatModel
+from fedgraft.metrics import improves
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.trainer import LocalTrainer, Optimizer
 from fedgraft.types import Arrays
@@ -25,11 +29,19 @@ Memory = dict[str, Any]
     shared      what the server sent it before training      sampler     the sampler's state of this client
     private     parameters that do not travel                uplink      the uplink codec's state
     sharing     the sharing method's memory                  probed      the model of a probe, until it trains
+    held        the model that it keeps                      best        its best model, that model's choice and sums
 """
 
 
+@dataclass(frozen=True)
+class _Model:
+    flat: FlatModel
+    optimizer: Optimizer
+    private: tuple[str, ...]
+
+
 class Client:
-    """Serves the requests of the given clients, one at a time, with one model for all of them.
+    """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
     Args:
         plan: what both ends agreed on.
@@ -41,13 +53,13 @@ class Client:
         self._plan = plan
         self._shards = shards
         self._prepared: dict[int, Any] = {} if prepared is None else prepared
-        self._flat = plan.build_model()
-        self._optimizer = Optimizer(plan.training, self._flat)
+        self._models: dict[Hashable, _Model] = {}
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
             "probe": self._probe,
             "train": self._train,
+            "alone": self._train,
             "evaluate": self._evaluate,
             "measure": self._evaluate,
         }
@@ -93,8 +105,8 @@ class Client:
 
     def _probe(self, client: int, message: Message, memory: Memory) -> Message:
         memory["probed"] = self._received(message, memory)
-        data = self._load(client, memory["probed"], memory)
-        task, module = self._plan.task, self._flat.module.eval()
+        data, model = self._load(client, memory["probed"], memory)
+        task, module = self._plan.task, model.flat.module.eval()
         blocks = task.blocks(data)
         # A client that trains on some blocks a round is asked about as many: a probe may not cost more than training.
         order = seeds.generator(self._plan.seed, "probe", message.round, client).permutation(len(blocks))
@@ -108,7 +120,7 @@ class Client:
         plan = self._plan
         received = self._received(message, memory)
         memory.pop("probed", None)
-        data = self._load(client, received, memory)
+        data, model = self._load(client, received, memory)
         sampler_state = memory.get("sampler")
         if sampler_state is None:
             sampler_state = plan.sampler.init(plan.task.examples(data))
@@ -116,58 +128,87 @@ class Client:
             task=plan.task,
             sampler=plan.sampler,
             training=plan.training,
-            flat=self._flat,
-            optimizer=self._optimizer,
+            flat=model.flat,
+            optimizer=model.optimizer,
             data=data,
             sampler_state=sampler_state,
             g=seeds.generator(plan.seed, "train", message.round, client),
             learning_rate=plan.training.rate(message.flags / PROGRESS_STEPS),
+            collects=message.kind == "train",
         )
         upload, memory["sharing"] = plan.sharing.local_update(trainer, received, memory.get("sharing"))
         memory["sampler"] = trainer.sampler_state
-        self._keep_private(memory)
+        if model.private:
+            memory["private"] = model.flat.read(model.private)
         for name, array in upload.items():
             if not np.isfinite(array).all():
                 raise ClientError(f"training diverged: {name} is not finite")
+        report = trainer.report()
+        known = {name: report[name] for name in plan.names("train")}
+        if not trainer.collects:
+            return Message("alone", message.round, known)
         uplink_state = memory.get("uplink")
         if uplink_state is None:
             uplink_state = plan.uplink.init(plan.upload_layout)
         g = seeds.generator(plan.seed, "uplink", message.round, client)
         encoded, memory["uplink"] = plan.uplink.encode(upload, uplink_state, g)
-        report = trainer.report()
-        return Message("train", message.round, {name: report[name] for name in plan.names("train")}, encoded)
+        return Message("train", message.round, known, encoded)
 
     def _evaluate(self, client: int, message: Message, memory: Memory) -> Message:
         plan = self._plan
-        arrays = message.arrays if message.kind == "measure" else self._received(message, memory)
-        data = self._load(client, arrays or {}, memory)
-        self._flat.module.eval()
+        arrays = message.arrays or {}
+        if message.kind == "evaluate":
+            arrays = self._plan.downlink.decode(arrays, self._plan.download_layout)
+        data, model = self._load(client, arrays, memory)
         with torch.no_grad():
-            sums = plan.task.evaluate(self._flat.module, data)
+            sums = plan.task.evaluate(model.flat.module.eval(), data)
+        if plan.personal and plan.keep_best:
+            sums = self._keep_best(model, sums, memory)
         reply = {split: np.array([sums[split][name] for name in plan.task.sums], np.float64) for split in SPLITS}
         return Message(message.kind, message.round, {}, reply)
 
     def _received(self, message: Message, memory: Memory) -> Arrays:
         """The shared parameters that a request brought, or those of this round's probe."""
         if message.arrays is not None:
-            return self._plan.downlink.decode(message.arrays, self._plan.model_layout)
-        if "probed" not in memory:
+            received = self._plan.downlink.decode(message.arrays, self._plan.download_layout)
+            if self._plan.sharing.holds:
+                memory["held"] = received
+            return received
+        held: Arrays | None = memory.get("probed", memory.get("held"))
+        if held is None and self._plan.sharing.holds:
+            held = self._plan.first
+        if held is None:
             raise ClientError(f"asked to {message.kind} without a model")
-        probed: Arrays = memory["probed"]
-        return probed
+        return held
 
-    def _load(self, client: int, received: Arrays, memory: Memory) -> Any:
-        """The client's model into the flat vector; its prepared data out."""
+    def _load(self, client: int, received: Arrays, memory: Memory) -> tuple[Any, _Model]:
+        """The client's prepared data, and its model as the client itself uses it."""
+        plan = self._plan
         if client not in self._prepared:
-            self._prepared[client] = self._plan.task.prepare(self._shards[client], memory.get("shared", {}))
-        private = {name: array for name, array in self._flat.initial.items() if not self._plan.sharing.shares(name)}
-        self._flat.load({**private, **memory.get("private", {}), **received})
-        return self._prepared[client]
+            self._prepared[client] = plan.task.prepare(self._shards[client], memory.get("shared", {}))
+        data = self._prepared[client]
+        model = self._model(plan.task.variant(data))
+        own = plan.sharing.personalise(received, memory.get("sharing"))
+        private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}
+        model.flat.load({**private, **{name: own[name] for name in plan.first}})
+        return data, model
 
-    def _keep_private(self, memory: Memory) -> None:
-        names = [name for name in self._flat.initial if not self._plan.sharing.shares(name)]
-        if names:
-            memory["private"] = self._flat.read(names)
+    def _model(self, variant: Hashable) -> _Model:
+        if variant not in self._models:
+            flat = self._plan.build_model(variant)
+            private = tuple(name for name in flat.initial if not self._plan.travels(name))
+            self._models[variant] = _Model(flat, Optimizer(self._plan.training, flat), private)
+        return self._models[variant]
+
+    def _keep_best(self, model: _Model, sums: dict[str, Sums], memory: Memory) -> dict[str, Sums]:
+        """The sums of the best model so far by the client's own validation split, after noting whether it is this."""
+        task, best = self._plan.task, memory.get("best")
+        choice = task.choice(sums["validation"])
+        if best is None or math.isnan(choice) or improves(choice, best["choice"], task.better):
+            best = {"choice": choice, "sums": sums, "arrays": model.flat.read()}
+            memory["best"] = best
+        kept: dict[str, Sums] = best["sums"]
+        return kept
 
 
 def _same(memory: Memory, before: Memory) -> bool:

@@ -10,101 +10,57 @@ What a task is fed with (data, encoders, yardsticks) has small contracts of its 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fedgraft.types import Array, Arrays, Layout, Tree
+from fedgraft.values import (
+    ClientFailed,
+    Correction,
+    Draw,
+    Indices,
+    Outcome,
+    Penalty,
+    Probe,
+    Projection,
+    Selection,
+    Sums,
+    Trainer,
+    Update,
+    View,
+)
+
+__all__ = [
+    "ClientFailed",
+    "Codec",
+    "Correction",
+    "Draw",
+    "Indices",
+    "Outcome",
+    "Penalty",
+    "Prepared",
+    "Probe",
+    "Projection",
+    "Runtime",
+    "Sampler",
+    "Selection",
+    "Selector",
+    "Shard",
+    "Sharing",
+    "State",
+    "Sums",
+    "Task",
+    "Trainer",
+    "Update",
+    "View",
+]
 
 State = TypeVar("State")
 """What a method remembers between rounds: a tree the wire can carry, usually a TypedDict of arrays."""
-
-Indices = NDArray[np.int64]
-Sums = dict[str, float]
-"""Mergeable sums of one split: adding two clients' sums key by key gives the sums of both together."""
-
-
-@dataclass(frozen=True)
-class View:
-    """What the server knows when it chooses. Arrays are indexed by client.
-
-    Args:
-        round: the round about to start, counted from 1.
-        samples: int64 [N], training examples.
-        bytes_per_client: int64 [N], most bytes that selecting a client costs this round (down + up, headers and all).
-        bytes_per_probe: int64 [N], most bytes that probing a client costs (down + up).
-        seconds: float64 [N], expected simulated seconds of a client's round.
-        available: bool [N], False for a client known to be unreachable this round.
-        bytes_left: what the budget still pays for, after what the round costs whoever trains; None without a budget.
-        bytes_budget: the whole budget; None without one.
-        rounds: the planned number of rounds.
-        better: whether a "lower" or a "higher" score is better.
-        probed: what probed clients answered this round: {client: {"loss": ...}}.
-    """
-
-    round: int
-    samples: Indices
-    bytes_per_client: Indices
-    bytes_per_probe: Indices
-    seconds: NDArray[np.float64]
-    available: NDArray[np.bool_]
-    bytes_left: int | None = None
-    bytes_budget: int | None = None
-    rounds: int = 1
-    better: str = "lower"
-    probed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-
-    @property
-    def clients(self) -> int:
-        """N, the number of clients."""
-        return len(self.samples)
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Ask these clients for the current model's `needs` on their own data before choosing; the bytes are charged."""
-
-    clients: tuple[int, ...]
-    needs: frozenset[str] = frozenset({"loss"})
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The cohort: distinct client indices in ascending order.
-
-    `weights` are aggregation weights in the same order (the loop normalises over those that answer); None means by
-    training examples. An empty cohort ends the run: nothing affordable is left to do.
-    """
-
-    clients: tuple[int, ...]
-    weights: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a round brought, for the selector to learn from.
-
-    Args:
-        selected: the cohort, ascending.
-        reports: {client: {name: value}} of those that answered, at least the names in the selector's `needs`.
-        failed: {client: reason}.
-        score: the task's score of the new global model on the selector's `score_split`; None if not evaluated.
-        bytes: bytes of the round, all purposes, both directions.
-        seconds: {client: simulated seconds of its round}.
-        updates: {client: decoded upload}; empty unless `needs` holds "update".
-    """
-
-    selected: tuple[int, ...]
-    reports: Mapping[int, Mapping[str, float]]
-    failed: Mapping[int, str]
-    score: float | None
-    bytes: int
-    seconds: Mapping[int, float]
-    updates: Mapping[int, Arrays] = field(default_factory=dict)
 
 
 class Selector(ABC, Generic[State]):
@@ -134,14 +90,6 @@ class Selector(ABC, Generic[State]):
         return state
 
 
-@dataclass(frozen=True)
-class Draw:
-    """One local step: the examples whose loss is minimised, and their weights (None = plain mean)."""
-
-    examples: Indices
-    weights: NDArray[np.float32] | None = None
-
-
 class Sampler(ABC, Generic[State]):
     """On which of its training examples a client trains."""
 
@@ -169,6 +117,13 @@ class Codec(ABC, Generic[State]):
     def encoded(self, layout: Layout) -> Layout:
         """The layout of `encode`'s result; `VARIABLE` for dimensions that depend on the values."""
 
+    def bounds(self, layout: Layout, largest: Layout) -> Layout:
+        """`encoded(layout)` with the largest possible number in place of each `VARIABLE`: what a budget must allow for.
+
+        `largest` is `layout` with the largest possible number in place of each of its own.
+        """
+        return self.encoded(layout)
+
     @abstractmethod
     def encode(self, arrays: Arrays, state: State, g: np.random.Generator) -> tuple[Arrays, State]:
         """Arrays to send, and the sender's new state. Never mutates its inputs."""
@@ -178,45 +133,18 @@ class Codec(ABC, Generic[State]):
         """Arrays of `layout`, as the receiver sees them. Raises `WireError` for what `encode` cannot have made."""
 
 
-Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
-"""A differentiable term that joins the loss, from the model's parameters by name."""
-Correction = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], None]
-"""Given parameters and gradients by name, changes the gradients in place before the optimiser sees them."""
-
-
-class Trainer(Protocol):
-    """A client's local training, as a sharing method may steer it: the common loop with two hooks.
-
-    `penalty(parameters)` is added to every step's loss; `correct_gradient(parameters, gradients)` changes gradients in
-    place. Names and shapes are those of the task's model.
-    """
-
-    steps: int
-
-    def load(self, arrays: Arrays) -> None:
-        """Overwrite the named parameters."""
-        ...
-
-    def read(self, names: Sequence[str] | None = None) -> Arrays:
-        """Copies of the named parameters, all by default."""
-        ...
-
-    def run(self, penalty: Penalty | None = None, correct_gradient: Correction | None = None) -> None:
-        """The configured number of local epochs."""
-        ...
-
-
-@dataclass(frozen=True)
-class Update:
-    """One client's accepted upload: decoded arrays, and its weight in the average (a cohort's weights sum to 1)."""
-
-    client: int
-    weight: float
-    arrays: Arrays
-
-
 class Sharing(ABC, Generic[State]):
     """What clients share and how it is merged. Groups of clients may have different models."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """Parts that the task's model must have, out of those that the task `offers`."""
+    personal: ClassVar[bool] = False
+    """Whether clients use models of their own even where all parameters travel (see `personalise`)."""
+    holds: ClassVar[bool] = False
+    """Whether clients keep the model that they were sent, so that only those who lack the newest are sent one; the
+    first, which the seed draws alike at both ends, is sent to nobody."""
+    alone: ClassVar[bool] = False
+    """Whether clients never hear of each other: no message is sent at all."""
 
     def shares(self, name: str) -> bool:
         """Whether the model's parameter `name` travels; what does not stays in the client's memory."""
@@ -226,27 +154,48 @@ class Sharing(ABC, Generic[State]):
     def init(self, model: Arrays, clients: int) -> State:
         """Server state that holds the first global model (shared parameters only)."""
 
+    def collects(self, state: State, round: int, g: np.random.Generator) -> bool:
+        """Whether this round's updates are sent to the server.
+
+        In a round that does not collect, the last cohort trains on by itself and nothing is sent but a new model to
+        those who lack it; only for methods that `holds`.
+        """
+        return True
+
     def group(self, state: State, client: int) -> int:
         """Which model the client gets; clients of one group get the same message, encoded once."""
         return 0
 
     @abstractmethod
     def model(self, state: State, group: int = 0) -> Arrays:
-        """The shared parameters that a group trains from."""
+        """What a group is sent to train from: the shared parameters, and whatever else `downloads` tells."""
+
+    def sent(self, state: State, group: int, decoded: Arrays) -> State:
+        """State once `model` has been encoded for a group; `decoded` is what its clients make of it."""
+        return state
 
     def evaluated(self, state: State, group: int = 0) -> Arrays:
-        """The shared parameters that a group is scored with and keeps in the end; the trained ones by default."""
+        """What a group is scored with and keeps in the end, laid out as `model`; the trained ones by default."""
         return self.model(state, group)
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """A client's round: train from `received`, return what to upload and what to remember.
 
-        The default runs the common loop and uploads the update: trained minus received.
+        The default runs the common loop and uploads the update: trained minus received. What is returned in a round
+        that does not collect is dropped.
         """
         trainer.load(received)
         trainer.run()
         trained = trainer.read(list(received))
         return {name: trained[name] - received[name] for name in received}, memory
+
+    def personalise(self, received: Arrays, memory: Tree) -> Arrays:
+        """The shared parameters as a client itself uses them, given what it was sent and what it remembers."""
+        return received
+
+    def downloads(self, model: Layout) -> Layout:
+        """The layout of `model`'s result, given that of the shared parameters; the same by default."""
+        return model
 
     def uploads(self, model: Layout) -> Layout:
         """The layout of what `local_update` returns, given that of the shared parameters; the same by default."""
@@ -272,6 +221,8 @@ class Task(ABC, Generic[Shard, Prepared]):
     """The keys of `evaluate`'s result, in the order in which they travel."""
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
+    offers: ClassVar[frozenset[str]] = frozenset()
+    """Parts that its model can have for a sharing method that needs them; `having` puts them in."""
 
     @abstractmethod
     def prepare(self, shard: Shard, shared: Arrays) -> Prepared:
@@ -311,9 +262,24 @@ class Task(ABC, Generic[Shard, Prepared]):
     def merge(self, shards: Sequence[Shard]) -> Shard:
         """All shards as one, splits kept: what training in one place would see."""
 
+    def having(self, parts: frozenset[str]) -> Self:
+        """This task with these parts of `offers` in its model."""
+        return self
+
+    def personal(self, name: str) -> bool:
+        """Whether the parameter `name` never travels, because its shape depends on the client."""
+        return False
+
+    def variant(self, data: Prepared) -> Hashable:
+        """What the shapes of a client's personal parameters depend on."""
+        return None
+
     @abstractmethod
-    def model(self, g: torch.Generator) -> torch.nn.Module:
-        """A freshly drawn model; its layout is the same at every client."""
+    def model(self, g: torch.Generator, variant: Hashable = None) -> torch.nn.Module:
+        """A freshly drawn model for clients of a `variant`; all others than `personal` parameters are laid out alike.
+
+        Without a variant any will do: the server looks at what is shared and at nothing else.
+        """
 
     def blocks(self, data: Prepared) -> Sequence[Indices]:
         """Training examples that may share a step; one block of all by default."""
@@ -339,6 +305,10 @@ class Task(ABC, Generic[Shard, Prepared]):
     def score(self, sums: Sums) -> float:
         """The metric, from merged sums; nan where there was nothing to score."""
 
+    def choice(self, sums: Sums) -> float:
+        """What a model is chosen by on validation, better in the same direction as the score; the score by default."""
+        return self.score(sums)
+
     @abstractmethod
     def route(self, shards: Sequence[Shard], queries: Mapping[str, Array]) -> Indices:
         """Which client answers each query, int64 [queries]. Raises `InputError` for columns that are missing."""
@@ -348,14 +318,6 @@ class Task(ABC, Generic[Shard, Prepared]):
         self, model: torch.nn.Module, shard: Shard, shared: Arrays, queries: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Columns of answers to a client's queries, from its own data (the training part where it is split)."""
-
-
-@dataclass(frozen=True)
-class ClientFailed:
-    """What `exchange` returns for a client whose reply did not come or cannot be trusted."""
-
-    reason: str
-    bytes_up: int = 0
 
 
 class Runtime(ABC):
@@ -379,11 +341,11 @@ class Runtime(ABC):
 
     @abstractmethod
     def measure(self, requests: Mapping[int, bytes]) -> "dict[int, bytes | ClientFailed]":
-        """The experimenter's own look at held-out data, outside the protocol: never charged, never remembered."""
+        """The experimenter's own doings outside the protocol, such as a look at held-out data: never charged."""
 
     @abstractmethod
-    def memories(self) -> Iterator[tuple[int, bytes]]:
-        """Every client's memory that changed since the last call, for a checkpoint."""
+    def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
+        """Clients' memories: those that changed since the last such call, for a checkpoint, or all."""
 
     @abstractmethod
     def restore(self, memories: Mapping[int, bytes]) -> None:

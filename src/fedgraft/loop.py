@@ -8,7 +8,7 @@ It knows the six contracts and names no method.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,106 +17,29 @@ from numpy.typing import NDArray
 from fedgraft import seeds
 from fedgraft.clock import Clock
 from fedgraft.contracts import Outcome, Runtime, Selection, Selector, Update, View
-from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, require, require_one_of
+from fedgraft.dropout import Dropout
+from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError
 from fedgraft.ledger import Ledger
 from fedgraft.metrics import improves
 from fedgraft.plan import SPLITS, Plan
 from fedgraft.post import Post, Replies
 from fedgraft.state import RunState
+from fedgraft.terms import Evaluation, Row, Stopping
 from fedgraft.types import Arrays
 
-
-@dataclass(frozen=True)
-class Stopping:
-    """When a run ends, whichever comes first.
-
-    Args:
-        rounds: after so many rounds, >= 1.
-        bytes: before the round that could pass so many bytes; 0 = no limit.
-        seconds: after so many simulated seconds; 0 = no limit.
-        patience: after so many evaluations without a better validation score; 0 = never.
-    """
-
-    rounds: int = 60
-    bytes: int = 0
-    seconds: float = 0.0
-    patience: int = 0
-
-    def __post_init__(self) -> None:
-        require(self.rounds >= 1, "rounds", ">= 1", self.rounds)
-        require(self.bytes >= 0, "budget.bytes", ">= 0 (0 = no limit)", self.bytes)
-        require(self.seconds >= 0, "budget.seconds", ">= 0 (0 = no limit)", self.seconds)
-        require(self.patience >= 0, "patience", ">= 0 (0 = never)", self.patience)
-
-    def progress(self, state: RunState) -> float:
-        """How much of the run is over, in [0, 1], by the limit that is nearest: 0 before the first round."""
-        shares = [state.round / max(1, self.rounds - 1)]
-        if self.bytes:
-            shares.append((state.bytes["down"] + state.bytes["up"]) / self.bytes)
-        if self.seconds:
-            shares.append(state.simulated_seconds / self.seconds)
-        return min(1.0, max(shares))
-
-    def reached(self, state: RunState) -> str:
-        """Which limit ends the run now; "" for none."""
-        if state.round >= self.rounds:
-            return "rounds"
-        if self.seconds and state.simulated_seconds >= self.seconds:
-            return "seconds"
-        since = sum(point["round"] > state.best.get("round", 0) for point in state.curve)
-        return "patience" if self.patience and since >= self.patience else ""
+DROPPED = "its connection is down"
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """How the global model is scored.
+class _Played:
+    """What came of training: with what view, who was to train, what came back, and what happened aside."""
 
-    Args:
-        at: "server": on held-out data that the server has, outside the protocol and free, as the papers assume; or
-            "clients": the model is sent to every client, which scores it on its own held-out data; from round 1
-            on all of it is charged.
-        every: rounds between two evaluations, >= 1; the last round is always evaluated.
-    """
-
-    at: str = "server"
-    every: int = 1
-
-    def __post_init__(self) -> None:
-        require_one_of("evaluation.at", self.at, ("server", "clients"))
-        require(self.every >= 1, "evaluation.every", ">= 1", self.every)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One round, as `rounds.jsonl` and the progress line show it; `loss` is nan when nobody answered."""
-
-    round: int
-    selected: tuple[int, ...]
-    failed: dict[int, str]
-    loss: float
-    validation: float | None
-    test: float | None
-    bytes: int
-    bytes_total: int
-    seconds: float
-    simulated_seconds: float
-
-    @classmethod
-    def of(cls, state: RunState, outcome: Outcome, scores: Mapping[str, float], aside: Mapping[int, str]) -> "Row":
-        """The row of the round that `state` has just finished; `aside` are failures to do anything but to train."""
-        losses = [report["loss"] for report in outcome.reports.values()]
-        return cls(
-            round=state.round,
-            selected=outcome.selected,
-            failed={**aside, **outcome.failed},
-            loss=float(np.mean(losses)) if losses else math.nan,
-            validation=scores.get("validation"),
-            test=scores.get("test"),
-            bytes=outcome.bytes,
-            bytes_total=state.bytes["down"] + state.bytes["up"],
-            seconds=state.seconds,
-            simulated_seconds=state.simulated_seconds,
-        )
+    view: View
+    cohort: tuple[int, ...]
+    replies: Replies
+    uploads: dict[int, Arrays] = field(default_factory=dict)
+    asked: float = 0.0
+    aside: dict[int, str] = field(default_factory=dict)
 
 
 class Loop:
@@ -129,6 +52,7 @@ class Loop:
         clock: the simulated clock.
         stopping: when to end.
         evaluation: how to score.
+        dropout: who loses the connection.
         deadline_seconds: how long to wait for a client; None = for ever.
     """
 
@@ -140,9 +64,11 @@ class Loop:
         clock: Clock,
         stopping: Stopping,
         evaluation: Evaluation,
+        dropout: Dropout | None = None,
         deadline_seconds: float | None = None,
     ) -> None:
         self._plan, self._selector, self._stopping, self._evaluation = plan, selector, stopping, evaluation
+        self._dropout = dropout or Dropout()
         self._clients = tuple(runtime.clients())
         self._devices = clock.devices(len(self._clients), plan.seed)
         self.ledger = Ledger()
@@ -151,15 +77,15 @@ class Loop:
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
         introduced = self._post.introduce(self._clients)
-        model = self._plan.shared(self._plan.build_model().initial)
-        state = RunState(introduced.profiles, self._plan.sharing.init(model, len(self._clients)))
+        state = RunState(introduced.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
         state.failing = {str(client): reason for client, reason in introduced.failed.items()}
         view = self._view(state, 1)
-        if view.bytes_left is not None and view.bytes_left < view.bytes_per_client.min():
+        least = 0 if self._plan.sharing.alone else int(view.bytes_per_client.min())
+        if view.bytes_left is not None and view.bytes_left < least:
             raise BudgetError(
                 f"budget.bytes = {self._stopping.bytes} does not pay for one round: the set-up took "
                 f"{self.ledger.total} bytes, and a round of one client can take "
-                f"{view.bytes_per_client.min() + self._fixed_bytes()}."
+                f"{least + self._fixed_bytes()}."
             )
         state.selector = self._selector.init(view)
         self._score(state)
@@ -181,24 +107,18 @@ class Loop:
     def step(self, state: RunState) -> Row | None:
         """One round; None, and `state.finished`, if the budget does not pay for another."""
         began, spent, round = time.perf_counter(), self.ledger.total, state.round + 1
-        view, asked, aside = self._probe(state, self._view(state, round))
-        selection = self._selector.select(state.selector, view, seeds.generator(self._plan.seed, "select", round))
-        if not selection.clients:
+        view, sharing = self._view(state, round), self._plan.sharing
+        collects = sharing.collects(state.sharing, round, seeds.generator(self._plan.seed, "collect", round))
+        played = self._train(state, view) if collects else self._train_alone(state, view)
+        if played is None:
             self._finish(state)
             return None
-        self._check(selection, view)
-        replies = self._post.train(state, selection.clients, view.probed, round, self._stopping.progress(state))
-        uploads = self._post.uploads(replies)
-        self._note_failures(state, replies, round)
-        updates = self._weighted(state, selection, uploads)
-        if updates:
-            state.sharing = self._plan.sharing.merge(state.sharing, updates)
         state.round = round
-        seconds = self._account(state, selection, replies, asked)
+        seconds = self._account(state, played)
         scored, unscored = self._score(state) if self._due(state) else ({}, {})
-        aside.update(unscored)
+        replies, uploads = played.replies, played.uploads
         outcome = Outcome(
-            selected=selection.clients,
+            selected=played.cohort,
             reports={c: {**state.profiles[c], **message.report} for c, message in replies.messages.items()},
             failed=replies.failed,
             score=scored.get(self._selector.score_split),
@@ -206,13 +126,53 @@ class Loop:
             seconds=seconds,
             updates=uploads if "update" in self._selector.needs else {},
         )
-        state.selector = self._selector.update(state.selector, view, outcome)
+        if collects:  # of what clients do by themselves a selector hears nothing
+            state.selector = self._selector.update(state.selector, played.view, outcome)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
         if scored:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
-        return Row.of(state, outcome, scored, aside)
+        return Row.of(state, outcome, scored, {**played.aside, **unscored})
+
+    # --- the training of a round -------------------------------------------------------------------------------------
+
+    def _train(self, state: RunState, view: View) -> "_Played | None":
+        """Have a cohort train and merge what it sends; None if there is none."""
+        sharing, dropped = self._plan.sharing, self._dropout.dropped(view.clients, view.round, self._plan.seed)
+        view, asked, aside = self._probe(state, view, dropped)
+        g = seeds.generator(self._plan.seed, "select", view.round)
+        selection = self._selector.select(state.selector, view, g)
+        if not selection.clients:
+            return None
+        self._check(selection, view)
+        state.cohort = list(selection.clients)
+        reached = [client for client in selection.clients if client not in dropped]
+        replies = self._post.train(state, reached, view.probed, view.round, self._stopping.progress(state))
+        uploads = self._post.uploads(replies)
+        if reached:
+            self._note_failures(state, replies, view.round)
+        replies.failed.update({client: DROPPED for client in selection.clients if client in dropped})
+        if updates := self._weighted(state, selection, uploads):
+            state.sharing = sharing.merge(state.sharing, updates)
+            state.version += 1
+        return _Played(view, selection.clients, replies, uploads, asked, aside)
+
+    def _train_alone(self, state: RunState, view: View) -> "_Played | None":
+        """Have the last cohort, or at the start everybody, train on without a word to the server.
+
+        None if the budget does not pay for the current model to those who lack it.
+        """
+        dropped = self._dropout.dropped(view.clients, view.round, self._plan.seed)
+        able = np.flatnonzero(view.available).tolist()
+        cohort = [client for client in state.cohort or able if client in able]
+        lacking = [client for client in self._post.lacking(state, cohort) if client not in dropped]
+        cost = len(lacking) * self._post.request_bytes("alone")
+        if not cohort or (view.bytes_left is not None and cost > view.bytes_left):
+            return None
+        replies = self._post.train_alone(state, cohort, lacking, view.round, self._stopping.progress(state))
+        self._note_failures(state, replies, view.round)
+        return _Played(view, tuple(cohort), replies)
 
     # --- the steps of a round ----------------------------------------------------------------------------------------
 
@@ -236,18 +196,21 @@ class Loop:
         """What a round costs whoever trains: scoring at the clients."""
         return self._post.most_bytes("evaluate") * len(self._clients) if self._evaluation.at == "clients" else 0
 
-    def _probe(self, state: RunState, view: View) -> tuple[View, float, dict[int, str]]:
+    def _probe(self, state: RunState, view: View, dropped: frozenset[int]) -> tuple[View, float, dict[int, str]]:
         """The view with what probed clients answered, the simulated seconds that asking took, and who failed."""
         g = seeds.generator(self._plan.seed, "probe", view.round)
         probe = self._selector.probe(state.selector, view, g)
         if probe is None or not probe.clients:
             return view, 0.0, {}
         self._hold("probed", probe.clients, view.bytes_per_probe, view)
-        replies = self._post.probe(state, probe, view.round)
+        reached = replace(probe, clients=tuple(client for client in probe.clients if client not in dropped))
+        replies = self._post.probe(state, reached, view.round)
         answers = {client: message.report for client, message in replies.messages.items()}
-        seconds = max(self._devices.seconds(c, replies.bytes[c], view.samples[c]) for c in probe.clients)
+        moved = ((c, replies.bytes[c]) for c in reached.clients)
+        seconds = max((self._devices.seconds(c, size, view.samples[c]) for c, size in moved), default=0.0)
         left = None if view.bytes_left is None else view.bytes_left - sum(replies.bytes.values())
         failed = {client: f"probe: {reason}" for client, reason in replies.failed.items()}
+        failed.update({client: f"probe: {DROPPED}" for client in probe.clients if client in dropped})
         return replace(view, probed=answers, bytes_left=left), seconds, failed
 
     def _check(self, selection: Selection, view: View) -> None:
@@ -294,13 +257,13 @@ class Loop:
         if able <= state.failing.keys():
             raise AllClientsFailedError(round, {int(client): reason for client, reason in state.failing.items()})
 
-    def _account(self, state: RunState, selection: Selection, replies: Replies, asked: float) -> dict[int, float]:
+    def _account(self, state: RunState, played: "_Played") -> dict[int, float]:
         """Count the selections and let the simulated clock run as long as the slowest client."""
-        samples = state.examples
-        seconds = {c: self._devices.seconds(c, replies.bytes[c], self._trained(samples[c])) for c in selection.clients}
-        for client in selection.clients:
+        samples, moved = state.examples, played.replies.bytes
+        seconds = {c: self._devices.seconds(c, moved.get(c, 0), self._trained(samples[c])) for c in played.cohort}
+        for client in played.cohort:
             state.chosen[client] += 1
-        state.simulated_seconds += asked + max(seconds.values())
+        state.simulated_seconds += played.asked + max(seconds.values())
         return seconds
 
     def _trained(self, examples: int) -> float:
@@ -327,6 +290,10 @@ class Loop:
         charged = self._evaluation.at == "clients" and state.round > 0
         scoring = self._post.evaluate(state, self._clients, state.round, charged)
         scores = {split: task.score(scoring.sums[split]) for split in SPLITS}
+        state.scores = {
+            str(client): {split: task.score(sums[split]) for split in SPLITS}
+            for client, sums in scoring.clients.items()
+        }
         state.curve.append(
             {
                 "round": state.round,
@@ -337,9 +304,9 @@ class Loop:
                 "flops": None,
             }
         )
-        best = state.best.get("validation")
-        if improves(scores["validation"], best, task.better) or best is None or math.isnan(best):
+        choice, best = task.choice(scoring.sums["validation"]), state.best.get("choice")
+        if improves(choice, best, task.better) or best is None or math.isnan(best):
             groups = sorted({sharing.group(state.sharing, client) for client in self._clients})
             models = {str(group): sharing.evaluated(state.sharing, group) for group in groups}
-            state.best = {"round": state.round, **scores, "sums": scoring.sums, "models": models}
+            state.best = {"round": state.round, "choice": choice, **scores, "sums": scoring.sums, "models": models}
         return scores, {client: f"scoring: {reason}" for client, reason in scoring.failed.items()}

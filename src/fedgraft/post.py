@@ -27,6 +27,7 @@ PURPOSES = {
     "statistics": "statistics",
     "probe": "probe",
     "train": "model",
+    "alone": "model",
     "evaluate": "evaluation",
 }
 
@@ -71,10 +72,12 @@ class Scoring:
 
     Args:
         sums: {split: merged sums of those that answered}.
+        clients: {client: {split: sums}}.
         failed: {client: reason}.
     """
 
     sums: dict[str, Sums]
+    clients: dict[int, dict[str, Sums]]
     failed: dict[int, str]
 
 
@@ -97,13 +100,14 @@ class Post:
 
     def most_bytes(self, kind: str) -> int:
         """The most that one client's request and reply of this kind can cost."""
-        return self._request_bytes(kind) + self._reply_limit(kind)
+        return self.request_bytes(kind) + self._reply_limit(kind)
 
     def introduce(self, clients: Sequence[int]) -> Introduction:
         """Round 0: every client says how much it has and publishes its statistics; the server answers with the sums."""
         hello = wire.encode(Message("hello", 0))
         limit = self._hello_limit(len(hello), len(clients))
-        replies = self._exchange("hello", 0, dict.fromkeys(clients, hello), limit)
+        charged = not self._plan.sharing.alone or bool(self._plan.reply_layouts["hello"].specs)
+        replies = self._exchange("hello", 0, dict.fromkeys(clients, hello), limit, charged)
         for client, message in list(replies.messages.items()):
             if not _is_count(message.report["examples"]):
                 replies.refuse(client, f"claims to have {message.report['examples']} training examples")
@@ -130,22 +134,11 @@ class Post:
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
         return Introduction(profiles, replies.failed)
 
-    def broadcast(
-        self, state: RunState, clients: Iterable[int], kind: str, round: int, flags: int = 0
-    ) -> dict[int, bytes]:
-        """The encoded model for each client; encoded once per group and counted per receiver."""
-        sharing, encoded = self._plan.sharing, dict[int, bytes]()
-        requests = {}
-        for client in clients:
-            group = sharing.group(state.sharing, client)
-            if group not in encoded:
-                encoded[group] = self._encode_model(state, group, kind, round, flags)
-            requests[client] = encoded[group]
-        return requests
-
     def probe(self, state: RunState, probe: Probe, round: int) -> Replies:
         """Ask clients about the current model."""
-        return self._exchange("probe", round, self.broadcast(state, probe.clients, "probe", round))
+        replies = self._exchange("probe", round, self._requests(state, probe.clients, "probe", round, 0))
+        self._note_held(state, replies)
+        return replies
 
     def train(
         self, state: RunState, clients: Sequence[int], probed: Iterable[int], round: int, progress: float
@@ -154,10 +147,34 @@ class Post:
 
         `progress` is how much of the run is over, in [0, 1]; clients' learning rates follow it.
         """
-        holding, flags = frozenset(probed), int(progress * PROGRESS_STEPS)
-        requests = self.broadcast(state, [c for c in clients if c not in holding], "train", round, flags)
-        again = wire.encode(Message("train", round, flags=flags), self._plan.request_layouts["train"])
-        return self._exchange("train", round, {c: requests.get(c, again) for c in clients})
+        flags = int(progress * PROGRESS_STEPS)
+        replies = self._exchange("train", round, self._requests(state, clients, "train", round, flags, probed))
+        self._note_held(state, replies)
+        if not self._plan.sharing.holds:
+            state.published.clear()  # it will not be sent again
+        return replies
+
+    def lacking(self, state: RunState, clients: Iterable[int]) -> list[int]:
+        """Those of some clients that must be sent the current model."""
+        if not self._plan.sharing.holds:
+            return list(clients)
+        return [client for client in clients if state.held.get(str(client), 0) != state.version]
+
+    def train_alone(
+        self, state: RunState, clients: Sequence[int], lacking: Sequence[int], round: int, progress: float
+    ) -> Replies:
+        """Have a cohort train by itself. Nothing travels but the current model, to those who lack it.
+
+        Clients need no order for this, and their replies are but what the experimenter sees of them: both are free.
+        """
+        flags, holding = int(progress * PROGRESS_STEPS), frozenset(clients) - frozenset(lacking)
+        requests = self._requests(state, clients, "alone", round, flags, holding)
+        for client in lacking:
+            self._charge(round, client, "down", "alone", requests[client], len(requests[client]))
+        replies = self._exchange("alone", round, requests, charged=False)
+        replies.bytes = {client: len(requests[client]) if client in lacking else 0 for client in clients}
+        self._note_held(state, replies, lacking)
+        return replies
 
     def uploads(self, replies: Replies) -> dict[int, Arrays]:
         """The decoded uploads of a training; clients whose cannot be decoded or is not finite move to `failed`."""
@@ -173,30 +190,42 @@ class Post:
         """Merged sums of every split for the model that the clients would keep."""
         sharing = self._plan.sharing
         if charged:
-            replies = self._exchange("evaluate", round, self.broadcast(state, clients, "evaluate", round))
+            encoded = {group: self._encode_scored(state, group, round) for group in self._groups(state, clients)}
+            requests = {client: encoded[sharing.group(state.sharing, client)] for client in clients}
+            replies = self._exchange("evaluate", round, requests)
         else:
             layout = self._plan.request_layouts["measure"]
-            groups = {client: sharing.group(state.sharing, client) for client in clients}
+            if sharing.holds and state.version:  # what is scored is what clients would hold
+                for group in self._groups(state, clients):
+                    self._publish(state, group)
             encoded = {
                 group: wire.encode(Message("measure", round, arrays=sharing.evaluated(state.sharing, group)), layout)
-                for group in sorted(set(groups.values()))
+                for group in self._groups(state, clients)
             }
-            answers = self._runtime.measure({client: encoded[group] for client, group in groups.items()})
+            answers = self._runtime.measure({c: encoded[sharing.group(state.sharing, c)] for c in clients})
             replies = Replies()
             for client in clients:
                 self._accept(replies, "measure", round, client, answers[client])
-        parts = [message.arrays or {} for _, message in sorted(replies.messages.items())]
         names = self._plan.task.sums
-        nothing = dict.fromkeys(names, 0.0)
-        sums = {
-            split: merge([nothing, *(dict(zip(names, part[split].tolist(), strict=True)) for part in parts)])
-            for split in SPLITS
+        parts = {
+            client: {split: dict(zip(names, array.tolist(), strict=True)) for split, array in message.arrays.items()}
+            for client, message in sorted(replies.messages.items())
+            if message.arrays
         }
-        return Scoring(sums, replies.failed)
+        nothing = dict.fromkeys(names, 0.0)
+        sums = {split: merge([nothing, *(part[split] for part in parts.values())]) for split in SPLITS}
+        return Scoring(sums, parts, replies.failed)
 
     # --- one exchange ------------------------------------------------------------------------------------------------
 
-    def _exchange(self, kind: str, round: int, requests: Mapping[int, bytes], limit: int | None = None) -> Replies:
+    def _exchange(
+        self,
+        kind: str,
+        round: int,
+        requests: Mapping[int, bytes],
+        limit: int | None = None,
+        charged: bool = True,
+    ) -> Replies:
         most = self._reply_limit(kind) if limit is None else limit
         answers = self._runtime.exchange(requests, dict.fromkeys(requests, most), self._deadline_seconds)
         replies = Replies()
@@ -205,11 +234,17 @@ class Post:
             size = answer.bytes_up if isinstance(answer, ClientFailed) else len(answer)
             if size > most:
                 answer, size = ClientFailed(f"a reply of {size} bytes where at most {most} are allowed"), most
-            self.ledger.charge(round, client, "down", PURPOSES[kind], len(request), wire.header_bytes(request))
-            self.ledger.charge(round, client, "up", PURPOSES[kind], size, _header_bytes(answer))
+            if charged:
+                self._charge(round, client, "down", kind, request, len(request))
+                self._charge(round, client, "up", kind, answer, size)
             replies.bytes[client] = len(request) + size
             self._accept(replies, kind, round, client, answer)
         return replies
+
+    def _charge(
+        self, round: int, client: int, direction: str, kind: str, message: bytes | ClientFailed, size: int
+    ) -> None:
+        self.ledger.charge(round, client, direction, PURPOSES[kind], size, _header_bytes(message))
 
     def _accept(self, replies: Replies, kind: str, round: int, client: int, answer: bytes | ClientFailed) -> None:
         try:
@@ -234,23 +269,75 @@ class Post:
         _check_finite(decoded)
         return decoded
 
-    def _encode_model(self, state: RunState, group: int, kind: str, round: int, flags: int) -> bytes:
-        plan, scoring = self._plan, kind == "evaluate"
-        model = plan.sharing.evaluated if scoring else plan.sharing.model
-        key = f"evaluate-{group}" if scoring else str(group)  # what is sent to be scored leaves no trace in training
+    # --- models ------------------------------------------------------------------------------------------------------
+
+    def _requests(
+        self,
+        state: RunState,
+        clients: Iterable[int],
+        kind: str,
+        round: int,
+        flags: int,
+        probed: Iterable[int] = (),
+    ) -> dict[int, bytes]:
+        """A request for each client, with the current model for those who lack it; encoded once per group."""
+        layout, holding, encoded = self._plan.request_layouts[kind], frozenset(probed), dict[int, bytes]()
+        clients = list(clients)
+        lacking = frozenset(self.lacking(state, clients)) - holding
+        bare = wire.encode(Message(kind, round, flags=flags), layout)
+        requests = {}
+        for client in clients:
+            group = self._plan.sharing.group(state.sharing, client)
+            if client in lacking and group not in encoded:
+                arrays = self._publish(state, group)
+                encoded[group] = wire.encode(Message(kind, round, arrays=arrays, flags=flags), layout)
+            requests[client] = encoded[group] if client in lacking else bare
+        return requests
+
+    def _publish(self, state: RunState, group: int) -> Arrays:
+        """The encoded model of a group, encoded once per version; the sharing method hears what clients make of it."""
+        plan, key = self._plan, str(group)
+        if state.published.get(key, {}).get("version") != state.version:
+            if key not in state.downlink:
+                state.downlink[key] = plan.downlink.init(plan.download_layout)
+            g = seeds.generator(plan.seed, "downlink", state.version, group)
+            model = plan.sharing.model(state.sharing, group)
+            arrays, state.downlink[key] = plan.downlink.encode(model, state.downlink[key], g)
+            state.published[key] = {"version": state.version, "arrays": arrays}
+            state.sharing = plan.sharing.sent(state.sharing, group, plan.downlink.decode(arrays, plan.download_layout))
+        published: Arrays = state.published[key]["arrays"]
+        return published
+
+    def _encode_scored(self, state: RunState, group: int, round: int) -> bytes:
+        """What is sent to be scored; it leaves no trace in training."""
+        plan, key = self._plan, f"evaluate-{group}"
         if key not in state.downlink:
-            state.downlink[key] = plan.downlink.init(plan.model_layout)
-        g = seeds.generator(plan.seed, f"downlink-{kind}", round, group)
-        arrays, state.downlink[key] = plan.downlink.encode(model(state.sharing, group), state.downlink[key], g)
-        return wire.encode(Message(kind, round, arrays=arrays, flags=flags), plan.request_layouts[kind])
+            state.downlink[key] = plan.downlink.init(plan.download_layout)
+        g = seeds.generator(plan.seed, "downlink-evaluate", round, group)
+        model = plan.sharing.evaluated(state.sharing, group)
+        arrays, state.downlink[key] = plan.downlink.encode(model, state.downlink[key], g)
+        return wire.encode(Message("evaluate", round, arrays=arrays), plan.request_layouts["evaluate"])
+
+    def _groups(self, state: RunState, clients: Iterable[int]) -> list[int]:
+        return sorted({self._plan.sharing.group(state.sharing, client) for client in clients})
+
+    def _note_held(self, state: RunState, replies: Replies, among: Iterable[int] | None = None) -> None:
+        """Remember who keeps the current model: those that answered."""
+        if self._plan.sharing.holds:
+            got = replies.messages if among is None else replies.messages.keys() & frozenset(among)
+            state.held.update({str(client): state.version for client in got})
 
     # --- limits ------------------------------------------------------------------------------------------------------
 
-    def _request_bytes(self, kind: str) -> int:
-        return wire.message_bytes(self._plan.request_layouts[kind])
+    def request_bytes(self, kind: str) -> int:
+        """The most that one request of this kind can cost."""
+        plan = self._plan
+        return wire.message_bytes(plan.request_layouts[kind], bounds=plan.request_bounds[kind])
 
     def _reply_limit(self, kind: str) -> int:
-        message = wire.message_bytes(self._plan.reply_layouts.get(kind), self._plan.names(kind))
+        plan = self._plan
+        layout = plan.reply_layouts.get(kind)
+        message = wire.message_bytes(layout, plan.names(kind), plan.reply_bounds.get(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
 
     @property

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.experiment import Experiment
-from fedgraft.loop import Row
 from fedgraft.state import RunState
+from fedgraft.terms import Row
 from fedgraft.text import human_bytes, human_seconds
 
 LINE_SECONDS = 1.0

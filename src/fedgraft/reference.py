@@ -19,11 +19,12 @@ import numpy as np
 from fedgraft.contracts import Sums
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
-from fedgraft.loop import Evaluation, Loop, Stopping
+from fedgraft.loop import Loop
 from fedgraft.metrics import merge
 from fedgraft.plan import SPLITS
 from fedgraft.plugins import find
 from fedgraft.runtimes.inprocess import InProcess
+from fedgraft.terms import Evaluation, Stopping
 
 Scores = dict[str, float]
 

@@ -6,21 +6,24 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from statistics import mean
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from fedgraft import reference
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment import Experiment
-from fedgraft.loop import Loop, Row
+from fedgraft.loop import Loop
 from fedgraft.runtimes.inprocess import InProcess
 from fedgraft.state import RunState
 from fedgraft.store import Store
+from fedgraft.terms import Row
 from fedgraft.types import Arrays, digest
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
@@ -69,7 +72,8 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
     with _runtime(experiment, shards, prepared) as runtime:
         loop = _loop(experiment, runtime)
         state = loop.run(loop.start(), lambda state, row: loop.ledger.pending.clear())
-    return summarise(experiment, state, shards)
+        memories = dict(runtime.memories(changed=False))
+    return summarise(experiment, state, shards, memories)
 
 
 def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
@@ -95,10 +99,10 @@ def _train(experiment: Experiment, shards: Sequence[Any], store: Store | None, w
     if store is not None:
         store.rewind()
     if stored is not None and stored[0].finished:
-        state = stored[0]
+        state, memories = stored
     else:
-        state = _finish(experiment, shards, store, stored, watcher)
-    result = summarise(experiment, state, shards)
+        state, memories = _finish(experiment, shards, store, stored, watcher)
+    result = summarise(experiment, state, shards, memories)
     if store is not None:
         store.finish(result, best_model(state))
     return result
@@ -110,8 +114,8 @@ def _finish(
     store: Store | None,
     stored: tuple[RunState, dict[int, bytes]] | None,
     watcher: Watcher,
-) -> RunState:
-    """The state at the end of a run, from its beginning or from what was stored."""
+) -> tuple[RunState, dict[int, bytes]]:
+    """The state and the memories at the end of a run, from its beginning or from what was stored."""
     with _runtime(experiment, shards) as runtime, _stop_on_interrupt() as interrupted:
         loop = _loop(experiment, runtime)
         recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
@@ -124,7 +128,7 @@ def _finish(
             loop.resume(state)
         loop.run(state, recorder.after_round)
         recorder.checkpoint(state)
-    return state
+        return state, dict(runtime.memories(changed=False))
 
 
 def _begin(loop: Loop, store: Store | None) -> RunState:
@@ -140,9 +144,19 @@ def _begin(loop: Loop, store: Store | None) -> RunState:
     return state
 
 
-def summarise(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> dict[str, Any]:
-    """The summary of a run: what `summary.json` holds and `--json` prints."""
+def summarise(
+    experiment: Experiment, state: RunState, shards: Sequence[Any], memories: Mapping[int, bytes]
+) -> dict[str, Any]:
+    """The summary of a run: what `summary.json` holds and `--json` prints.
+
+    Where clients keep models of their own, the digest covers what they remember as well.
+    """
     last = state.curve[-1]
+    by_client = {
+        str(getattr(shards[int(client)], "name", client)): _number(scores["test"])
+        for client, scores in state.scores.items()
+    }
+    known = [score for score in by_client.values() if score is not None]
     scores = {name: values["test"] for name, values in reference.scores(experiment, shards).items()}
     return {
         "recipe": experiment.recipe,
@@ -156,12 +170,14 @@ def summarise(experiment: Experiment, state: RunState, shards: Sequence[Any]) ->
         "validation": _number(last["validation"]),
         "test": _number(last["test"]),
         "test_at_best_validation": _number(state.best.get("test")),
+        "test_per_client": by_client,
+        "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
         "seconds": state.seconds,
         "simulated_seconds": state.simulated_seconds,
         "flops": None,
         "selections": sum(state.chosen),
-        "digest": digest(_all_models(experiment, state)),
+        "digest": digest(_all_models(experiment, state, memories)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": {name: _number(score) for name, score in scores.items()},
     }
@@ -175,16 +191,19 @@ def best_model(state: RunState) -> Arrays:
     return {f"{group}/{name}": array for group, model in models.items() for name, array in model.items()}
 
 
-def _all_models(experiment: Experiment, state: RunState) -> Arrays:
-    """Everything that a run's digest covers: the trained and the scored parameters of every group."""
+def _all_models(experiment: Experiment, state: RunState, memories: Mapping[int, bytes]) -> Arrays:
+    """Everything that a run's digest covers: the trained and the scored parameters of every group, and own models."""
     sharing = experiment.plan.sharing
     groups = sorted({sharing.group(state.sharing, client) for client in range(len(state.profiles))})
-    return {
+    models = {
         f"{kind}/{group}/{name}": array
         for group in groups
         for kind, model in (("model", sharing.model), ("evaluated", sharing.evaluated))
         for name, array in model(state.sharing, group).items()
     }
+    if experiment.plan.personal:
+        models.update({f"client/{client}": np.frombuffer(memory, np.uint8) for client, memory in memories.items()})
+    return models
 
 
 def _number(value: float | None) -> float | None:
@@ -237,6 +256,7 @@ def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
         clock=experiment.clock,
         stopping=experiment.stopping,
         evaluation=experiment.evaluation,
+        dropout=experiment.dropout,
         deadline_seconds=experiment.runtime.deadline_seconds or None,
     )
 

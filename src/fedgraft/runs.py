@@ -13,9 +13,9 @@ import pandas as pd
 
 from fedgraft.errors import InputError
 from fedgraft.ledger import DIRECTIONS, PURPOSES, Entry
-from fedgraft.loop import Row
 from fedgraft.metrics import first_reaching
 from fedgraft.store import Store
+from fedgraft.terms import Row
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
 TARGET_SLACK = 1.002

@@ -15,15 +15,20 @@ class RunState:
         sharing: the sharing method's state, which holds the global model.
         selector: the selector's state.
         round: rounds done; 0 after the set-up.
+        version: of the global model: how often it was merged.
         downlink: {group: the downlink codec's state}; "evaluate-" before a group for models sent to be scored.
+        published: {group: {"version", "arrays"}}, the encoded models that may be sent again.
+        held: {client: version of the model that it keeps}; absent for the first.
         bytes: the ledger's totals.
         seconds: measured seconds of training so far.
         simulated_seconds: of the simulated clock.
         chosen: times each client was selected.
+        cohort: the clients that trained last.
         failing: {client: reason} of those that failed when last asked to do anything but to score.
+        scores: {client: {split: score}} of the last scoring.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops"}.
-        best: the best point by validation (the last one, while none has a score): {"round", "validation", "test",
-            "sums": {split: sums}, "models": {group: parameters}}.
+        best: the best point by validation (the last one, while none has a score): {"round", "choice", "validation",
+            "test", "sums": {split: sums}, "models": {group: parameters}}.
         finished: which limit ended the run; "" while it goes on.
     """
 
@@ -31,12 +36,17 @@ class RunState:
     sharing: Any
     selector: Any = None
     round: int = 0
+    version: int = 0
     downlink: dict[str, Any] = field(default_factory=dict)
+    published: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     simulated_seconds: float = 0.0
     chosen: list[int] = field(default_factory=list)
+    cohort: list[int] = field(default_factory=list)
     failing: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
     finished: str = ""

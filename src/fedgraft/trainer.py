@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Correction, Draw, Indices, Penalty, Sampler, Task
+from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Sampler, Task
 from fedgraft.errors import ClientError, require, require_one_of
 from fedgraft.flat import FlatModel
 from fedgraft.types import Arrays
@@ -122,6 +122,7 @@ class LocalTrainer:
         sampler_state: what the sampler remembers of this client.
         g: the client's generator of this round.
         learning_rate: of this round.
+        collects: whether what this round makes is sent to the server.
     """
 
     def __init__(
@@ -135,10 +136,11 @@ class LocalTrainer:
         sampler_state: Any,
         g: np.random.Generator,
         learning_rate: float,
+        collects: bool = True,
     ) -> None:
         self._task, self._sampler, self._training = task, sampler, training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
-        self._learning_rate = learning_rate
+        self.learning_rate, self.collects = learning_rate, collects
         self.sampler_state = sampler_state
         self.steps = 0
         self.examples = 0
@@ -153,15 +155,21 @@ class LocalTrainer:
         """Copies of the named parameters, all by default."""
         return self._flat.read(names)
 
-    def run(self, penalty: Penalty | None = None, correct_gradient: Correction | None = None) -> None:
-        """The configured number of local epochs: blocks in random order, every draw one step."""
-        self._optimizer.reset(self._learning_rate)
+    def run(
+        self,
+        penalty: Penalty | None = None,
+        correct_gradient: Correction | None = None,
+        project: Projection | None = None,
+        epochs: int | None = None,
+    ) -> None:
+        """So many local epochs, by default the configured number: blocks in random order, every draw one step."""
+        self._optimizer.reset(self.learning_rate)
         if not self._flat.module.training:
             self._flat.module.train()
         blocks = self._task.blocks(self._data)
-        for _ in range(self._training.epochs):
+        for _ in range(self._training.epochs if epochs is None else epochs):
             for index in self._g.permutation(len(blocks))[: self._training.blocks or None]:
-                self._train_block(blocks[index], penalty, correct_gradient)
+                self._train_block(blocks[index], penalty, correct_gradient, project)
 
     def report(self) -> dict[str, float]:
         """What happened so far: mean sample loss and mean squared sample loss over all steps."""
@@ -169,7 +177,13 @@ class LocalTrainer:
             return {"loss": math.nan, "loss_sq": math.nan}
         return {"loss": self._loss / self.examples, "loss_sq": self._loss_sq / self.examples}
 
-    def _train_block(self, block: Indices, penalty: Penalty | None, correct_gradient: Correction | None) -> None:
+    def _train_block(
+        self,
+        block: Indices,
+        penalty: Penalty | None,
+        correct_gradient: Correction | None,
+        project: Projection | None,
+    ) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         draws = self._sampler.draw(self.sampler_state, block, self._g)
         encoded = self._task.encode(self._flat.module, self._data, block) if draws else None
@@ -184,6 +198,9 @@ class LocalTrainer:
                 correct_gradient(self._flat.parameters, self._flat.gradients)
             self._clip()
             self._optimizer.step()
+            if project is not None:
+                with torch.no_grad():
+                    project(self._flat.parameters)
             self._note(draw, losses.detach().cpu().numpy())
 
     def _objective(self, losses: torch.Tensor, draw: Draw, penalty: Penalty | None) -> torch.Tensor:

@@ -54,7 +54,16 @@ __all__ = [
 
 TEXT_BYTES: Final = 256
 """Most bytes of an error's text; longer ones are cut."""
-KINDS: Final = {"error": 0, "hello": 1, "statistics": 2, "probe": 3, "train": 4, "evaluate": 5, "measure": 6}
+KINDS: Final = {
+    "error": 0,
+    "hello": 1,
+    "statistics": 2,
+    "probe": 3,
+    "train": 4,
+    "evaluate": 5,
+    "measure": 6,
+    "alone": 7,
+}
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 
 _HEAD: Final = struct.Struct("<2sBBBBHI8s")

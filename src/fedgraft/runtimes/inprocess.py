@@ -101,20 +101,26 @@ class InProcess(Runtime):
                 replies[client] = ClientFailed(reason, limits[client])
                 continue
             replies[client] = reply
-            if memory != self._memories.get(client, b""):
-                self._memories[client] = memory
-                self._changed.add(client)
+            self._remember(client, memory)
         return replies
 
     def measure(self, requests: Mapping[int, bytes]) -> dict[int, bytes | ClientFailed]:
-        """Serve requests and forget that they were: no memory changes."""
-        answers = self._serve(requests, None)
-        return {c: answer if isinstance(answer, ClientFailed) else answer[0] for c, answer in answers.items()}
+        """Serve every request, however long it takes and however much there is to reply."""
+        replies: dict[int, bytes | ClientFailed] = {}
+        for client, answer in self._serve(requests, None).items():
+            if isinstance(answer, ClientFailed):
+                replies[client] = answer
+            else:
+                replies[client] = answer[0]
+                self._remember(client, answer[1])
+        return replies
 
-    def memories(self) -> Iterator[tuple[int, bytes]]:
-        """Memories that changed since the last call."""
-        changed, self._changed = sorted(self._changed), set()
-        return ((client, self._memories[client]) for client in changed)
+    def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
+        """Memories, ascending by client: those that changed since the last such call, or all."""
+        clients = sorted(self._changed if changed else self._memories)
+        if changed:
+            self._changed = set()
+        return ((client, self._memories[client]) for client in clients)
 
     def restore(self, memories: Mapping[int, bytes]) -> None:
         """Put memories of a checkpoint back."""
@@ -136,6 +142,11 @@ class InProcess(Runtime):
         if self._inline is not None:
             self._inline = None
             torch.set_num_threads(self._threads_before)
+
+    def _remember(self, client: int, memory: bytes) -> None:
+        if memory != self._memories.get(client, b""):
+            self._memories[client] = memory
+            self._changed.add(client)
 
     # --- serving -----------------------------------------------------------------------------------------------------
 

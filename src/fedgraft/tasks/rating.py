@@ -1,6 +1,6 @@
 """Rating: predict what a user gives an item, from a client's own ratings and trust links."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from fedgraft.errors import require, require_one_of
 from fedgraft.layers import linear
 from fedgraft.metrics import root_mean_square
 from fedgraft.propagate import GraphView
-from fedgraft.providers import Encoder
+from fedgraft.providers import EdgeEncoder
 from fedgraft.rating_elsewhere import Elsewhere
 from fedgraft.rating_features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.rating_graph import RatingGraph, edge_width
@@ -112,7 +112,7 @@ class Rating(Task[RatingShard, RatingData]):
     sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
-    encoder: Encoder
+    encoder: EdgeEncoder
     folds: int = 10
     hidden: int = 32
     walk: int = 2
@@ -182,7 +182,7 @@ class Rating(Task[RatingShard, RatingData]):
         """One client with everybody's ratings and links."""
         return merge_shards(shards)
 
-    def model(self, g: torch.Generator) -> nn.Module:
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Encoder and head."""
         shared = self.share == "users"
         node_width = NODE_WIDTH + shared * rating_elsewhere.NODE_COLUMNS

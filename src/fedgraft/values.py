@@ -1,0 +1,162 @@
+"""The values that contracts hand to each other in a round: what a selector sees, a sampler draws, a trainer offers.
+
+They are data without behaviour of their own; `contracts` says who makes them and who reads them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.types import Arrays
+
+Indices = NDArray[np.int64]
+Sums = dict[str, float]
+"""Mergeable sums of one split: adding two clients' sums key by key gives the sums of both together."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What the server knows when it chooses. Arrays are indexed by client.
+
+    Args:
+        round: the round about to start, counted from 1.
+        samples: int64 [N], training examples.
+        bytes_per_client: int64 [N], most bytes that selecting a client costs this round (down + up, headers and all).
+        bytes_per_probe: int64 [N], most bytes that probing a client costs (down + up).
+        seconds: float64 [N], expected simulated seconds of a client's round.
+        available: bool [N], False for a client known to be unreachable this round.
+        bytes_left: what the budget still pays for, after what the round costs whoever trains; None without a budget.
+        bytes_budget: the whole budget; None without one.
+        rounds: the planned number of rounds.
+        better: whether a "lower" or a "higher" score is better.
+        probed: what probed clients answered this round: {client: {"loss": ...}}.
+    """
+
+    round: int
+    samples: Indices
+    bytes_per_client: Indices
+    bytes_per_probe: Indices
+    seconds: NDArray[np.float64]
+    available: NDArray[np.bool_]
+    bytes_left: int | None = None
+    bytes_budget: int | None = None
+    rounds: int = 1
+    better: str = "lower"
+    probed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> int:
+        """N, the number of clients."""
+        return len(self.samples)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Ask these clients for the current model's `needs` on their own data before choosing; the bytes are charged."""
+
+    clients: tuple[int, ...]
+    needs: frozenset[str] = frozenset({"loss"})
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The cohort: distinct client indices in ascending order.
+
+    `weights` are aggregation weights in the same order (the loop normalises over those that answer); None means by
+    training examples. An empty cohort ends the run: nothing affordable is left to do.
+    """
+
+    clients: tuple[int, ...]
+    weights: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round brought, for the selector to learn from.
+
+    Args:
+        selected: the cohort, ascending.
+        reports: {client: {name: value}} of those that answered, at least the names in the selector's `needs`.
+        failed: {client: reason}.
+        score: the task's score of the new global model on the selector's `score_split`; None if not evaluated.
+        bytes: bytes of the round, all purposes, both directions.
+        seconds: {client: simulated seconds of its round}.
+        updates: {client: decoded upload}; empty unless `needs` holds "update".
+    """
+
+    selected: tuple[int, ...]
+    reports: Mapping[int, Mapping[str, float]]
+    failed: Mapping[int, str]
+    score: float | None
+    bytes: int
+    seconds: Mapping[int, float]
+    updates: Mapping[int, Arrays] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One local step: the examples whose loss is minimised, and their weights (None = plain mean)."""
+
+    examples: Indices
+    weights: NDArray[np.float32] | None = None
+
+
+Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
+"""A differentiable term that joins the loss, from the model's parameters by name."""
+Correction = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], None]
+"""Given parameters and gradients by name, changes the gradients in place before the optimiser sees them."""
+Projection = Callable[[Mapping[str, torch.Tensor]], None]
+"""Given parameters by name, changes them in place after a step."""
+
+
+class Trainer(Protocol):
+    """A client's local training, as a sharing method may steer it: the common loop with three hooks.
+
+    `penalty(parameters)` is added to every step's loss; `correct_gradient(parameters, gradients)` changes gradients in
+    place; `project(parameters)` changes parameters in place after a step. Names and shapes are those of the task's
+    model. `steps` counts all steps so far, `learning_rate` is that of this round, and `collects` tells whether what the
+    round makes is sent to the server.
+    """
+
+    steps: int
+    learning_rate: float
+    collects: bool
+
+    def load(self, arrays: Arrays) -> None:
+        """Overwrite the named parameters."""
+        ...
+
+    def read(self, names: Sequence[str] | None = None) -> Arrays:
+        """Copies of the named parameters, all by default."""
+        ...
+
+    def run(
+        self,
+        penalty: Penalty | None = None,
+        correct_gradient: Correction | None = None,
+        project: Projection | None = None,
+        epochs: int | None = None,
+    ) -> None:
+        """So many local epochs, by default the configured number; an optimiser starts afresh."""
+        ...
+
+
+@dataclass(frozen=True)
+class Update:
+    """One client's accepted upload: decoded arrays, and its weight in the average (a cohort's weights sum to 1)."""
+
+    client: int
+    weight: float
+    arrays: Arrays
+
+
+@dataclass(frozen=True)
+class ClientFailed:
+    """What `exchange` returns for a client whose reply did not come or cannot be trusted."""
+
+    reason: str
+    bytes_up: int = 0
