@@ -122,7 +122,7 @@ class Codec(ABC, Generic[State]):
 
         `largest` is `layout` with the largest possible number in place of each of its own.
         """
-        return self.encoded(layout)
+        return self.encoded(largest)
 
     @abstractmethod
     def encode(self, arrays: Arrays, state: State, g: np.random.Generator) -> tuple[Arrays, State]:

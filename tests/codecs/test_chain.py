@@ -6,8 +6,9 @@ from fedgraft.codecs.chain import Chain
 from fedgraft.codecs.float16 import Float16
 from fedgraft.codecs.identity import Identity
 from fedgraft.codecs.quantized import Quantized
+from fedgraft.codecs.sparse import Sparse
 from fedgraft.errors import InputError, WireError
-from fedgraft.types import Layout, digest
+from fedgraft.types import VARIABLE, Layout, Spec, digest
 
 ARRAYS = {
     "w": np.random.default_rng(0).standard_normal((30, 40)).astype(np.float32),
@@ -65,6 +66,19 @@ def test_by_hand():
     assert encoded["scales"].dtype == np.float16
     assert encoded["packed"].tolist() == [0x0E]
     assert chain.decode(encoded, Layout.of(arrays))["w"].tolist() == [1, -1]
+
+
+def test_bounds_go_through_every_codec():
+    # At most all 300 entries and a bit each; then half a byte for each of them, two scales, and their number.
+    layout = Layout((Spec("w", "float32", (VARIABLE, 3)), Spec("ids", "int64", (VARIABLE,))))
+    largest = Layout((Spec("w", "float32", (100, 3)), Spec("ids", "int64", (9,))))
+    chain = Chain((Sparse(share=0, threshold=0.1), Quantized(), Chain()))
+    assert [(s.name, s.shape) for s in chain.bounds(layout, largest)] == [
+        ("ids", (9,)), ("places", (38,)), ("dims", (1,)), ("scales+", (2,)), ("packed+", (150,)), ("dims+", (1,))
+    ]  # fmt: skip
+    assert Chain().bounds(layout, largest) == largest
+    names = [(s.name, s.dtype) for s in chain.encoded(layout)]
+    assert names == [(s.name, s.dtype) for s in chain.bounds(layout, largest)]
 
 
 def test_impossible_arrays():

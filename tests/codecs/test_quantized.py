@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedgraft import wire
-from fedgraft.codecs.quantized import Quantized, _pack, _unpack
+from fedgraft.codecs.quantized import Quantized
 from fedgraft.errors import ClientError, InputError, WireError
 from fedgraft.types import VARIABLE, Layout, Spec, digest
 from fedgraft.wire import Message
@@ -73,14 +74,62 @@ def test_the_norm_of_a_large_tensor_zeroes_it_and_buckets_do_not():
     assert (there_and_back(Quantized(4), x)["x"] == 0).mean() < 0.25
 
 
-@pytest.mark.parametrize("bits", range(1, 17))
-@pytest.mark.parametrize("values", [0, 1, 7, 8, 9, 255, 1000])
-def test_packing_is_exact_and_as_short_as_it_can_be(bits, values):
-    codes = np.zeros(-(-values // 8) * 8, np.uint8 if bits <= 8 else np.uint16)
-    codes[:values] = g(bits).integers(0, 2**bits, values)
-    packed = _pack(codes, values, bits)
-    assert packed.nbytes == math.ceil(values * bits / 8)
-    np.testing.assert_array_equal(_unpack(packed, values, bits), codes[:values])
+def test_the_printed_form_with_random_rounding():
+    # The text of (10) calls it random: one of the two steps around each entry, of the norm of the whole tensor.
+    x = g(1).standard_normal(1000).astype(np.float32)
+    norm = np.linalg.norm(x.astype(np.float64))
+    got = there_and_back(Quantized(8, "l2", bucket=0, rounding="stochastic"), {"x": x})["x"]
+    steps, place = got.astype(np.float64) / norm * 127, x.astype(np.float64) / norm * 127
+    np.testing.assert_allclose(steps, np.rint(steps), atol=1e-4)
+    assert (np.abs(steps - place) < 1 + 1e-4).all()
+    assert (np.rint(steps) != np.rint(place)).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((1,), "418a4d2e61b26e5adf7083b2bc53f029"),
+        ((1, "max", 7, "stochastic"), "b8f5a363c35ecadcab5a752c8f563d43"),
+        ((2,), "85a619cc0f64825e9d14bce5ec6a692e"),
+        ((3, "max", 100), "875b98066e73e281d1866e32788c0c62"),
+        ((4,), "2c820335232df4e666520ca4ba4400e7"),
+        ((4, "l2", 0, "stochastic"), "f4898c24a7f44c088fd1d78dade94314"),
+        ((5, "l2"), "ec8397935e9d36c3b2e2acab0a08d4a0"),
+        ((8,), "256fb40f22bef5ff1df0256dbee5e839"),
+        ((11, "max", 256, "stochastic"), "716b899b73789ab02a8906bce8057710"),
+        ((16, "max", 0), "9be3eb670da0b95b225503c43b81ab3d"),
+    ],
+)
+def test_the_bytes_of_recorded_runs_stay(options, expected):
+    x = ((np.arange(3007) * 7919 % 1009 - 504) / 64).astype(np.float32)
+    arrays = {
+        "w": x[:3000].reshape(60, 50), "a": x[3000:] * 100, "gain": x[5].reshape(()), "packed": np.arange(3)
+    }  # fmt: skip
+    specs = [replace(s, shape=(VARIABLE, 50)) if s.name == "w" else s for s in Layout.of(arrays)]
+    codec = Quantized(*options)
+    encoded, _ = codec.encode(arrays, codec.init(Layout(tuple(specs))), g(1))
+    assert digest(encoded) == expected
+
+
+def test_32_bits_switch_it_off():
+    arrays = {"w": np.array([1.1, np.nan, -0.0, 3e38], np.float32), "ids": np.arange(2)}
+    codec = Quantized(32, rounding="stochastic")
+    open_ended = Layout((Spec("w", "float32", (VARIABLE,)), Spec("ids", "int64", (2,))))
+    for layout in (Layout.of(arrays), open_ended):
+        assert codec.encoded(layout) == layout
+        assert codec.bounds(layout, Layout.of(arrays)) == Layout.of(arrays)
+        encoded, _ = codec.encode(arrays, codec.init(layout), g())
+        assert digest(encoded) == digest(arrays) == digest(codec.decode(encoded, layout))
+
+
+def test_bounds_by_hand():
+    layout = Layout((Spec("a", "float32", (VARIABLE, 3)), Spec("n", "int64", (VARIABLE,)), Spec("b", "float32", (4,))))
+    largest = Layout((Spec("a", "float32", (100, 3)), Spec("n", "int64", (9,)), Spec("b", "float32", (4,))))
+    # 304 values are two buckets and 152 bytes at four bits; one dimension varies.
+    assert [(s.name, s.shape) for s in Quantized().bounds(layout, largest)] == [
+        ("n", (9,)), ("scales", (2,)), ("packed", (152,)), ("dims", (1,))
+    ]  # fmt: skip
+    assert Quantized().bounds(largest, largest) == Quantized().encoded(largest)
 
 
 codecs = st.builds(
@@ -225,7 +274,7 @@ def test_order_of_the_dict_does_not_matter():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bits": 0}, r"Quantized.bits must be an integer in \[1, 16\]; got 0"),
+        ({"bits": 0}, r"Quantized\.bits must be an integer in 1\.\.16, or 32 for none; got 0\."),
         ({"bits": 17}, "got 17"),
         ({"bits": 4.0}, "got 4.0"),
         ({"scale": "l1"}, "Quantized.scale must be one of 'max', 'l2'; got 'l1'"),

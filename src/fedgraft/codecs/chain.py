@@ -19,8 +19,8 @@ class Chain(Codec[list[Tree]]):
     Differs: nothing known.
 
     Args:
-        codecs: the codecs, first to encode first; each acts on what the one before it made. A codec that makes other
-            types of float32 (`float16`, `quantized`) leaves nothing for those behind it, so it belongs last.
+        codecs: the codecs, first to encode first; each acts on the float32 arrays that the one before it made. A codec
+            that makes other types of them (`float16`, `quantized`) leaves little for those behind it: it belongs last.
 
     State: list of the codecs' states, in the same order.
     Needs: nothing.
@@ -40,6 +40,12 @@ class Chain(Codec[list[Tree]]):
     def encoded(self, layout: Layout) -> Layout:
         """The layout behind the last codec."""
         return self._layouts(layout)[-1]
+
+    def bounds(self, layout: Layout, largest: Layout) -> Layout:
+        """Through every codec's own bounds, in order."""
+        for codec, before in zip(self.codecs, self._layouts(layout), strict=False):
+            largest = codec.bounds(before, largest)
+        return largest
 
     def encode(self, arrays: Arrays, state: list[Tree], g: np.random.Generator) -> tuple[Arrays, list[Tree]]:
         """Through every codec in order; all draw from `g` in that order."""
