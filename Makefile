@@ -36,7 +36,7 @@ lint: .venv/.installed  ## check style, formatting, types and the floors of the 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/.installed-bench  ## time the hot paths against their limits
+bench: .venv/.installed  ## time the hot paths against their limits
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
@@ -57,7 +57,3 @@ clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	fi
 	$(PIP) $(PIP_ARGS) -e ".[dev]"
 	@rm -f .venv/.unfinished && touch $@
-
-.venv/.installed-bench: .venv/.installed
-	$(PIP) $(PIP_ARGS) -e ".[bench]"
-	@touch $@

@@ -24,7 +24,7 @@ def test_relative_links_exist(page):
 @pytest.mark.parametrize("family", plugins.FAMILIES)
 def test_every_method_has_a_page_that_the_index_links(family):
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for name in plugins.names(family):
+    for name in sorted({*plugins.names(family)} - {*plugins.presets(family)}):
         page = f"methods/{name}{'-sampler' if (family, name) == ('samplers', 'all') else ''}.md"
         assert (ROOT / "docs" / page).is_file(), page
         assert f"({page})" in index, f"{page} is not in docs/index.md"
@@ -32,9 +32,16 @@ def test_every_method_has_a_page_that_the_index_links(family):
 
 @pytest.mark.parametrize("family", plugins.FAMILIES)
 def test_a_methods_page_names_all_its_options(family):
-    for name in plugins.names(family):
+    for name in sorted({*plugins.names(family)} - {*plugins.presets(family)}):
         page = f"{name}{'-sampler' if (family, name) == ('samplers', 'all') else ''}.md"
         text = (ROOT / "docs" / "methods" / page).read_text(encoding="utf-8")
         options = {field.name for field in dataclasses.fields(plugins.find(family, name))} - {"encoder"}
         missing = sorted(option for option in options if option not in text)
         assert not missing, f"{page} does not name {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("family", plugins.FAMILIES)
+def test_a_preset_is_named_on_the_page_of_its_method(family):
+    for name, (of, _) in plugins.presets(family).items():
+        text = (ROOT / "docs" / "methods" / f"{of}.md").read_text(encoding="utf-8")
+        assert f"`{name}`" in text, f"{of}.md does not name {name}"

@@ -41,7 +41,7 @@ class Undressed(Selector):
 
 @pytest.mark.parametrize("family", plugins.FAMILIES)
 def test_every_file_of_a_family_holds_the_class_it_is_named_after(family):
-    for name in plugins.names(family):
+    for name in sorted({*plugins.names(family)} - {*plugins.presets(family)}):
         cls = plugins.find(family, name)
         assert cls.__name__.lower() == name.replace("_", "")
         assert issubclass(cls, plugins.CONTRACTS[family])
@@ -65,6 +65,35 @@ def test_an_entry_point_finds_a_class_outside(monkeypatch):
     assert plugins.find("selectors", "mine") is Mine
     assert "mine" in plugins.names("selectors")
     assert "mine" not in plugins.names("samplers")
+
+
+@pytest.fixture
+def preset(monkeypatch):
+    monkeypatch.setattr("fedgraft.selectors.PRESETS", {"pair": ("oort", {"clients": 2})}, raising=False)
+
+
+def test_a_preset_is_a_class_with_options(preset):
+    assert "pair" in plugins.names("selectors")
+    assert plugins.find("selectors", "pair") is Oort
+    assert plugins.one_line("selectors", "pair") == "oort with clients = 2"
+    assert plugins.one_line("selectors", "oort") == Oort.__doc__.splitlines()[0]
+    built = plugins.build("selectors", "selector", {"name": "pair", "alpha": 1.5})
+    assert (built.clients, built.alpha) == (2, 1.5)
+    assert plugins.build("selectors", "selector", {"name": "pair", **plugins.options_of(built)}) == built
+
+
+def test_a_preset_is_what_it_is_called(preset):
+    wanted = r"^selector\.clients must be 2 with selector\.name = 'pair'; got 3\. selector\.name = 'oort' takes any\.$"
+    with pytest.raises(InputError, match=wanted):
+        plugins.build("selectors", "selector", {"name": "pair", "clients": 3})
+    with pytest.raises(InputError, match=r"^No selector named 'pairs'\. Did you mean 'pair'\?"):
+        plugins.find("selectors", "pairs")
+
+
+def test_an_entry_point_comes_before_a_preset(preset, monkeypatch):
+    point = importlib.metadata.EntryPoint("pair", "test_plugins:Mine", "fedgraft.selectors")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    assert plugins.build("selectors", "selector", {"name": "pair", "many": 3}) == Mine(3)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from fedgraft.propagate import Graph, end_sums, sddmm, spmm
+from fedgraft.propagate import Graph, end_sums, sddmm, segment_sums, spmm
 
 
 @pytest.fixture
@@ -64,3 +64,12 @@ def test_a_graph_without_edges():
     assert product.abs().sum() == 0
     assert features.grad is not None
     assert features.grad.abs().sum() == 0
+
+
+def test_segment_sums_by_hand_and_their_gradient():
+    dense = torch.tensor([[1.0], [2.0], [4.0]], requires_grad=True)
+    sums = segment_sums(dense, torch.tensor([2, 1]))
+    assert sums[:, 0].tolist() == [3.0, 4.0]
+    (sums * torch.tensor([[10.0], [20.0]])).sum().backward()
+    assert dense.grad is not None
+    assert dense.grad[:, 0].tolist() == [10.0, 10.0, 20.0]

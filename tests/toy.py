@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
-from fedgraft.contracts import Draw, Sums, Task
+from fedgraft.contracts import Draw, Questions, Sums, Task
 from fedgraft.providers import Data
 from fedgraft.types import Arrays
 
@@ -64,6 +65,7 @@ class Line(Task[Points, Points]):
 
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
+    asks: ClassVar[tuple[str, ...]] = ("points",)
     sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
     profile: ClassVar[frozenset[str]] = frozenset({f"label_{k}" for k in range(5)})
 
@@ -111,10 +113,11 @@ class Line(Task[Points, Points]):
     def score(self, sums: Sums) -> float:
         return math.sqrt(sums["squared_error"] / sums["count"]) if sums.get("count") else math.nan
 
-    def route(self, shards: Sequence[Points], queries: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.asarray(queries["client"], dtype=np.int64)
+    def questions(self, shards: Sequence[Points], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        table = tables["points"]
+        rows = {int(client): np.flatnonzero(table["client"] == client) for client in table["client"].unique()}
+        wanted = [f"x{k}" for k in range(self.width)]
+        return {c: Questions(r, table[wanted].to_numpy(np.float32)[r]) for c, r in rows.items()}
 
-    def predict(
-        self, model: nn.Module, shard: Points, shared: Arrays, queries: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        return {"y": model(torch.from_numpy(queries["x"])).numpy()}
+    def predict(self, model: nn.Module, shard: Points, shared: Arrays, asked: np.ndarray) -> dict[str, np.ndarray]:
+        return {"y": model(torch.from_numpy(asked)).detach().numpy()}

@@ -18,6 +18,8 @@ import torch
 from fedgraft import comparison, figures, runner
 from fedgraft.errors import FedgraftError, InputError, unknown
 from fedgraft.experiment import Experiment, build
+from fedgraft.graph_objects import tables_of
+from fedgraft.graph_tables import Given
 from fedgraft.predict import load_model, predict
 from fedgraft.progress import Progress
 from fedgraft.recipe import override, read_recipe
@@ -80,21 +82,32 @@ class Run:
 
     def predict(
         self,
-        pairs: pd.DataFrame | str | Path,
-        own: pd.DataFrame | str | Path | None = None,
-        own_trust: pd.DataFrame | str | Path | None = None,
+        questions: Given | Sequence[Any] | None = None,
+        own: Given | None = None,
+        own_trust: Given | None = None,
+        *,
+        client: str | None = None,
+        **tables: Given,
     ) -> pd.DataFrame:
         """Answer questions with the trained model.
 
         Args:
-            pairs: the questions, a table with the columns that the task names, such as "user" and "item".
-            own: one client's own data, to use the model where the run's data are not; None = the run's data.
+            questions: a table whose rows get an answer each, such as pairs with columns "user" and "item"; or a list of
+                PyG `Data` objects to classify.
+            own: for ratings, one client's own data, to use the model where the run's data are not; None = the run's.
             own_trust: that client's trust links.
+            client: the name of who answers all of them; None leaves it to the task and to a column "client".
+            tables: what else the task takes, by name: `nodes` and `edges` of graphs.
 
         Returns:
-            The questions with the client that answers each, and the answers, such as "rating".
+            The questions with the client that answers each, and the answers, such as "rating" or "class".
         """
-        return predict(self.folder, pairs, own, own_trust)
+        asked: dict[str, Given] = dict(tables)
+        if isinstance(questions, str | Path | pd.DataFrame):
+            asked[self.experiment.plan.task.asks[0]] = questions
+        elif questions is not None:
+            asked.update(tables_of(questions, "questions"))
+        return predict(self.folder, asked, client, own, own_trust)
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
         """Every figure of the report; each shows inline in a notebook.

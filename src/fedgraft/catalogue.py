@@ -34,8 +34,4 @@ def _entries(kind: str) -> dict[str, str]:
         return recipe.recipes()
     if kind == "studies":
         return {name: study.load(name).title for name in study.names()}
-    return {name: _first_line(kind, name) for name in plugins.names(kind)}
-
-
-def _first_line(family: str, name: str) -> str:
-    return (inspect.getdoc(plugins.find(family, name)) or "").partition("\n")[0]
+    return {name: plugins.one_line(kind, name) for name in plugins.names(kind)}

@@ -96,19 +96,39 @@ def resume(folder: Folder, as_json: AsJson = False, quiet: Quiet = False) -> Non
 @app.command()
 def predict(
     folder: Folder,
-    pairs: Annotated[Path, typer.Option(metavar="FILE", help="Questions: CSV or Parquet, columns 'user' and 'item'.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: CSV or Parquet.")],
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Ratings: CSV or Parquet, columns 'user' and 'item'.")
+    ] = None,
+    graphs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Graphs: column 'graph'; default: those of --nodes."),
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Their nodes: columns 'graph', 'node' and the features.")
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Their edges: columns 'graph', 'source', 'target'.")
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who answers; default: the column 'client', or the task decides.")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="One client's own ratings (CSV or Parquet); default: the run's data."),
     ] = None,
     trust: Annotated[Path | None, typer.Option(metavar="FILE", help="That client's trust links.")] = None,
 ) -> None:
-    """Use the trained model: the ratings of (user, item) pairs, from a run's folder and the clients' own data."""
+    """Use the trained model, from a run's folder and the clients' own data.
+
+    Ratings of (user, item) pairs: --pairs. Classes of graphs: --nodes, --edges, and --client where there are several.
+    """
     if trust is not None and data is None:
         raise InputError("--trust belongs to --data, one client's own ratings; give both.")
     write = _writer(out)
-    answers = predict_from(folder, pairs, data, trust)
+    given = {"pairs": pairs, "graphs": graphs, "nodes": nodes, "edges": edges}
+    tables = {name: path for name, path in given.items() if path is not None}
+    answers = predict_from(folder, tables, client, data, trust)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)

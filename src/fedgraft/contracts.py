@@ -11,9 +11,10 @@ What a task is fed with (data, encoders, yardsticks) has small contracts of its 
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
@@ -27,6 +28,7 @@ from fedgraft.values import (
     Penalty,
     Probe,
     Projection,
+    Questions,
     Selection,
     Sums,
     Trainer,
@@ -45,6 +47,7 @@ __all__ = [
     "Prepared",
     "Probe",
     "Projection",
+    "Questions",
     "Runtime",
     "Sampler",
     "Selection",
@@ -217,6 +220,8 @@ class Task(ABC, Generic[Shard, Prepared]):
     metric: ClassVar[str]
     better: ClassVar[str]
     """"lower" or "higher"."""
+    asks: ClassVar[tuple[str, ...]]
+    """Tables that questions to the trained model come in, such as "pairs"; each row of the first gets an answer."""
     sums: ClassVar[tuple[str, ...]]
     """The keys of `evaluate`'s result, in the order in which they travel."""
     profile: ClassVar[frozenset[str]] = frozenset()
@@ -310,14 +315,15 @@ class Task(ABC, Generic[Shard, Prepared]):
         return self.score(sums)
 
     @abstractmethod
-    def route(self, shards: Sequence[Shard], queries: Mapping[str, Array]) -> Indices:
-        """Which client answers each query, int64 [queries]. Raises `InputError` for columns that are missing."""
+    def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """{client: what it is to answer}, every row of the first of the tables that it `asks` for with one client.
+
+        Raises `InputError` for tables and columns that are missing.
+        """
 
     @abstractmethod
-    def predict(
-        self, model: torch.nn.Module, shard: Shard, shared: Arrays, queries: Mapping[str, Array]
-    ) -> dict[str, Array]:
-        """Columns of answers to a client's queries, from its own data (the training part where it is split)."""
+    def predict(self, model: torch.nn.Module, shard: Shard, shared: Arrays, asked: Any) -> dict[str, Array]:
+        """Columns of answers to a client's questions, from its own data (the training part where it is split)."""
 
 
 class Runtime(ABC):

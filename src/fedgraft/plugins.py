@@ -2,6 +2,8 @@
 
 `find("selectors", "oort")` is the one public class of `fedgraft/selectors/oort.py`. A class outside fedgraft is named
 "package.module:Class", or published by its package as an entry point in the group `fedgraft.<family>`.
+
+A family's package may hold `PRESETS`, names for a class with some of its options: {"chem": ("tu", {"sets": "chem"})}.
 """
 
 import dataclasses
@@ -36,7 +38,22 @@ def names(family: str) -> list[str]:
     """Every name that `find` knows in a family, sorted."""
     package = importlib.import_module(f"fedgraft.{family}")
     own = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
-    return sorted({*own, *(point.name for point in _entry_points(family))})
+    return sorted({*own, *presets(family), *(point.name for point in _entry_points(family))})
+
+
+def presets(family: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """{name: (the name of its class, the options that the name stands for)} of a family."""
+    known = getattr(importlib.import_module(f"fedgraft.{family}"), "PRESETS", {})
+    taken = {point.name for point in _entry_points(family)}
+    return {name: preset for name, preset in known.items() if name not in taken}
+
+
+def one_line(family: str, name: str) -> str:
+    """What a name stands for: the first line of its class's documentation, or the class and options of a preset."""
+    if name in (known := presets(family)):
+        of, options = known[name]
+        return f"{of} with {', '.join(f'{key} = {value!r}' for key, value in options.items())}"
+    return _one_line(find(family, name))
 
 
 def find(family: str, name: str) -> type[Any]:
@@ -46,6 +63,8 @@ def find(family: str, name: str) -> type[Any]:
     for point in _entry_points(family):
         if point.name == name:
             return _outside(family, point.value)
+    if name in (known := presets(family)):
+        return find(family, known[name][0])
     if name not in names(family):
         raise unknown(family.removesuffix("s"), name, names(family))
     module = importlib.import_module(f"fedgraft.{family}.{name}")
@@ -57,12 +76,21 @@ def find(family: str, name: str) -> type[Any]:
 def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
     """An instance from a recipe's section: its "name" finds the class, every other key is one of its fields.
 
-    Raises `InputError` for unknown keys (with the nearest right one) and for values of a wrong type.
+    Raises `InputError` for unknown keys (with the nearest right one), for values of a wrong type, and for an option
+    that contradicts the preset it is given to.
     """
     if "name" not in options:
         raise InputError(f"[{section}] needs a name. Known: {', '.join(names(family))}.")
-    cls = find(family, str(options["name"]))
-    return construct(cls, section, {key: value for key, value in options.items() if key != "name"})
+    name = str(options["name"])
+    of, fixed = presets(family).get(name, (name, {}))
+    given = {key: value for key, value in options.items() if key != "name"}
+    for key, value in fixed.items():
+        if given.get(key, value) != value:
+            raise InputError(
+                f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {given[key]!r}. "
+                f"{section}.name = {of!r} takes any."
+            )
+    return construct(find(family, name), section, {**fixed, **given})
 
 
 def construct(cls: type[Any], section: str, options: Mapping[str, Any]) -> Any:

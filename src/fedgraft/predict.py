@@ -1,7 +1,7 @@
 """Use a trained model: answers to queries from a run's folder and the clients' own data."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from fedgraft import wire
+from fedgraft.data.graphs import Graphs
 from fedgraft.data.table import Table
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import Experiment
+from fedgraft.graph_tables import Columns, Given
+from fedgraft.plan import Plan
 from fedgraft.ratings import known_shard
 from fedgraft.state import RunState
 from fedgraft.store import Store
 from fedgraft.tables import read_file, read_table
-from fedgraft.types import Array, Arrays
+from fedgraft.types import Arrays
 
 MODEL = "model.safetensors"
 STARS = (1.0, 5.0)
@@ -28,53 +31,52 @@ STARS = (1.0, 5.0)
 
 def predict(
     folder: Path,
-    queries: str | Path | pd.DataFrame,
-    own: str | Path | pd.DataFrame | None = None,
-    own_trust: str | Path | pd.DataFrame | None = None,
+    tables: Mapping[str, Given],
+    client: str | None = None,
+    own: Given | None = None,
+    own_trust: Given | None = None,
 ) -> pd.DataFrame:
-    """Answer queries with the run's model, the one that was best on validation.
+    """Answer questions with the run's model, the one that was best on validation.
 
     Args:
         folder: the run's folder.
-        queries: a CSV or Parquet file or a DataFrame with the task's columns, such as "user" and "item".
-        own: one client's own table, for a model that is used where the run's data are not; all its rows are known.
-            Without it the run's data are loaded again, and only their training part is known.
+        tables: CSV or Parquet files or DataFrames with the task's questions, such as {"pairs": ...} for ratings or
+            {"nodes": ..., "edges": ...} for graphs.
+        client: who answers all of them, by name; None leaves it to the task and to a column "client".
+        own: for ratings, one client's own table, for a model that is used where the run's data are not; all its rows
+            are known. Without it the run's data are loaded again, and only their training part is known.
         own_trust: that client's trust links.
 
     Returns:
-        The queries, the client that answered, and the task's answers, such as "rating".
+        The rows of the first of the task's tables (of what it makes of the others where that is not given), the client
+        that answered each, and the task's answers, such as "rating".
     """
     store = Store.open(folder)
     models = _models(folder / MODEL)
     experiment = Experiment.from_toml(store.experiment_toml())
     plan = replace(experiment.plan, device="cpu")  # where a model was trained need not be where it is used
     task = plan.task
-    table = _table(queries, "--pairs")
-    if not len(table):
-        raise InputError("--pairs has no rows; at least one is needed.")
-    columns: dict[str, Array] = {str(name): table[name].to_numpy() for name in table}
+    read = _read_tables(task.asks, tables, experiment, client)
     if own is None:
         state, memories = _end(store)
         shards = experiment.data.load(experiment.seed)
         groups = [str(plan.sharing.group(state.sharing, number)) for number in range(len(shards))]
     else:
         memories, shards, groups = {}, [_own(experiment, own, own_trust)], [_only_group(models)]
-    client = task.route(shards, columns)
+    names = [str(getattr(shard, "name", number)) for number, shard in enumerate(shards)]
     answers: list[pd.DataFrame] = []
-    for number in np.unique(client).tolist():
-        rows = np.flatnonzero(client == number)
-        flat = plan.build_model()
+    for number, questions in task.questions(shards, read).items():
         memory = memories.get(number, {})
-        flat.load({**memory.get("private", {}), **_of_group(models, groups[number])})
-        flat.module.eval()
-        asked = {name: values[rows] for name, values in columns.items()}
-        found = task.predict(flat.module, shards[number], memory.get("shared", {}), asked)
-        answers.append(pd.DataFrame(found, index=rows))
+        shared = memory.get("shared", {})
+        module = _client_model(plan, shards[number], memory, _of_group(models, groups[number]))
+        found = task.predict(module, shards[number], shared, questions.asked)
+        answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
+        answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))
     result = pd.concat(answers).sort_index()
-    names = [getattr(shard, "name", str(number)) for number, shard in enumerate(shards)]
-    answered = pd.Series([names[number] for number in client], name="client", dtype=object)
-    kept = table.drop(columns=[name for name in ("client", *result.columns) if name in table])
-    return pd.concat([kept.reset_index(drop=True), answered, result], axis=1)
+    if task.asks[0] not in read:
+        return result
+    asked = read[task.asks[0]].reset_index(drop=True)
+    return pd.concat([asked.drop(columns=[name for name in result.columns if name in asked]), result], axis=1)
 
 
 def load_model(folder: Path, group: str = "") -> torch.nn.Module:
@@ -96,11 +98,50 @@ def load_model(folder: Path, group: str = "") -> torch.nn.Module:
     return flat.module.eval()
 
 
-def _table(given: str | Path | pd.DataFrame, parameter: str) -> pd.DataFrame:
+def _client_model(plan: Plan, shard: Any, memory: Mapping[str, Any], shared: Arrays) -> torch.nn.Module:
+    """The model that a client ended up with: its own best, or the shared one with its private parts."""
+    variant = None
+    if any(map(plan.task.personal, plan.build_model().initial)):
+        variant = plan.task.variant(plan.task.prepare(shard, memory.get("shared", {})))
+    flat = plan.build_model(variant)
+    best = memory.get("best")
+    if best is not None:
+        flat.load(best["arrays"])
+    else:
+        received = {name: shared[name] for name in plan.first if name in shared}
+        flat.load({**memory.get("private", {}), **plan.sharing.personalise(received, memory.get("sharing"))})
+    return flat.module.eval()
+
+
+def _read_tables(
+    asks: Sequence[str], given: Mapping[str, Given], experiment: Experiment, client: str | None
+) -> dict[str, pd.DataFrame]:
+    """The tables of questions, in the order in which the task names them, their columns named as it knows them."""
+    for name in given:
+        if name not in asks:
+            raise InputError(f"--{name} is not for task {experiment.data.task!r}, which takes --{', --'.join(asks)}.")
+    if not given:
+        raise InputError(f"Nothing is asked: give --{', --'.join(asks)}.")
+    names: dict[Any, str] = {}
+    if isinstance(experiment.data, Graphs):
+        columns = (each.name for each in fields(Columns) if each.name != "attributes")
+        names = {getattr(experiment.data, column): column for column in columns}
+    tables = {
+        name: _table(given[name], f"--{name}").rename(columns=names) for name in asks if given.get(name) is not None
+    }
+    first = next(iter(tables))
+    if not len(tables[first]):
+        raise InputError(f"--{first} has no rows; at least one is needed.")
+    if client is not None:
+        tables[first] = tables[first].assign(client=client)
+    return tables
+
+
+def _table(given: Given, parameter: str) -> pd.DataFrame:
     return given if isinstance(given, pd.DataFrame) else read_file(Path(given), parameter)
 
 
-def _own(experiment: Experiment, own: str | Path | pd.DataFrame, trust: str | Path | pd.DataFrame | None) -> Any:
+def _own(experiment: Experiment, own: Given, trust: Given | None) -> Any:
     """One client's shard, every row of it known, with the columns and the scale of the run's data."""
     if experiment.data.task != "rating":
         raise InputError(f"--data is for ratings; this run's task is {experiment.data.task!r}.")

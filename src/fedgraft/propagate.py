@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from fedgraft.types import Array
@@ -112,6 +112,65 @@ def end_sums(
     """The receiver's entry of `left` plus the sender's entry of `right`, for every edge and head."""
     sums: Tensor = _EndSums.apply(left, right, graph)  # type: ignore[no-untyped-call]
     return sums
+
+
+class Undirected:
+    """The structure of an undirected graph on n nodes: its adjacency is its own transpose, and all edges weigh one.
+
+    Args:
+        pointers: [n + 1], where each node's neighbours begin.
+        neighbours: [edges], node numbers; every edge from both of its ends.
+        degree: [n], how many neighbours each node has.
+
+    Attributes:
+        degree: float32 [n].
+    """
+
+    def __init__(self, pointers: Array, neighbours: Array, degree: Array) -> None:
+        self.degree = torch.from_numpy(degree.astype(np.float32))
+        ones = torch.ones(len(neighbours))
+        self._matrix = _csr(_int32(pointers), _int32(neighbours), ones, len(degree))
+
+    def to(self, device: str | torch.device) -> "Undirected":
+        """The same graph on another device."""
+        moved = object.__new__(Undirected)
+        moved.degree, moved._matrix = self.degree.to(device), self._matrix.to(device)
+        return moved
+
+    def sums(self, dense: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
+        """The sum of each node's neighbours' rows."""
+        product: Tensor = _NeighbourSums.apply(dense, self._matrix)  # type: ignore[no-untyped-call]
+        return product
+
+
+def segment_sums(
+    dense: Float[Tensor, "rows width"], sizes: Int[Tensor, " segments"]
+) -> Float[Tensor, "segments width"]:
+    """Sums over consecutive rows, so many to each segment."""
+    sums: Tensor = _SegmentSums.apply(dense, sizes)  # type: ignore[no-untyped-call]
+    return sums
+
+
+class _NeighbourSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: Tensor) -> Tensor:
+        ctx.matrix = matrix
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.matrix @ gradient.contiguous(), None
+
+
+class _SegmentSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, sizes: Tensor) -> Tensor:
+        ctx.sizes = sizes
+        return torch.segment_reduce(dense, "sum", lengths=sizes, axis=0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient.repeat_interleave(ctx.sizes, dim=0), None
 
 
 class _Spmm(torch.autograd.Function):

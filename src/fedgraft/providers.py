@@ -21,16 +21,39 @@ class Data(ABC, Generic[Shard]):
 
 
 class Encoder(ABC):
-    """From a graph to an embedding per node; a task builds its model around one."""
+    """From a graph to an embedding per node; a task builds its model around one.
+
+    What a task needs of an encoder are the abilities below; a task names the one it needs as its `encoder`'s type.
+    """
 
     @property
     @abstractmethod
     def width(self) -> int:
         """Width of an embedding."""
 
+
+class EdgeEncoder(Encoder):
+    """An encoder that reads features of edges."""
+
     @abstractmethod
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> torch.nn.Module:
         """A module from a `propagate.GraphView` to float32 [nodes, width], drawn from `g`."""
+
+
+class LayeredEncoder(Encoder):
+    """An encoder that is a stack of convolutions, which a task may also put together itself."""
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """How many convolutions."""
+
+    @abstractmethod
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator) -> torch.nn.Module:
+        """One of them, drawn from `g`: from float32 [nodes, inputs] and a `propagate.Undirected` to [nodes, outputs].
+
+        What comes between two of them, such as a relu, is the task's.
+        """
 
 
 class Yardstick(ABC, Generic[Shard]):

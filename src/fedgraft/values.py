@@ -5,7 +5,7 @@ They are data without behaviour of their own; `contracts` says who makes them an
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -152,6 +152,19 @@ class Update:
     client: int
     weight: float
     arrays: Arrays
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What one client is to answer.
+
+    Args:
+        rows: int64 [answers], the rows of the table of questions that it answers, counted from 0.
+        asked: the questions, as the task's `predict` takes them.
+    """
+
+    rows: Indices
+    asked: Any
 
 
 @dataclass(frozen=True)

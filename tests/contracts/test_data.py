@@ -17,11 +17,13 @@ import pytest
 import scipy.io
 
 from fedgraft import plugins
+from fedgraft.graph_sets import GraphShard, tidy_edges
 from fedgraft.providers import Data
 from fedgraft.ratings import RatingShard
 from fedgraft.types import digest
+from toy_graphs import TRIANGLE, write_tu
 
-NAMES = plugins.names("data")
+NAMES = [name for name in plugins.names("data") if name not in plugins.presets("data")]
 
 
 def _mat(folder: Path) -> str:
@@ -39,10 +41,29 @@ def _csv(folder: Path) -> str:
     return str(folder / "ratings.csv")
 
 
+def _sets(folder: Path) -> str:
+    write_tu(folder, "NCI1", graphs=200)
+    return str(folder)
+
+
+def _graphs(folder: Path) -> dict[str, object]:
+    graph = np.arange(60)
+    tables = {
+        "graphs": pd.DataFrame({"graph": graph, "label": graph % 3, "client": graph % 2}),
+        "nodes": pd.DataFrame({"graph": np.repeat(graph, 3), "node": np.tile([0, 1, 2], 60), "size": 1.5}),
+        "edges": pd.DataFrame([(k, *edge) for k in graph for edge in TRIANGLE], columns=["graph", "source", "target"]),
+    }
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return {name: str(folder / f"{name}.csv") for name in tables}
+
+
 COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "ciao": lambda folder: {"root": _mat(folder)},
     "epinions": lambda folder: {"root": _mat(folder)},
     "table": lambda folder: {"ratings": _csv(folder)},
+    "tu": lambda folder: {"root": _sets(folder), "sets": "nci1"},
+    "graphs": _graphs,
 }
 
 
@@ -55,7 +76,8 @@ LOADABLE = [name for name in NAMES if name in COPIES or not _required(plugins.fi
 
 
 @pytest.fixture(params=LOADABLE)
-def data(request: pytest.FixtureRequest, tmp_path: Path) -> Data[Any]:
+def data(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Data[Any]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = COPIES[request.param](tmp_path) if request.param in COPIES else {}
     return plugins.build("data", "data", {"name": request.param, **options})
 
@@ -64,7 +86,7 @@ def _content(shard: object) -> str:
     """A digest of every array and the text of everything else of a shard."""
     values = vars(shard) if hasattr(shard, "__dict__") else dataclasses.asdict(shard)  # type: ignore[call-overload]
     arrays = {key: np.asarray(value) for key, value in values.items() if isinstance(value, np.ndarray)}
-    texts = {key: array.astype("S") for key, array in arrays.items() if array.dtype.kind == "U"}
+    texts = {key: array.astype("S") for key, array in arrays.items() if array.dtype.kind in "UO"}
     rest = {key: value for key, value in values.items() if key not in arrays}
     return digest(arrays | texts) + (repr(rest) if len(repr(rest)) < 10_000 else str(hash(pickle.dumps(rest))))
 
@@ -117,3 +139,42 @@ def test_rating_shards_are_sound(data: Data[Any]) -> None:
         assert (shard.trust[0] != shard.trust[1]).all()
         assert set(shard.category[shard.split == 0]) == set(shard.category)
     assert {0, 1, 2} == {int(part) for shard in shards for part in np.unique(shard.split)}
+
+
+def test_graph_shards_are_sound(data: Data[Any]) -> None:
+    if data.task != "graph":
+        pytest.skip(f"a data set for the task {data.task!r}")
+    shards: list[GraphShard] = data.load(3)
+    assert len({shard.name for shard in shards}) == len(shards)
+    for shard in shards:
+        assert (shard.sizes > 0).all()
+        arrays = (shard.sizes, shard.edges, shard.kind, shard.attributes, shard.label, shard.split, shard.ids)
+        types = ("int64", "int32", "int32", "float32", "int64", "int8", "object")
+        assert [array.dtype.name for array in arrays] == list(types)
+        tidy, notes = tidy_edges(shard.edges.astype(np.int64), shard.sizes, "edge")
+        assert np.array_equal(tidy, shard.edges), "within a graph, both ways, ascending"
+        assert notes == (), "no loops, no repeats"
+        assert shard.edge_starts[-1] == shard.edges.shape[1] == shard.degree.sum()
+        assert -1 <= shard.kind.min() <= shard.kind.max() < max(shard.kinds, 1)
+        assert shard.kinds or shard.attributes.shape[1], "every node has a feature"
+        assert len(shard.kind_names) == shard.kinds
+        assert len(shard.attribute_names) == shard.attributes.shape[1]
+        assert np.isfinite(shard.attributes).all()
+        assert 0 <= shard.label.min() <= shard.label.max() < len(shard.classes)
+        assert len(np.unique(shard.label)) > 1
+        assert set(shard.split) == {0, 1, 2}
+        assert len(set(shard.ids)) == shard.graphs
+        assert set(shard.label[shard.split == 0]) == set(shard.label)
+
+
+@pytest.mark.parametrize("name", plugins.presets("data"))
+def test_a_preset_sets_options_that_its_class_has(name: str) -> None:
+    of, options = plugins.presets("data")[name]
+    assert of in NAMES
+    cls = plugins.find("data", name)
+    assert cls is plugins.find("data", of)
+    assert set(options) <= {field.name for field in dataclasses.fields(cls)}
+    given = {field: "somewhere" for field in _required(cls) if field not in options}
+    built = plugins.build("data", "data", {"name": name, **given})
+    again = plugins.build("data", "data", {"name": name, **plugins.options_of(built)})
+    assert again == built, "a resolved recipe builds the same"

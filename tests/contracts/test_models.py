@@ -11,10 +11,11 @@ import torch
 
 from fedgraft import plugins
 from fedgraft.propagate import Graph, GraphView
-from fedgraft.providers import Encoder
+from fedgraft.providers import EdgeEncoder, Encoder, LayeredEncoder
 from fedgraft.tasks.rating import Rating
 
-NAMES = plugins.names("models")
+NAMES = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), EdgeEncoder)]
+LAYERED = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), LayeredEncoder)]
 NODES, NODE_WIDTH, EDGE_WIDTH = 9, 5, 4
 LONE = 8
 """A node without any edge."""

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from fedgraft import plugins
+from fedgraft.data.molecules import Molecules
 from fedgraft.data.shops import Shops
 from fedgraft.providers import Yardstick
 
 NAMES = plugins.names("yardsticks")
 RATING = [name for name in NAMES if plugins.find("yardsticks", name).task == "rating"]
+GRAPH = [name for name in NAMES if plugins.find("yardsticks", name).task == "graph"]
+MOLECULES = Molecules(clients=3, graphs=120)
 SHOPS = Shops(users=150, items=150, categories=6, links=300, count=2500, clients=3)
 
 
@@ -54,3 +57,28 @@ def test_no_yardstick_is_worse_than_the_global_mean(yardstick: Yardstick[Any]) -
     shards = SHOPS.load(1)
     mean = plugins.build("yardsticks", "yardstick", {"name": "global_mean"}).score(shards)
     assert yardstick.score(shards)["test"] <= mean["test"]
+
+
+@pytest.fixture(params=GRAPH)
+def graph_yardstick(request: pytest.FixtureRequest) -> Yardstick[Any]:
+    return plugins.build("yardsticks", "yardstick", {"name": request.param})
+
+
+def test_accuracies_are_shares_and_repeatable(graph_yardstick: Yardstick[Any]) -> None:
+    shards = MOLECULES.load(0)
+    first, again = graph_yardstick.score(shards), graph_yardstick.score(shards)
+    assert first == again
+    assert set(first) == {"validation", "test"}
+    assert all(0 <= value <= 1 for value in first.values())
+
+
+def test_test_labels_change_nothing_but_the_test_score(graph_yardstick: Yardstick[Any]) -> None:
+    shards = MOLECULES.load(0)
+    blind = [replace(shard, label=np.where(shard.split == 2, 0, shard.label)) for shard in shards]
+    assert graph_yardstick.score(blind)["validation"] == graph_yardstick.score(shards)["validation"]
+
+
+def test_no_yardstick_for_graphs_is_worse_than_the_majority(graph_yardstick: Yardstick[Any]) -> None:
+    shards = MOLECULES.load(1)
+    majority = plugins.build("yardsticks", "yardstick", {"name": "majority"}).score(shards)
+    assert graph_yardstick.score(shards)["test"] >= majority["test"]

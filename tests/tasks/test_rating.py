@@ -487,19 +487,27 @@ def test_who_answers():
         "item": np.array(["i0", "i2", "new", "new", "new"]),
     }
     task = Rating(GCN())
-    assert task.route([a, b], asked).tolist() == [0, 1, 1, 0, 0]
-    assert task.route([a, b], {**asked, "client": np.array(["b", "a", "0", "1", "b"])}).tolist() == [1, 0, 0, 1, 1]
+    assert answering(task, [a, b], asked) == [0, 1, 1, 0, 0]
+    assert answering(task, [a, b], {**asked, "client": np.array(["b", "a", "0", "1", "b"])}) == [1, 0, 0, 1, 1]
     with pytest.raises(InputError, match="No client named 'c'"):
-        task.route([a, b], {**asked, "client": np.array(["c"] * 5)})
+        answering(task, [a, b], {**asked, "client": np.array(["c"] * 5)})
+
+
+def answering(task, shards, asked):
+    """Who answers each row."""
+    client = np.full(len(asked.get("user", asked.get("item"))), -1)
+    for number, questions in task.questions(shards, {"pairs": pd.DataFrame(asked)}).items():
+        client[questions.rows] = number
+    return client.tolist()
 
 
 @pytest.mark.parametrize("column", ["user", "item"])
 def test_questions_need_both_columns_and_no_gaps(column):
     task, asked = Rating(GCN()), {"user": np.array(["u0", "u1"]), "item": np.array(["i0", "i1"])}
     with pytest.raises(InputError, match=f"need a column '{column}'"):
-        task.route([HAND], {name: values for name, values in asked.items() if name != column})
+        answering(task, [HAND], {name: values for name, values in asked.items() if name != column})
     with pytest.raises(InputError, match=f"row 2: '{column}' is empty"):
-        task.route([HAND], {**asked, column: np.array(["x", np.nan], dtype=object)})
+        answering(task, [HAND], {**asked, column: np.array(["x", np.nan], dtype=object)})
 
 
 def test_ids_are_equal_as_text_whatever_type_a_file_gave_them():
@@ -537,7 +545,7 @@ def test_answers_for_test_pairs_have_the_rmse_of_the_summary(finished_run: Path)
                 "client": number,
             }
         )
-        error = predict(finished_run, asked)["rating"].to_numpy() - shard.rating[rows]
+        error = predict(finished_run, {"pairs": asked})["rating"].to_numpy() - shard.rating[rows]
         squares.append(error**2)
     rmse = math.sqrt(np.concatenate(squares).mean())
     assert rmse == pytest.approx(store.summary()["test_at_best_validation"], rel=1e-6)

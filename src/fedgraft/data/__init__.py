@@ -1,1 +1,8 @@
 """Data sets: one file each; they hand over one shard per client."""
+
+from typing import Any
+
+from fedgraft.tu import SETS, SETTINGS
+
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {name: ("tu", {"sets": name}) for name in (*SETTINGS, *SETS)}
+"""Names beside those of the files: a class by its file, and options that the name stands for."""

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from fedgraft.errors import require
 from fedgraft.layers import linear, normal
 from fedgraft.propagate import GraphView, end_sums, spmm
-from fedgraft.providers import Encoder
+from fedgraft.providers import EdgeEncoder
 
 
 @dataclass(frozen=True)
-class GAT(Encoder):
+class GAT(EdgeEncoder):
     """GAT: attention over neighbours, scored from both ends and from transition probabilities.
 
     Layer: e_uv = leaky_relu(a . W h_u + b . W h_v + c . z_uv); the message of v is (1 + d . z_uv) W h_v, weighted by

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from fedgraft.errors import require
 from fedgraft.layers import linear
-from fedgraft.propagate import GraphView, spmm
-from fedgraft.providers import Encoder
+from fedgraft.propagate import GraphView, Undirected, spmm
+from fedgraft.providers import EdgeEncoder, LayeredEncoder
 
 
 @dataclass(frozen=True)
-class GCN(Encoder):
+class GCN(EdgeEncoder, LayeredEncoder):
     """GCN: graph convolutions whose edge weights are learnt from transition probabilities.
 
     Layer l: h <- relu(W_l (h + sum over neighbours v of a_l(z_uv) h_v / sqrt(d_u d_v))), a_l linear in the edge
@@ -42,9 +42,32 @@ class GCN(Encoder):
         """Width of an embedding."""
         return self.embedding
 
+    @property
+    def depth(self) -> int:
+        """How many convolutions."""
+        return self.layers
+
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator) -> nn.Module:
+        """One layer without edge features."""
+        return Convolution(inputs, outputs, g)
+
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """The stack of layers."""
         return Layers([node_width, *[self.hidden] * (self.layers - 1), self.embedding], edge_width, g)
+
+
+class Convolution(nn.Module):
+    """W (h + sum over neighbours v of h_v / sqrt(d_u d_v))."""
+
+    def __init__(self, inputs: int, outputs: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.linear = linear(inputs, outputs, g)
+
+    def forward(self, state: Tensor, graph: Undirected) -> Tensor:
+        """Float32 [nodes, outputs]."""
+        scale = graph.degree.clamp(min=1).rsqrt()[:, None]
+        mapped: Tensor = self.linear(state + scale * graph.sums(scale * state))
+        return mapped
 
 
 class Layers(nn.Module):

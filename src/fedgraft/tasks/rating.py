@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft import rating_elsewhere, seeds
-from fedgraft.contracts import Draw, Indices, Sums, Task
+from fedgraft.contracts import Draw, Indices, Questions, Sums, Task
 from fedgraft.errors import require, require_one_of
 from fedgraft.layers import linear
 from fedgraft.metrics import root_mean_square
@@ -109,6 +110,7 @@ class Rating(Task[RatingShard, RatingData]):
 
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
+    asks: ClassVar[tuple[str, ...]] = ("pairs",)
     sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
@@ -223,19 +225,25 @@ class Rating(Task[RatingShard, RatingData]):
         """RMSE."""
         return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
 
-    def route(self, shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> Indices:
+    def questions(self, shards: Sequence[RatingShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """The client that sells the item; of several or none, that with most of the user's ratings; else the largest.
 
         A column "client" with names or indices decides by itself.
         """
-        return route_pairs(shards, queries)
+        columns = {str(name): column.to_numpy() for name, column in tables["pairs"].items()}
+        client = route_pairs(shards, columns)
+        found = {}
+        for number in np.unique(client).tolist():
+            rows = np.flatnonzero(client == number)
+            found[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
+        return found
 
     def predict(
-        self, model: nn.Module, shard: RatingShard, shared: Arrays, queries: Mapping[str, Array]
+        self, model: nn.Module, shard: RatingShard, shared: Arrays, asked: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
         elsewhere = self._elsewhere(shard, shared)
-        shard, user, item = with_newcomers(shard, queries["user"], queries["item"])
+        shard, user, item = with_newcomers(shard, asked["user"], asked["item"])
         rows = shard.rows("train")
         known = self._known(shard, rows)
         elsewhere = None if elsewhere is None else elsewhere.padded(known.users)

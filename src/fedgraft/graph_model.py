@@ -1,0 +1,128 @@
+"""The model of the task `graph`: a client's own ends around convolutions that may be shared."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.graph_batches import Batch
+from fedgraft.layers import linear, normal
+from fedgraft.providers import LayeredEncoder
+
+PERSONAL = ("inputs.", "norms.", "head.")
+"""Parameters that never travel begin like this."""
+
+
+class Variant(NamedTuple):
+    """What the shapes of a client's own parameters depend on."""
+
+    kinds: int
+    attributes: int
+    classes: int
+
+
+class GraphModel(nn.Module):
+    """From batches of graphs to logits.
+
+    Args:
+        encoder: gives the convolutions.
+        variant: widths of features, number of classes.
+        places: width of the features of nodes' places; 0 for no channel of structure.
+        normalise: whether a batch normalisation follows each convolution.
+        dropout: share of the head's inputs dropped in training.
+        g: what is shared is drawn from it first, and so alike for all variants.
+    """
+
+    def __init__(
+        self,
+        encoder: LayeredEncoder,
+        variant: Variant,
+        places: int,
+        normalise: bool,
+        dropout: float,
+        g: torch.Generator,
+    ) -> None:
+        super().__init__()
+        width, depth = encoder.width, encoder.depth
+        both = 2 * width if places else width
+        self.convolutions = nn.ModuleList(encoder.convolution(both, width, g) for _ in range(depth))
+        self.structure = Structure(places, width, depth, g) if places else None
+        self.inputs = Inputs(variant.kinds, variant.attributes, width, g)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in range(depth if normalise else 0))
+        self.head = Head((depth + 1) * width + (both - width), width, variant.classes, dropout, g)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits [graphs, classes]."""
+        logits: Tensor = self.head(self.read(batch))
+        return logits
+
+    def read(self, batch: Batch) -> Tensor:
+        """What is read off the graphs, float32 [graphs, ...]: sums of every layer's states."""
+        state = self.inputs(batch)
+        place = None if self.structure is None else self.structure.start(batch)
+        pooled = [batch.pooled(state)]
+        for number, convolution in enumerate(self.convolutions):
+            state = convolution(state if place is None else torch.cat([state, place], 1), batch.graph)
+            if self.norms:
+                state = self.norms[number](state)
+            state = torch.relu(state)
+            if self.structure is not None and place is not None:
+                place = self.structure.step(number, place, batch)
+            pooled.append(batch.pooled(state))
+        if place is not None:
+            pooled.append(batch.pooled(place))
+        return torch.cat(pooled, 1)
+
+
+class Inputs(nn.Module):
+    """A linear layer of one-hot columns, given by number, and of attributes."""
+
+    def __init__(self, kinds: int, attributes: int, width: int, g: torch.Generator) -> None:
+        super().__init__()
+        spread = 1.0 / max(1, attributes + min(kinds, 1)) ** 0.5
+        self.kind = normal(kinds + 1, width, std=spread, g=g)
+        self.attributes = normal(attributes, width, std=spread, g=g)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """States [nodes, width]."""
+        return torch.relu(nn.functional.embedding(batch.kind, self.kind) + batch.attributes @ self.attributes)
+
+
+class Structure(nn.Module):
+    """FedStar's second channel: convolutions over features of nodes' places, tanh between them."""
+
+    def __init__(self, places: int, width: int, depth: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.inputs = linear(places, width, g)
+        self.layers = nn.ModuleList(linear(width, width, g) for _ in range(depth))
+
+    def start(self, batch: Batch) -> Tensor:
+        """The first states [nodes, width]."""
+        states: Tensor = self.inputs(batch.structure)
+        return states
+
+    def step(self, number: int, place: Tensor, batch: Batch) -> Tensor:
+        """Tanh of a graph convolution with self loops."""
+        scale = (batch.graph.degree + 1.0).rsqrt()[:, None]
+        mapped: Tensor = self.layers[number](scale * (scale * place + batch.graph.sums(scale * place)))
+        return torch.tanh(mapped)
+
+
+class Head(nn.Module):
+    """A perceptron of two layers."""
+
+    def __init__(self, inputs: int, hidden: int, classes: int, dropout: float, g: torch.Generator) -> None:
+        super().__init__()
+        self.inner = linear(inputs, hidden, g)
+        self.outer = linear(hidden, classes, g)
+        self.dropout = dropout
+
+    def represent(self, read: Tensor) -> Tensor:
+        """The last hidden layer [graphs, hidden]."""
+        return torch.relu(self.inner(read))
+
+    def forward(self, read: Tensor) -> Tensor:
+        """Logits [graphs, classes]."""
+        hidden = nn.functional.dropout(self.represent(read), self.dropout, self.training)
+        logits: Tensor = self.outer(hidden)
+        return logits

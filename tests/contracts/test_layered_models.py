@@ -1,0 +1,107 @@
+"""Laws of every encoder that is a stack of convolutions, found by file name, on a small undirected graph."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedgraft import plugins
+from fedgraft.propagate import Undirected
+from fedgraft.providers import LayeredEncoder
+
+NAMES = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), LayeredEncoder)]
+NODES, INPUTS, OUTPUTS = 7, 5, 6
+LONE = 6
+"""A node without any edge."""
+EDGES = np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 4], [4, 5]])
+
+
+@pytest.fixture(params=NAMES)
+def encoder(request: pytest.FixtureRequest) -> LayeredEncoder:
+    built: LayeredEncoder = plugins.build("models", "model", {"name": request.param})
+    return built
+
+
+def graph_of(edges: np.ndarray, nodes: int = NODES) -> Undirected:
+    both = np.concatenate([edges, edges[:, ::-1]])
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    degree = np.bincount(both[:, 0], minlength=nodes)
+    return Undirected(np.concatenate([[0], np.cumsum(degree)]), both[:, 1], degree)
+
+
+def features(nodes: int = NODES, seed: int = 0) -> torch.Tensor:
+    return torch.randn(nodes, INPUTS, generator=torch.Generator().manual_seed(seed))
+
+
+def drawn(encoder: LayeredEncoder, seed: int = 0) -> torch.nn.Module:
+    return encoder.convolution(INPUTS, OUTPUTS, torch.Generator().manual_seed(seed))
+
+
+def test_there_are_three() -> None:
+    assert {"gcn", "gin", "sage"} <= set(NAMES)
+
+
+def test_has_a_depth_and_a_width(encoder: LayeredEncoder) -> None:
+    deeper: Any = dataclasses.replace(encoder, layers=3)  # type: ignore[type-var]
+    assert (deeper.depth, encoder.depth >= 1, encoder.width >= 1) == (3, True, True)
+
+
+def test_is_documented(encoder: LayeredEncoder) -> None:
+    text = inspect.getdoc(type(encoder)) or ""
+    assert "Source:" in text
+    assert "Differs:" in text
+    assert all(f"{field.name}:" in text for field in dataclasses.fields(encoder))  # type: ignore[arg-type]
+
+
+def test_gives_every_node_a_finite_state(encoder: LayeredEncoder) -> None:
+    found = drawn(encoder)(features(), graph_of(EDGES))
+    assert found.shape == (NODES, OUTPUTS)
+    assert torch.isfinite(found).all()
+
+
+def test_relabelling_nodes_relabels_states(encoder: LayeredEncoder) -> None:
+    module, order = drawn(encoder), torch.randperm(NODES, generator=torch.Generator().manual_seed(1))
+    moved = graph_of(torch.argsort(order).numpy()[EDGES])
+    expected = module(features(), graph_of(EDGES))[order]
+    torch.testing.assert_close(module(features()[order], moved), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_neighbours_matter_and_nobody_else(encoder: LayeredEncoder) -> None:
+    module, states = drawn(encoder), features()
+    changed = states.clone()
+    changed[0] += 1
+    moved = (module(changed, graph_of(EDGES)) - module(states, graph_of(EDGES))).abs().amax(1)
+    assert (moved[[0, 1, 2]] > 1e-6).all()
+    assert (moved[[3, 4, 5, LONE]] == 0).all()
+
+
+def test_a_node_without_neighbours_keeps_a_state_of_its_own(encoder: LayeredEncoder) -> None:
+    module, nothing = drawn(encoder), graph_of(np.zeros((0, 2), np.int64))
+    found = module(features(), nothing)
+    assert torch.isfinite(found).all()
+    assert len(torch.unique(found, dim=0)) == NODES
+
+
+def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(encoder: LayeredEncoder) -> None:
+    module, states = drawn(encoder), features().requires_grad_()
+    weights = torch.randn(NODES, OUTPUTS, generator=torch.Generator().manual_seed(2))
+    (module(states, graph_of(EDGES)) * weights).sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in module.parameters())
+    direction = torch.randn(states.shape, generator=torch.Generator().manual_seed(3))
+    assert states.grad is not None
+    with torch.no_grad():
+        step = 1e-3
+        ends = [(module(states + sign * step * direction, graph_of(EDGES)) * weights).sum() for sign in (1, -1)]
+    slope = float(ends[0] - ends[1]) / (2 * step)
+    assert slope == pytest.approx(float((states.grad * direction).sum()), rel=0.05, abs=1e-2)
+
+
+def test_equal_generators_draw_equal_modules_and_touch_no_global_one(encoder: LayeredEncoder) -> None:
+    before = torch.get_rng_state()
+    one, again, other = (drawn(encoder, seed).state_dict() for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)

@@ -1,0 +1,44 @@
+"""Clients whose loss is 1/2 ||w - target||^2, so that a step of rate 1 goes all the way: for sharing methods."""
+
+import numpy as np
+import torch
+
+
+class Quadratic:
+    """A trainer (see `Trainer` of the contracts) of plain SGD on squared distances to targets.
+
+    Args:
+        targets: {parameter: where its loss is 0}.
+        steps: local steps per run.
+        rate: learning rate.
+        start: parameters that are not loaded but the client's own.
+    """
+
+    def __init__(self, targets, steps=1, rate=1.0, start=None):
+        self.targets = {name: torch.tensor(value) for name, value in targets.items()}
+        self.parameters = {
+            name: torch.tensor((start or {}).get(name, np.zeros_like(value)), requires_grad=True)
+            for name, value in targets.items()
+        }
+        self.planned, self.learning_rate, self.steps, self.collects = steps, rate, 0, True
+
+    def load(self, arrays):
+        with torch.no_grad():
+            for name, array in arrays.items():
+                self.parameters[name].copy_(torch.from_numpy(np.array(array)))
+
+    def read(self, names=None):
+        return {name: self.parameters[name].detach().numpy().copy() for name in names or self.parameters}
+
+    def run(self, penalty=None, correct_gradient=None, project=None, epochs=None):
+        assert penalty is None
+        assert project is None
+        for _ in range(self.planned):
+            gradients = {name: (value - self.targets[name]).detach() for name, value in self.parameters.items()}
+            if correct_gradient is not None:
+                correct_gradient(self.parameters, gradients)
+            with torch.no_grad():
+                for name, value in self.parameters.items():
+                    value -= self.learning_rate * gradients[name]
+            self.steps += 1
+
