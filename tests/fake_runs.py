@@ -112,6 +112,8 @@ def write_run(
             "validation": curve[-1][3],
             "test": curve[-1][4],
             "test_at_best_validation": (min if better == "lower" else max)(curve, key=lambda point: point[3])[4],
+            "test_per_client": {f"client {c}": curve[-1][4] for c in range(clients)},
+            "test_plain_mean": curve[-1][4],
             "bytes": {"total": total(), **totals},
             "seconds": seconds * rounds,
             "simulated_seconds": 30.0 * rounds,
@@ -121,5 +123,5 @@ def write_run(
             "curve": curve,
             "yardsticks": YARDSTICKS if yardsticks is None else dict(yardsticks),
         }
-        store.finish(summary, {"weight": np.zeros(2, np.float32)})
+        store.finish(summary, {"weight": np.zeros(model_bytes // 2, np.float32)})
     return folder

@@ -41,4 +41,3 @@ class Quadratic:
                 for name, value in self.parameters.items():
                     value -= self.learning_rate * gradients[name]
             self.steps += 1
-

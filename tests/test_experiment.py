@@ -260,3 +260,85 @@ class Curious(experiment.plugins.find("selectors", "all")):
 def test_a_selector_s_needs_must_be_met_by_the_task():
     with pytest.raises(InputError, match=r"^selector Curious needs shoe_size, which task Line does not report"):
         toy(selector={"name": "test_experiment:Curious"})
+
+
+ALTERNATIVES = {
+    "sharing": {"name": "cefgl", "probability": 0.25},
+    "codec": [{"name": "low_rank"}, {"name": "quantized", "bits": 4}],
+    "training": {"epochs": 2, "learning_rate": 0.1},
+    "model": {"name": "gin"},
+    "alternatives": {
+        "sharing": {"*": {"codec": {"name": "quantized", "bits": 32}}, "local": {"training": {"epochs": 3}}},
+        "model": {"gcn": {"model": {"layers": 2}}},
+    },
+}
+
+
+def test_a_recipe_says_what_other_methods_want_in_place_of_its_own_options():
+    changed = override(ALTERNATIVES, {"sharing.name": "fedstar"})
+    assert changed["sharing"] == {"name": "fedstar"}
+    assert changed["codec"] == {"name": "quantized", "bits": 32}
+    assert changed["training"] == ALTERNATIVES["training"]
+
+
+def test_a_method_s_own_alternative_comes_before_that_of_any():
+    changed = override(ALTERNATIVES, {"sharing.name": "local"})
+    assert changed["codec"] == ALTERNATIVES["codec"]
+    assert changed["training"] == {"epochs": 3, "learning_rate": 0.1}
+
+
+def test_options_of_an_alternative_go_with_its_name_and_what_is_given_comes_last():
+    assert override(ALTERNATIVES, {"model.name": "gcn"})["model"] == {"name": "gcn", "layers": 2}
+    changed = override(
+        ALTERNATIVES, {"codec.bits": 8, "sharing.name": "fedavg", "model.name": "gcn", "model.layers": 5}
+    )
+    assert changed["codec"] == {"name": "quantized", "bits": 8}
+    assert changed["model"] == {"name": "gcn", "layers": 5}
+    assert override(ALTERNATIVES, {"codec.name": "float16", "sharing.name": "fedavg"})["codec"] == {"name": "float16"}
+
+
+def test_the_recipe_s_own_method_needs_no_alternative():
+    assert override(ALTERNATIVES, {"sharing.name": "cefgl"})["codec"] == ALTERNATIVES["codec"]
+    assert override(ALTERNATIVES, {"codec.bits": 8})["codec"][1] == {"name": "quantized", "bits": 8}
+
+
+def test_an_alternative_must_hold_sections():
+    with pytest.raises(InputError, match="No section named 'codecs'. Did you mean 'codec'"):
+        override({"alternatives": {"sharing": {"*": {"codecs": {}}}}}, {"sharing.name": "fedavg"})
+    with pytest.raises(InputError, match=r"alternatives\.sharing\.fedper must hold sections; got 3"):
+        override({"alternatives": {"sharing": {"fedper": 3}}}, {"sharing.name": "fedper"})
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        {"name": "sparse", "feedback": True},
+        {"name": "chain", "codecs": [{"name": "low_rank"}, {"name": "quantized"}], "feedback": True},
+        {"name": "feedback", "codec": {"name": "float16"}},
+        [{"name": "sparse", "feedback": True}, {"name": "quantized"}],
+    ],
+)
+def test_error_feedback_around_any_codec_survives_being_stored(codec):
+    built = toy(codec=codec)
+    again = Experiment.from_toml(built.to_toml())
+    assert again.plan.uplink == built.plan.uplink
+    assert again.sections["codec"] == built.sections["codec"]
+
+
+def test_feedback_goes_around_a_whole_chain():
+    changed = override({"codec": CHAIN}, {"codec.feedback": True})
+    assert changed["codec"] == {"name": "chain", "codecs": CHAIN, "feedback": True}
+    with pytest.raises(InputError, match="codec.feedback must be true or false; got 1"):
+        toy(codec={"name": "float16", "feedback": 1})
+
+
+def test_a_sharing_method_that_needs_what_a_task_lacks_is_refused():
+    with pytest.raises(InputError, match="sharing FedStar needs a model with structure, which task 'toy:Line'"):
+        toy(sharing={"name": "fedstar"})
+
+
+def test_a_model_that_does_not_fit_the_task_is_refused():
+    with pytest.raises(InputError, match="model 'gin' does not fit task 'rating'; gat, gcn do"):
+        load("fedacs", {"model.name": "gin"})
+    with pytest.raises(InputError, match="model 'gat' does not fit task 'graph'; gcn, gin, sage do"):
+        load("cefgl", {"model.name": "gat"})

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from fedgraft.cli import app
 from fedgraft import experiment as experiments
+from fedgraft.cli import app
 from fedgraft.recipe import override
 from tiny import TINY
 

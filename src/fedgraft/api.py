@@ -127,9 +127,10 @@ class Run:
         *others: "Run | str | Path",
         target: str | float | None = None,
         title: str = "fedgraft report",
+        representations: bool = False,
     ) -> Path:
-        """Write one HTML file that opens offline, of this run and of others beside it."""
-        return write_report(_folders([self, *others]), Path(path), target, title)
+        """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
+        return write_report(_folders([self, *others]), Path(path), target, title, representations)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name} {value}" for name, value in self._facts())

@@ -153,9 +153,12 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file; it opens offline.")],
     target: Target = None,
     title: Annotated[str, typer.Option(help="The page's heading.")] = "fedgraft report",
+    representations: Annotated[
+        bool, typer.Option(help="Show what each model tells apart (t-SNE); loads the runs' data again.")
+    ] = False,
 ) -> None:
-    """Write one HTML file with curves, bytes, who was chosen when, yardsticks and the table."""
-    write_report(folders, out, target, title)
+    """Write one HTML file with curves, bytes, who was chosen when, scores per client, yardsticks and the table."""
+    write_report(folders, out, target, title, representations)
     messages.print(escape(f"Report in {out}"))
 
 

@@ -178,7 +178,7 @@ class Sharing(ABC, Generic[State]):
         return state
 
     def evaluated(self, state: State, group: int = 0) -> Arrays:
-        """What a group is scored with and keeps in the end, laid out as `model`; the trained ones by default."""
+        """The shared parameters that a group is scored with and keeps in the end; those of `model` by default."""
         return self.model(state, group)
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
@@ -227,7 +227,8 @@ class Task(ABC, Generic[Shard, Prepared]):
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
     offers: ClassVar[frozenset[str]] = frozenset()
-    """Parts that its model can have for a sharing method that needs them; `having` puts them in."""
+    """Parts that its model can have for a sharing method that needs them; `having` puts them in. "head": the weights
+    of its last linear layer are `head.outer.weight` [classes, width]; "structure": parameters `structure.*`."""
 
     @abstractmethod
     def prepare(self, shard: Shard, shared: Arrays) -> Prepared:
@@ -313,6 +314,10 @@ class Task(ABC, Generic[Shard, Prepared]):
     def choice(self, sums: Sums) -> float:
         """What a model is chosen by on validation, better in the same direction as the score; the score by default."""
         return self.score(sums)
+
+    def represent(self, model: torch.nn.Module, data: Prepared) -> tuple[Array, Array] | None:
+        """The last hidden layer over the test examples, float32 [examples, width], and their classes; None for none."""
+        return None
 
     @abstractmethod
     def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:

@@ -12,6 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from fedgraft.client_figures import bytes_by_codec, score_per_client
 from fedgraft.drawing import (
     BAR_HEIGHT,
     BOTTOM,
@@ -232,7 +233,10 @@ def every(runs: Sequence[RunFolder], target: float | None = None) -> list[go.Fig
     drawn = [score(runs, name) for name in AXES]
     if target is not None or not math.isnan(default_target(runs)):
         drawn.append(bytes_to_target(runs, target))
-    return [*drawn, bytes_by_purpose(runs), chosen(runs)]
+    drawn += [bytes_by_purpose(runs), bytes_by_codec(runs), chosen(runs)]
+    if all(len(run.summary["test_per_client"]) > 1 for run in runs):
+        drawn.append(score_per_client(runs))
+    return drawn
 
 
 def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split: str) -> go.Scatter:

@@ -307,6 +307,6 @@ class Loop:
         choice, best = task.choice(scoring.sums["validation"]), state.best.get("choice")
         if improves(choice, best, task.better) or best is None or math.isnan(best):
             groups = sorted({sharing.group(state.sharing, client) for client in self._clients})
-            models = {str(group): sharing.evaluated(state.sharing, group) for group in groups}
+            models = {str(group): self._plan.scored(state.sharing, group) for group in groups}
             state.best = {"round": state.round, "choice": choice, **scores, "sums": scoring.sums, "models": models}
         return scores, {client: f"scoring: {reason}" for client, reason in scoring.failed.items()}

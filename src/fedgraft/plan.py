@@ -62,6 +62,11 @@ class Plan:
         """The shared parameters as drawn at the start: equal at both ends."""
         return {name: array for name, array in self._initial.items() if self.travels(name)}
 
+    def scored(self, sharing: Any, group: int) -> Arrays:
+        """The shared parameters that a group is scored with and keeps, given the sharing method's state."""
+        evaluated = self.sharing.evaluated(sharing, group)
+        return {name: evaluated[name] for name in self.first}
+
     @cached_property
     def personal(self) -> bool:
         """Whether clients end up with models of their own."""
@@ -101,8 +106,9 @@ class Plan:
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
         down = self.downlink.encoded(self.download_layout)
         combined = self.task.combined_layout()
-        models = dict.fromkeys(("probe", "train", "alone", "evaluate"), down)
-        return {"statistics": combined, **models, "measure": self.download_layout}
+        scored = self.downlink.encoded(self.model_layout)
+        models = {**dict.fromkeys(("probe", "train", "alone"), down), "evaluate": scored}
+        return {"statistics": combined, **models, "measure": self.model_layout}
 
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
@@ -115,7 +121,8 @@ class Plan:
     def request_bounds(self) -> dict[str, Layout]:
         """As `request_layouts`, the largest possible number in place of each `VARIABLE` of a model."""
         down = self.downlink.bounds(self.download_layout, self.download_layout)
-        return {**self.request_layouts, **dict.fromkeys(("probe", "train", "alone", "evaluate"), down)}
+        scored = self.downlink.bounds(self.model_layout, self.model_layout)
+        return {**self.request_layouts, **dict.fromkeys(("probe", "train", "alone"), down), "evaluate": scored}
 
     @cached_property
     def reply_bounds(self) -> dict[str, Layout]:

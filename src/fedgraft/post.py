@@ -106,8 +106,7 @@ class Post:
         """Round 0: every client says how much it has and publishes its statistics; the server answers with the sums."""
         hello = wire.encode(Message("hello", 0))
         limit = self._hello_limit(len(hello), len(clients))
-        charged = not self._plan.sharing.alone or bool(self._plan.reply_layouts["hello"].specs)
-        replies = self._exchange("hello", 0, dict.fromkeys(clients, hello), limit, charged)
+        replies = self._exchange("hello", 0, dict.fromkeys(clients, hello), limit, self._introduces)
         for client, message in list(replies.messages.items()):
             if not _is_count(message.report["examples"]):
                 replies.refuse(client, f"claims to have {message.report['examples']} training examples")
@@ -199,7 +198,7 @@ class Post:
                 for group in self._groups(state, clients):
                     self._publish(state, group)
             encoded = {
-                group: wire.encode(Message("measure", round, arrays=sharing.evaluated(state.sharing, group)), layout)
+                group: wire.encode(Message("measure", round, arrays=self._plan.scored(state.sharing, group)), layout)
                 for group in self._groups(state, clients)
             }
             answers = self._runtime.measure({c: encoded[sharing.group(state.sharing, c)] for c in clients})
@@ -312,9 +311,9 @@ class Post:
         """What is sent to be scored; it leaves no trace in training."""
         plan, key = self._plan, f"evaluate-{group}"
         if key not in state.downlink:
-            state.downlink[key] = plan.downlink.init(plan.download_layout)
+            state.downlink[key] = plan.downlink.init(plan.model_layout)
         g = seeds.generator(plan.seed, "downlink-evaluate", round, group)
-        model = plan.sharing.evaluated(state.sharing, group)
+        model = plan.scored(state.sharing, group)
         arrays, state.downlink[key] = plan.downlink.encode(model, state.downlink[key], g)
         return wire.encode(Message("evaluate", round, arrays=arrays), plan.request_layouts["evaluate"])
 
@@ -341,11 +340,18 @@ class Post:
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
 
     @property
+    def _introduces(self) -> bool:
+        """Whether asking who is there takes messages: not of clients that never hear of each other in any way."""
+        return not self._plan.sharing.alone or bool(self._plan.reply_layouts["hello"].specs)
+
+    @property
     def _hello_varies(self) -> bool:
         return any(VARIABLE in spec.shape for spec in self._plan.reply_layouts["hello"])
 
     def _hello_limit(self, request_bytes: int, clients: int) -> int:
         """The longest reply to a hello: as long as the layout says, or an equal share of the budget where it varies."""
+        if not self._introduces:
+            return self._reply_limit("hello")
         layout = None if self._hello_varies else self._plan.reply_layouts["hello"]
         least = wire.message_bytes(layout, self._plan.names("hello"))
         self._afford((request_bytes + least) * clients, "asking every client what it has")

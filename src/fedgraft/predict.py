@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,59 @@ from fedgraft.graph_tables import Columns, Given
 from fedgraft.plan import Plan
 from fedgraft.ratings import known_shard
 from fedgraft.state import RunState
-from fedgraft.store import Store
+from fedgraft.store import MODEL, Store
 from fedgraft.tables import read_file, read_table
 from fedgraft.types import Arrays
 
-MODEL = "model.safetensors"
 STARS = (1.0, 5.0)
 """The scale of every rating data set but the user's own tables."""
+
+
+class FinishedRun:
+    """A finished run with its clients' data and models, on the CPU: it need not be used where it was trained.
+
+    Args:
+        folder: the run's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._store = Store.open(folder)
+        self.models = _models(folder / MODEL)
+        self.experiment = Experiment.from_toml(self._store.experiment_toml())
+        self.plan = replace(self.experiment.plan, device="cpu")
+
+    @cached_property
+    def shards(self) -> list[Any]:
+        """The run's data, loaded again."""
+        return self.experiment.data.load(self.experiment.seed)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the clients."""
+        return [str(getattr(shard, "name", number)) for number, shard in enumerate(self.shards)]
+
+    def memory(self, client: int) -> Mapping[str, Any]:
+        """What a client remembered at the end."""
+        return self._end[1].get(client, {})
+
+    def prepared(self, client: int) -> Any:
+        """A client's data as it trained on them."""
+        return self.plan.task.prepare(self.shards[client], self.memory(client).get("shared", {}))
+
+    def client_model(self, client: int, shared_alone: bool = False) -> torch.nn.Module:
+        """A client's model; `shared_alone` leaves out what it adds to the shared parameters."""
+        group = self.plan.sharing.group(self._end[0].sharing, client)
+        shared = _of_group(self.models, str(group))
+        return _client_model(self.plan, self.shards[client], self.memory(client), shared, shared_alone)
+
+    @cached_property
+    def _end(self) -> tuple[RunState, dict[int, Mapping[str, Any]]]:
+        stored = self._store.load()
+        if stored is None:
+            folder = self._store.folder
+            raise InputError(f"{folder} has no checkpoint; finish the run with 'fedgraft resume {folder}'.")
+        state, memories = stored
+        return state, {client: wire.unpack(memory) for client, memory in memories.items() if memory}  # type: ignore[misc]
 
 
 def predict(
@@ -51,24 +98,20 @@ def predict(
         The rows of the first of the task's tables (of what it makes of the others where that is not given), the client
         that answered each, and the task's answers, such as "rating".
     """
-    store = Store.open(folder)
-    models = _models(folder / MODEL)
-    experiment = Experiment.from_toml(store.experiment_toml())
-    plan = replace(experiment.plan, device="cpu")  # where a model was trained need not be where it is used
-    task = plan.task
+    run = FinishedRun(folder)
+    task, experiment = run.plan.task, run.experiment
     read = _read_tables(task.asks, tables, experiment, client)
     if own is None:
-        state, memories = _end(store)
-        shards = experiment.data.load(experiment.seed)
-        groups = [str(plan.sharing.group(state.sharing, number)) for number in range(len(shards))]
+        shards, names = run.shards, run.names
     else:
-        memories, shards, groups = {}, [_own(experiment, own, own_trust)], [_only_group(models)]
-    names = [str(getattr(shard, "name", number)) for number, shard in enumerate(shards)]
+        shards, names = [_own(experiment, own, own_trust)], ["own"]
+        newcomer = _of_group(run.models, _only_group(run.models))
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, read).items():
-        memory = memories.get(number, {})
-        shared = memory.get("shared", {})
-        module = _client_model(plan, shards[number], memory, _of_group(models, groups[number]))
+        if own is None:
+            module, shared = run.client_model(number), run.memory(number).get("shared", {})
+        else:
+            module, shared = _client_model(run.plan, shards[number], {}, newcomer), {}
         found = task.predict(module, shards[number], shared, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))
@@ -98,18 +141,22 @@ def load_model(folder: Path, group: str = "") -> torch.nn.Module:
     return flat.module.eval()
 
 
-def _client_model(plan: Plan, shard: Any, memory: Mapping[str, Any], shared: Arrays) -> torch.nn.Module:
+def _client_model(
+    plan: Plan, shard: Any, memory: Mapping[str, Any], shared: Arrays, shared_alone: bool = False
+) -> torch.nn.Module:
     """The model that a client ended up with: its own best, or the shared one with its private parts."""
     variant = None
     if any(map(plan.task.personal, plan.build_model().initial)):
         variant = plan.task.variant(plan.task.prepare(shard, memory.get("shared", {})))
     flat = plan.build_model(variant)
+    received = {name: shared[name] for name in plan.first if name in shared}
     best = memory.get("best")
     if best is not None:
         flat.load(best["arrays"])
     else:
-        received = {name: shared[name] for name in plan.first if name in shared}
         flat.load({**memory.get("private", {}), **plan.sharing.personalise(received, memory.get("sharing"))})
+    if shared_alone:
+        flat.load(received)
     return flat.module.eval()
 
 
@@ -156,15 +203,6 @@ def _own(experiment: Experiment, own: Given, trust: Given | None) -> Any:
     wanted = {name: options.get(name, name) for name in ("user", "item", "rating")}
     read_table(own, "--data", {f"data.{name}": column for name, column in wanted.items()})
     return known_shard(Table(table.assign(client="own"), **options).read(), "own")
-
-
-def _end(store: Store) -> tuple[RunState, dict[int, Mapping[str, Any]]]:
-    """The state at the end of the run, and what each client remembered."""
-    stored = store.load()
-    if stored is None:
-        raise InputError(f"{store.folder} has no checkpoint; finish the run with 'fedgraft resume {store.folder}'.")
-    state, memories = stored
-    return state, {client: wire.unpack(memory) for client, memory in memories.items() if memory}  # type: ignore[misc]
 
 
 def _only_group(models: Arrays) -> str:

@@ -89,6 +89,7 @@ def override(content: Section, changes: Mapping[str, Any]) -> Section:
 
 
 def section_of(content: Section, name: str, default: str = "", named: bool = True) -> Section:
+    """A section as a table; where it names a method, the name alone stands for it, and `default` for none."""
     section = content.get(name, {})
     if isinstance(section, str) and named:
         return {"name": section}

@@ -9,8 +9,9 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from fedgraft import comparison, figures
+from fedgraft import client_figures, comparison, figures
 from fedgraft.drawing import run_colour
+from fedgraft.embedding import embed
 from fedgraft.errors import InputError
 from fedgraft.runs import RunFolder, joined_yardsticks, open_runs
 
@@ -83,7 +84,11 @@ pre { margin: 0; padding: 14px; overflow-x: auto; background: var(--wash); borde
 
 
 def write_report(
-    folders: Sequence[Path], out: Path, target: str | float | None = None, title: str = "fedgraft report"
+    folders: Sequence[Path],
+    out: Path,
+    target: str | float | None = None,
+    title: str = "fedgraft report",
+    representations: bool = False,
 ) -> Path:
     """Write a report of finished runs with one metric.
 
@@ -93,12 +98,13 @@ def write_report(
         target: the validation score for "bytes to target", as a number or as "rmse=0.95"; None = the best that any of
             the runs reaches, worsened by 0.2 %.
         title: the page's heading.
+        representations: whether to show what each run's model tells apart; loads the runs' data again.
 
     Returns:
         `out`. Raises `InputError` for folders that are not finished runs, for different metrics, and if `out` cannot
         be written.
     """
-    page = render(open_runs(folders), target, title)
+    page = render(open_runs(folders), target, title, representations)
     temporary = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -109,10 +115,18 @@ def write_report(
     return out
 
 
-def render(runs: Sequence[RunFolder], target: str | float | None = None, title: str = "fedgraft report") -> str:
+def render(
+    runs: Sequence[RunFolder],
+    target: str | float | None = None,
+    title: str = "fedgraft report",
+    representations: bool = False,
+) -> str:
     """The page as a string."""
     score = comparison.resolve_target(runs, target)
     table = comparison.rows(runs, score)
+    drawn = figures.every(runs, table[0]["target"])
+    if representations:
+        drawn += [client_figures.representations(run, embed(run.path)) for run in runs]
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -125,7 +139,7 @@ def render(runs: Sequence[RunFolder], target: str | float | None = None, title: 
         f"<h2>Summary</h2>{_summary(runs, table)}",
         f"<h2>Runs</h2>{_identities(runs)}{_differences(runs)}",
         "<h2>Figures</h2>",
-        *(_figure(figure, number) for number, figure in enumerate(figures.every(runs, table[0]["target"]), 1)),
+        *(_figure(figure, number) for number, figure in enumerate(drawn, 1)),
         "<h2>Settings</h2>",
         *(_settings(run) for run in runs),
         f"</main><script>{_PRINTING}</script></body></html>\n",

@@ -198,7 +198,7 @@ def _all_models(experiment: Experiment, state: RunState, memories: Mapping[int, 
     models = {
         f"{kind}/{group}/{name}": array
         for group in groups
-        for kind, model in (("model", sharing.model), ("evaluated", sharing.evaluated))
+        for kind, model in (("model", sharing.model), ("evaluated", experiment.plan.scored))
         for name, array in model(state.sharing, group).items()
     }
     if experiment.plan.personal:

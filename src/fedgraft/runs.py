@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from fedgraft.errors import InputError
 from fedgraft.ledger import DIRECTIONS, PURPOSES, Entry
 from fedgraft.metrics import first_reaching
-from fedgraft.store import Store
+from fedgraft.store import MODEL, Store
 from fedgraft.terms import Row
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
@@ -127,6 +129,17 @@ class RunFolder:
             raise InputError(f"{path} is damaged: it holds no table.")
         return content
 
+    @cached_property
+    def shared_bytes(self) -> float:
+        """What the shared parameters take as they are kept, in 32 bits each; the mean over groups of clients."""
+        path = self.path / MODEL
+        try:
+            arrays = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{path} is damaged: {error}.") from error
+        groups = {name.partition("/")[0] for name in arrays if "/" in name}
+        return sum(array.nbytes for array in arrays.values()) / max(1, len(groups))
+
     def reaching(self, target: float) -> Mapping[str, float] | None:
         """The first point of the curve whose validation score is at least as good as `target`; None if none is."""
         points: list[Any] = self.curve.dropna(subset=["validation"]).to_dict("records")
@@ -227,6 +240,9 @@ def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield from ((name, _is_count(summary.get(name))) for name in _COUNTS)
     yield from ((name, _is_number(summary.get(name))) for name in _SECONDS)
     yield from ((name, name in summary and _is_score(summary[name])) for name in _SCORES)
+    yield "test_plain_mean", "test_plain_mean" in summary and _is_score(summary["test_plain_mean"])
+    by_client = summary.get("test_per_client")
+    yield "test_per_client", isinstance(by_client, dict) and all(map(_is_score, by_client.values()))
     sizes = summary.get("bytes")
     wanted = ("total", *DIRECTIONS, *PURPOSES)
     yield "bytes", isinstance(sizes, dict) and all(_is_count(sizes.get(name)) for name in wanted)

@@ -28,6 +28,7 @@ from fedgraft.state import RunState
 from fedgraft.types import Arrays, Tree
 
 STATE = "state.bin"
+MODEL = "model.safetensors"
 ROWS = ("rounds.jsonl", "ledger.jsonl")
 _FINGERPRINT_BYTES = 16
 
@@ -105,7 +106,7 @@ class Store:
     def finish(self, summary: Mapping[str, Any], model: Arrays) -> None:
         """Write the result."""
         with self._writing():
-            _replace(self.folder / "model.safetensors", save_tensors(dict(model)))
+            _replace(self.folder / MODEL, save_tensors(dict(model)))
             _replace(self.folder / "summary.json", _json(summary).encode())
 
     @contextmanager

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedgraft.contracts import Sharing, Trainer, Update
 from fedgraft.errors import require, require_one_of
+from fedgraft.merging import moved
 from fedgraft.types import Arrays, Tree, digest
 
 CHANNELS = ("both", "global", "private")
@@ -116,8 +117,8 @@ class CEFGL(Sharing[State]):
         trained, steps = start, 0
         if self.channels != "private":
             trained, steps = self._train_local(trainer, start, theta, own["correction"])
-        moved = {name: theta[name] - trained[name] for name in theta}
-        correction = self._corrected(own["correction"], moved, trainer.learning_rate, steps)
+        back = {name: theta[name] - trained[name] for name in theta}
+        correction = self._corrected(own["correction"], back, trainer.learning_rate, steps)
         private = self._train_private(trainer, theta, own["private"])
         rate = np.float32(trainer.learning_rate)
         upload = {name: trained[name] - rate * correction[name] - received[name] for name in received}
@@ -137,13 +138,7 @@ class CEFGL(Sharing[State]):
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Eq. (9) without its codec: Theta moves by the mean difference."""
-        model = {}
-        for name, value in state["model"].items():
-            total = np.zeros(value.shape, dtype=np.float64)
-            for update in updates:
-                total += update.weight * update.arrays[name].astype(np.float64)
-            model[name] = (value + total).astype(value.dtype)
-        return {"model": model}
+        return {"model": moved(state["model"], updates)}
 
     def _remembered(self, received: Arrays, memory: Tree) -> Memory:
         """The memory, brought up to date with what the server sent."""
@@ -214,12 +209,12 @@ class CEFGL(Sharing[State]):
             for name, array in private.items()
         }
 
-    def _corrected(self, correction: Arrays, moved: Arrays, rate: float, steps: int) -> Arrays:
+    def _corrected(self, correction: Arrays, back: Arrays, rate: float, steps: int) -> Arrays:
         """Eq. (7)."""
         if self.correction == "none" or not steps or not rate:
             return correction
         scale = np.float32(1.0 / (rate * (steps if self.correction == "mean" else 1)))
-        return {name: array + scale * moved[name] for name, array in correction.items()}
+        return {name: array + scale * back[name] for name, array in correction.items()}
 
 
 def _tensors(arrays: Arrays) -> dict[str, Tensor]:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-import numpy as np
-
 from fedgraft.contracts import Sharing, Update
 from fedgraft.errors import require
+from fedgraft.merging import moved
 from fedgraft.types import Arrays
 
 
@@ -56,12 +55,7 @@ class FedAvg(Sharing[State]):
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Add the weighted sum of updates, in client order."""
-        model = {}
-        for name, value in state["model"].items():
-            total = np.zeros(value.shape, dtype=np.float64)
-            for update in updates:
-                total += update.weight * update.arrays[name].astype(np.float64)
-            model[name] = (value + total).astype(value.dtype)
+        model = moved(state["model"], updates)
         if not self.averaging:
             return {"model": model, "mean": model, "merges": state["merges"] + 1}
         # The first rounds average over all models so far, so that the drawn one is soon forgotten.

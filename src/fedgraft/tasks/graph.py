@@ -166,6 +166,15 @@ class Graph(Task[GraphShard, GraphData]):
             return float("nan")
         return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
 
+    def represent(self, model: nn.Module, data: GraphData) -> tuple[Array, Array] | None:
+        """The head's hidden layer over the test graphs, and their classes by number."""
+        hidden, label = [], []
+        with torch.no_grad():
+            for batch in data.on(next(model.parameters()).device, "test"):
+                hidden.append(model.head.represent(model.read(batch)).cpu())  # type: ignore[union-attr, operator]
+                label.append(batch.label.cpu())
+        return torch.cat(hidden).numpy(), torch.cat(label).numpy()
+
     def questions(self, shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Graphs in tables as the data set `graphs` has them, without labels; a column "client" says whose they are.
 
