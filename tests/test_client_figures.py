@@ -17,6 +17,7 @@ TINY = {
     "data.clients": 3,
     "data.graphs": 60,
     "model.hidden": 8,
+    "sharing.probability": 1.0,
     "rounds": 4,
     "runtime.workers": 0,
     "yardsticks": [],
@@ -46,8 +47,9 @@ def test_many_clients_are_one_box(graph_run):
 def test_messages_are_as_long_as_the_ledger_says(graph_run):
     bars, raw = bytes_by_codec([graph_run]).data
     model = graph_run.ledger[graph_run.ledger["purpose"] == "model"]
-    down = model.loc[model["direction"] == "down", "bytes"]
-    assert raw.x[0] / bars.x[0] == pytest.approx(graph_run.shared_bytes / down.mean())
+    for place, direction in enumerate(("down", "up")):
+        mean = model.loc[model["direction"] == direction, "bytes"].mean()
+        assert raw.x[place] / bars.x[place] == pytest.approx(graph_run.shared_bytes / mean)
     assert graph_run.shared_bytes == 4 * 4 * (8 * 8 + 8)
 
 
