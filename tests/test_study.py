@@ -103,6 +103,43 @@ def test_tables_count_what_was_never_reached():
     assert "Not run yet." in tables(dataclasses.replace(TINY), {}, 1)
 
 
+ACCURACIES = dataclasses.replace(
+    TINY,
+    layout="accuracy",
+    panels=(
+        {
+            "title": "Table 1",
+            "data": ["chem", "dd"],
+            "partitions": [""],
+            "clients": [0],
+            "runs": [["gin", "all"], ["gin", "fedacs"]],
+            "yardsticks": ["majority"],
+            "paper": {"chem": {"gin-fedacs": 85.43}},
+        },
+    ),
+)
+
+
+def test_accuracies_stand_side_by_side():
+    def result(test, plain, total):
+        kept = {"test_at_best_validation": test, "test_plain_mean": plain, "bytes": {"total": total}}
+        return {**kept, "yardsticks": {"majority": {"validation": 0.6, "test": 0.61}}}
+
+    cells = {cell.key: cell for cell in ACCURACIES.cells(2)}
+    assert "chem-gin-all-seed1" in cells
+    found = {
+        cells["chem-gin-all-seed1"]: result(0.80, 0.78, 20_000_000),
+        cells["chem-gin-fedacs-seed1"]: result(0.84, 0.80, 1_000_000),
+        cells["chem-gin-fedacs-seed2"]: result(0.86, 0.82, 1_000_000),
+    }
+    text = tables(ACCURACIES, found, 2)
+    assert "| FedACS, gin | 85.00 ± 1.41 (81.00 ± 1.41) [85.43] |  |" in text
+    assert "| full participation, gin | 80.00 (78.00) |  |" in text
+    assert "chem: majority 61.00 ± 0.00" in text
+    assert "| FedACS, gin | 1 (20x) |  | 2 |" in text
+    assert "Not run yet." in tables(ACCURACIES, {}, 2)
+
+
 def test_the_studies_that_come_with_fedgraft_name_what_exists():
     from fedgraft import experiment
 
@@ -112,5 +149,6 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         assert len(cells) == len({cell.key for cell in cells})
         for cell in cells:
             changes = found.methods[cell.method].get("changes", {})
-            experiment.load(found.recipe, {"data.name": "shops", "model.name": cell.model, **found.common, **changes})
+            data = {"fedacs": "shops", "cefgl": "molecules"}[found.recipe]
+            experiment.load(found.recipe, {"data.name": data, "model.name": cell.model, **found.common, **changes})
         json.dumps(found.panels)

@@ -27,12 +27,17 @@ from fedgraft.runner import execute_on
 
 @dataclass(frozen=True)
 class Split:
-    """What experiments share when they are paired: the data and how they are cut."""
+    """What experiments share when they are paired: the data and how they are cut; "" and 0 leave it to the data."""
 
     data: str
     partition: str
     clients: int
     seed: int
+
+    @property
+    def key(self) -> str:
+        """Its name but for the seed."""
+        return "-".join(str(part) for part in (self.data, self.partition, self.clients) if part)
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Its name, which is also its file's."""
-        s = self.split
-        return f"{s.data}-{s.partition}-{s.clients}-{self.model}-{self.method}-seed{s.seed}"
+        return f"{self.split.key}-{self.model}-{self.method}-seed{self.split.seed}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,12 @@ class Study:
 
     Args:
         name: of the study.
+        title: heading of its page.
         recipe: what every experiment starts from.
+        reference: the method whose bytes the others' are measured by.
+        layout: of the page's tables: "errors", with bytes to a target (`study_page`), or "accuracy", with settings side
+            by side (`accuracy_page`).
+        folder: of all data, within the root; "" = each data set has a folder of its own name.
         common: overrides of every experiment.
         methods: {method: {"label": ..., "changes": {"section.key": value}}}.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
@@ -69,6 +78,12 @@ class Study:
     common: Mapping[str, Any]
     methods: Mapping[str, Mapping[str, Any]]
     panels: tuple[Mapping[str, Any], ...]
+    layout: str = "errors"
+    folder: str = ""
+
+    def root(self, data_root: Path, data: str) -> Path:
+        """The folder of a data set."""
+        return data_root / (self.folder or data)
 
     def cells(self, seeds: int) -> list[Cell]:
         """Every experiment once, panel by panel."""
@@ -108,7 +123,8 @@ def load(name: str) -> Study:
     if name not in names():
         raise unknown("study", name, names())
     content = tomllib.loads((resources.files("fedgraft") / "studies" / f"{name}.toml").read_text())
-    panels = tuple({"yardsticks": [], "paper": {}, **panel} for panel in content["panels"])
+    usual = {"yardsticks": [], "paper": {}, "partitions": [""], "clients": [0]}
+    panels = tuple({**usual, **panel} for panel in content["panels"])
     return Study(
         name=name,
         title=content["title"],
@@ -117,6 +133,8 @@ def load(name: str) -> Study:
         common=content.get("common", {}),
         methods=content["methods"],
         panels=panels,
+        layout=content.get("layout", "errors"),
+        folder=content.get("folder", ""),
     )
 
 
@@ -140,8 +158,8 @@ def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say:
             groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
     say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
     for data in dict.fromkeys(split.data for split in groups):
-        if not (data_root / data).is_dir():
-            raise InputError(f"--data {data_root} holds no folder {data!r}.")
+        if not study.root(data_root, data).is_dir():
+            raise InputError(f"--data {data_root} holds no folder {study.root(data_root, data).name!r}.")
     for name in ("cells", "yardsticks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     context = mp.get_context("spawn")
@@ -172,11 +190,11 @@ def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]
 
 def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
     """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
+    cut = {"data.clients": split.clients, "data.partition": split.partition}
     common = {
         "data.name": split.data,
-        "data.root": str(data_root / split.data),
-        "data.clients": split.clients,
-        "data.partition": split.partition,
+        "data.root": str(study.root(data_root, split.data)),
+        **{name: value for name, value in cut.items() if value},
         "seed": split.seed,
         "yardsticks": [],
         "runtime.workers": 0,
@@ -193,12 +211,13 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
         kept = _kept(folder, split)
         if name not in kept:
             _write(_yardsticks_path(folder, split), {**kept, **reference.scores(base, shards, [name])})
-    return f"{split.data}, {split.partition}, {split.clients} clients, seed {split.seed}"
+    return f"{split.key}, seed {split.seed}"
 
 
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What a page needs of a summary."""
-    kept = ("metric", "better", "rounds", "test", "test_at_best_validation", "bytes", "selections", "digest")
+    kept = ("metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean")
+    kept += ("test_per_client", "bytes", "selections", "digest")
     curve = [
         [point[0], point[1], *(None if x is None else round(x, 5) for x in point[3:5])] for point in summary["curve"]
     ]
@@ -223,4 +242,4 @@ def _cell_path(folder: Path, cell: Cell) -> Path:
 
 
 def _yardsticks_path(folder: Path, split: Split) -> Path:
-    return folder / "yardsticks" / f"{split.data}-{split.partition}-{split.clients}-seed{split.seed}.json"
+    return folder / "yardsticks" / f"{split.key}-seed{split.seed}.json"

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from fedgraft import accuracy_page
 from fedgraft.errors import InputError
 from fedgraft.metrics import first_reaching
 from fedgraft.study import Cell, Study, panel_cells
@@ -34,6 +35,11 @@ def write_page(study: Study, results: Results, seeds: int, page: Path) -> None:
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:
+    """All panels, in the study's layout."""
+    return accuracy_page.tables(study, results, seeds) if study.layout == "accuracy" else _errors(study, results, seeds)
+
+
+def _errors(study: Study, results: Results, seeds: int) -> str:
     """All panels, each data set, partition and number of clients a table of its own."""
     parts = []
     for panel in study.panels:
