@@ -1,7 +1,7 @@
 """What is run: a federation sized like Ciao on generated shops, and clients that have next to nothing to do."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
 from fedgraft import experiment
 from fedgraft.clock import Clock
-from fedgraft.contracts import Draw, Indices, Selector, Sums, Task
+from fedgraft.contracts import Draw, Indices, Questions, Selector, Sums, Task
 from fedgraft.loop import Loop
 from fedgraft.plan import SPLITS, Plan
 from fedgraft.runtimes.inprocess import InProcess
@@ -28,6 +29,8 @@ CIAO = {"users": 7000, "items": 100_000, "links": 110_000, "count": 280_000}
 RECIPE = {"model.name": "gcn", "selector.name": "all", "training.schedule": "constant"}
 """What differs from the recipe `fedacs`: the GCN, and everybody trains, at one rate, so that rounds are alike."""
 CLIENTS, CATEGORIES = 10, 28
+ASSAYS, GRAPHS = 7, 300
+"""As many sets as CHEM has, of as many graphs as its median."""
 NEVER = 10**6
 
 
@@ -37,6 +40,14 @@ def ciao_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
     sizes = {f"data.{name}": round(share * value) for name, value in CIAO.items()}
     made = {"data.name": "shops", "data.clients": CLIENTS, "data.categories": CATEGORIES, **sizes}
     built = experiment.load("fedacs", {**made, **RECIPE})
+    return built.plan, tuple(built.data.load(built.seed))
+
+
+@lru_cache(maxsize=2)
+def assays(graphs: int = GRAPHS) -> tuple[Plan, tuple[Any, ...]]:
+    """The plan of FedAvg in the recipe `cefgl`, 32 bits a number, and seven made-up sets of so many training graphs."""
+    made = {"data.name": "molecules", "data.clients": ASSAYS, "data.graphs": round(graphs / 0.8)}
+    built = experiment.load("cefgl", {**made, "sharing.name": "fedavg", "codec.name": "identity"})
     return built.plan, tuple(built.data.load(built.seed))
 
 
@@ -98,6 +109,7 @@ class Idle(Task[int, int]):
 
     metric: ClassVar[str] = "none"
     better: ClassVar[str] = "lower"
+    asks: ClassVar[tuple[str, ...]] = ("nothing",)
     sums: ClassVar[tuple[str, ...]] = ("count",)
 
     model_of: Task[Any, Any]
@@ -118,7 +130,7 @@ class Idle(Task[int, int]):
         """Any."""
         return shards[0]
 
-    def model(self, g: torch.Generator) -> nn.Module:
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """The other task's model."""
         return self.model_of.model(g)
 
@@ -138,11 +150,11 @@ class Idle(Task[int, int]):
         """Nothing to score."""
         return 0.0
 
-    def route(self, shards: Sequence[int], queries: Mapping[str, Array]) -> Indices:
+    def questions(self, shards: Sequence[int], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Nobody asks."""
-        return np.zeros(0, np.int64)
+        return {}
 
-    def predict(self, model: nn.Module, shard: int, shared: Arrays, queries: Mapping[str, Array]) -> dict[str, Array]:
+    def predict(self, model: nn.Module, shard: int, shared: Arrays, asked: object) -> dict[str, Array]:
         """Nobody asks."""
         return {}
 

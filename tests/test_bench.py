@@ -9,7 +9,19 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-MODULES = ("bench", "codec", "floor", "growth", "memory", "overhead", "timing", "usual", "workers", "workloads")
+MODULES = (
+    "bench",
+    "codec",
+    "floor",
+    "graphs",
+    "growth",
+    "memory",
+    "overhead",
+    "timing",
+    "usual",
+    "workers",
+    "workloads",
+)
 TINY = 0.02
 """Times the size of Ciao."""
 
@@ -124,3 +136,22 @@ def test_a_figure_whose_package_is_missing_is_skipped_with_the_reason(tmp_path, 
     monkeypatch.setattr(bench, "FIGURES", (bench.Figure("x", "no:where", 1, "lower", needs="no"),))
     bench.main([])
     assert "skipped: no is not installed" in capsys.readouterr().out
+
+
+def test_graph_classification_ends_with_the_same_model_in_every_loop():
+    graphs, workloads = load("graphs"), load("workloads")
+    plan, shards = workloads.assays(24)
+    floor, usual = graphs.Floor(plan, shards), graphs.Usual(plan, shards)
+    with workloads.federation(plan, shards) as ours:
+        for number in (1, 2):
+            ours.round(number)
+            floor.round(number)
+            usual.round(number)
+        for name, array in ours.model().items():
+            np.testing.assert_allclose(floor.model[name], array, rtol=1e-3, atol=1e-5)
+    layers, expected = usual.models[0].convolutions.state_dict(), ours.model()
+    for layer in (0, 1):
+        for ours_name, theirs in (("inner", "nn.0"), ("outer", "nn.2")):
+            found = layers[f"{layer}.{theirs}.weight"].numpy()
+            # Adam's first steps are as long for a gradient of rounding errors as for any other.
+            np.testing.assert_allclose(found, expected[f"convolutions.{layer}.{ours_name}.weight"], atol=3e-3)
