@@ -73,9 +73,11 @@ class UsualModel(nn.Module):
         super().__init__()
         self.inputs = nn.Linear(len(ours.inputs.kind) - 1, ours.inputs.kind.shape[1], bias=False)
         self.inputs.weight.data = ours.inputs.kind.detach()[:-1].t().clone()
-        self.convolutions = nn.ModuleList(
-            GINConv(nn.Sequential(layer.inner, nn.ReLU(), layer.outer)) for layer in copy.deepcopy(ours.convolutions)
-        )
+        layers = [nn.Sequential(layer.inner, nn.ReLU(), layer.outer) for layer in ours.convolutions]
+        # The layer draws what it is given anew.
+        self.convolutions = nn.ModuleList(GINConv(copy.deepcopy(layer)) for layer in layers)
+        for convolution, layer in zip(self.convolutions, layers, strict=True):
+            convolution.nn.load_state_dict(layer.state_dict())
         self.norms, self.head = copy.deepcopy(ours.norms), copy.deepcopy(ours.head)
 
     def forward(self, batch: Data) -> Tensor:
