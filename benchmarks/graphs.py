@@ -16,7 +16,7 @@ from torch_geometric.nn import GINConv, global_add_pool
 
 from fedgraft import seeds
 from fedgraft.contracts import Draw
-from fedgraft.graph_sets import GraphShard
+from fedgraft.graphs.sets import GraphShard
 from fedgraft.plan import Plan
 from fedgraft.trainer import Optimizer
 from fedgraft.types import Arrays

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedgraft.graph_sets import GraphShard, tidy_edges
+from fedgraft.graphs.sets import GraphShard, tidy_edges
 
 
 def shard(

@@ -18,8 +18,8 @@ import torch
 from fedgraft import comparison, figures, runner
 from fedgraft.errors import FedgraftError, InputError, unknown
 from fedgraft.experiment import Experiment, build
-from fedgraft.graph_objects import tables_of
-from fedgraft.graph_tables import Given
+from fedgraft.graphs.objects import tables_of
+from fedgraft.graphs.tables import Given
 from fedgraft.predict import load_model, predict
 from fedgraft.progress import Progress
 from fedgraft.recipe import override, read_recipe

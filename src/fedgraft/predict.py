@@ -17,9 +17,9 @@ from fedgraft.data.graphs import Graphs
 from fedgraft.data.table import Table
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import Experiment
-from fedgraft.graph_tables import Columns, Given
+from fedgraft.graphs.tables import Columns, Given
 from fedgraft.plan import Plan
-from fedgraft.ratings import known_shard
+from fedgraft.ratings.shards import known_shard
 from fedgraft.state import RunState
 from fedgraft.store import MODEL, Store
 from fedgraft.tables import read_file, read_table

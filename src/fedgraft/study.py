@@ -163,7 +163,10 @@ def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say:
     for name in ("cells", "yardsticks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     context = mp.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    # A process per split: what one has prepared is gigabytes, which a process never gives back in full.
+    with ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,), max_tasks_per_child=1
+    ) as pool:
         futures: set[Future[str]] = {
             pool.submit(_run_split, study, split, cells, data_root, folder) for split, cells in groups.items()
         }
@@ -216,8 +219,8 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
 
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What a page needs of a summary."""
-    kept = ("metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean")
-    kept += ("test_per_client", "bytes", "selections", "digest")
+    kept = ["metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"]
+    kept += ["test_per_client", "bytes", "selections", "digest"]
     curve = [
         [point[0], point[1], *(None if x is None else round(x, 5) for x in point[3:5])] for point in summary["curve"]
     ]

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fedgraft.types import Arrays
 
 Indices = NDArray[np.int64]
+SPLITS = ("train", "validation", "test")
+"""What a client's examples are cut into; a shard numbers them 0, 1, 2."""
 Sums = dict[str, float]
 """Mergeable sums of one split: adding two clients' sums key by key gives the sums of both together."""
 

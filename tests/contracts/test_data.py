@@ -17,9 +17,9 @@ import pytest
 import scipy.io
 
 from fedgraft import plugins
-from fedgraft.graph_sets import GraphShard, tidy_edges
+from fedgraft.graphs.sets import GraphShard, tidy_edges
 from fedgraft.providers import Data
-from fedgraft.ratings import RatingShard
+from fedgraft.ratings.shards import RatingShard
 from fedgraft.types import digest
 from toy_graphs import TRIANGLE, write_tu
 

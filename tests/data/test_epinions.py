@@ -5,7 +5,7 @@ import pytest
 
 from fedgraft.data.epinions import Epinions
 from fedgraft.errors import InputError
-from fedgraft.ratings_mat import published_subset, read_mat
+from fedgraft.ratings.mat import published_subset, read_mat
 
 
 @pytest.mark.parametrize(

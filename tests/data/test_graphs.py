@@ -9,7 +9,7 @@ from torch_geometric.data import Data as Graph
 
 from fedgraft.data.graphs import Graphs
 from fedgraft.errors import InputError
-from fedgraft.graph_sets import merge_shards
+from fedgraft.graphs.sets import merge_shards
 
 Frames = dict[str, pd.DataFrame]
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from fedgraft.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 from fedgraft.data.shops import Shops
 from fedgraft.errors import InputError
+from fedgraft.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 
 
 @pytest.mark.parametrize(

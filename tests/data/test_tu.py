@@ -6,7 +6,7 @@ import pytest
 from fedgraft import plugins
 from fedgraft.data.tu import TU
 from fedgraft.errors import InputError
-from fedgraft.tu import GROUPS
+from fedgraft.graphs.tu import GROUPS
 from toy_graphs import write_tu
 
 

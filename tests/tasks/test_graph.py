@@ -11,7 +11,7 @@ from fedgraft.contracts import Draw
 from fedgraft.data.molecules import Molecules
 from fedgraft.errors import InputError
 from fedgraft.flat import FlatModel
-from fedgraft.graph_model import Variant
+from fedgraft.graphs.model import Variant
 from fedgraft.models.gcn import GCN
 from fedgraft.models.gin import GIN
 from fedgraft.models.sage import SAGE

@@ -19,9 +19,9 @@ from fedgraft.flat import FlatModel
 from fedgraft.models.gat import GAT
 from fedgraft.models.gcn import GCN
 from fedgraft.predict import predict
-from fedgraft.rating_features import NODE_WIDTH, PAIR_WIDTH, Known, node_features, pair_features
-from fedgraft.rating_graph import RatingGraph, edge_width
-from fedgraft.ratings import RatingShard, merge_shards
+from fedgraft.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, node_features, pair_features
+from fedgraft.ratings.graph import RatingGraph, edge_width
+from fedgraft.ratings.shards import RatingShard, merge_shards
 from fedgraft.runner import execute
 from fedgraft.samplers.all import All
 from fedgraft.store import Store

@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgraft.biases import fit_biases, pool
 from fedgraft.data.ciao import Ciao
 from fedgraft.data.epinions import Epinions
 from fedgraft.data.shops import Shops
 from fedgraft.errors import InputError
+from fedgraft.ratings.biases import fit_biases, pool
 from fedgraft.yardsticks.central_biases import CentralBiases
 
 SHOPS = Shops(users=200, items=200, categories=6, links=300, count=3000, clients=3)

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from fedgraft.ratings import RatingShard
+from fedgraft.ratings.shards import RatingShard
 from fedgraft.yardsticks.global_mean import GlobalMean
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedgraft.tu import SETS, SETTINGS
+from fedgraft.graphs.tu import SETS, SETTINGS
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {name: ("tu", {"sets": name}) for name in (*SETTINGS, *SETS)}
 """Names beside those of the files: a class by its file, and options that the name stands for."""

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from fedgraft.providers import Data
-from fedgraft.ratings import Ratings, RatingShard, check_partition, make_shards
-from fedgraft.ratings_mat import published_subset, read_mat, to_ratings
+from fedgraft.ratings.mat import published_subset, read_mat, to_ratings
+from fedgraft.ratings.shards import Ratings, RatingShard, check_partition, make_shards
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Ciao(Data[RatingShard]):
     Source: J. Tang, H. Gao, H. Liu, "mTrust", WSDM 2012; partition of Xu et al., "FedACS", IEEE TMC 2025, sec. VI-A.
     rating.mat holds user, product, category, rating, helpfulness (not used). For research; the collector asks for a
     citation and states no licence, so fedgraft does not ship it.
-    Differs: 34 ratings of 0 and repeats of a pair (user, item) are left out (`fedgraft.ratings` has the rules).
+    Differs: 34 ratings of 0 and repeats of a pair (user, item) are left out (`fedgraft.ratings.shards` has the rules).
 
     STATS             as in the files   published subset   after our rules
     users                     7,375              7,317             7,317

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.graph_objects import tables_of
-from fedgraft.graph_sets import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
-from fedgraft.graph_tables import Collection, Columns, read_graphs
+from fedgraft.graphs.objects import tables_of
+from fedgraft.graphs.sets import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
+from fedgraft.graphs.tables import Collection, Columns, read_graphs
 from fedgraft.providers import Data
 from fedgraft.seeds import generator
 

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.errors import require
-from fedgraft.graph_sets import GraphShard, check_labels, split_graphs, tidy_edges
+from fedgraft.graphs.sets import GraphShard, check_labels, split_graphs, tidy_edges
 from fedgraft.providers import Data
-from fedgraft.ratings import Ids
 from fedgraft.seeds import generator
+from fedgraft.values import Indices
 
 Floats = NDArray[np.float64]
 
@@ -130,7 +130,7 @@ class Molecules(Data[GraphShard]):
         check_labels(shard)
         return replace(shard, split=split_graphs(label, generator(seed, "split", client=client)))
 
-    def _labels(self, g: np.random.Generator, activity: Floats, classes: int) -> Ids:
+    def _labels(self, g: np.random.Generator, activity: Floats, classes: int) -> Indices:
         """Classes by rank of activity, of uneven sizes, some of them replaced by chance."""
         bounds = np.cumsum(g.dirichlet(np.full(classes, EVEN)))[:-1]
         rank = np.empty(len(activity))
@@ -140,7 +140,7 @@ class Molecules(Data[GraphShard]):
         return np.where(chance, g.integers(0, classes, len(label)), label)
 
 
-def _molecules(g: np.random.Generator, skeleton: Ids, counts: Ids) -> tuple[Ids, Ids, Ids]:
+def _molecules(g: np.random.Generator, skeleton: Indices, counts: Indices) -> tuple[Indices, Indices, Indices]:
     """(graph of each atom, its place in the alphabet, bonds [2, m] between atoms), skeletons first, then motifs."""
     starts = np.cumsum(skeleton) - skeleton
     graph = np.repeat(np.arange(len(skeleton)), skeleton)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedgraft.errors import require
 from fedgraft.providers import Data
-from fedgraft.ratings import Ids, Ratings, RatingShard, check_partition, make_shards
+from fedgraft.ratings.shards import Ids, Ratings, RatingShard, check_partition, make_shards
 from fedgraft.seeds import generator
 from fedgraft.types import Array
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.providers import Data
-from fedgraft.ratings import PARTITIONS, Ids, Ratings, RatingShard, make_shards
+from fedgraft.ratings.shards import PARTITIONS, Ids, Ratings, RatingShard, make_shards
 from fedgraft.tables import Source, encode, folder_of_tables, numbers, read_table, row_of
 from fedgraft.types import Array
 

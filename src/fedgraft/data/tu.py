@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.graph_sets import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
+from fedgraft.graphs.sets import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
+from fedgraft.graphs.tu import SETS, SETTINGS, read_set
 from fedgraft.providers import Data
 from fedgraft.seeds import generator
-from fedgraft.tu import SETS, SETTINGS, read_set
 
 SHARES = 10
 """Clients of a single set, unless given: those of CEFGL's tables for DD, NCI1 and IMDB-BINARY."""

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, Task
 from fedgraft.errors import require, require_one_of
-from fedgraft.graph_batches import Batch, Collator, structure_features
-from fedgraft.graph_model import PERSONAL, GraphModel, Variant
-from fedgraft.graph_queries import split_graphs
-from fedgraft.graph_sets import GraphShard, merge_shards
+from fedgraft.graphs.batches import Batch, Collator, structure_features
+from fedgraft.graphs.model import PERSONAL, GraphModel, Variant
+from fedgraft.graphs.queries import split_graphs
+from fedgraft.graphs.sets import GraphShard, merge_shards
 from fedgraft.providers import LayeredEncoder
-from fedgraft.ratings import SPLITS
 from fedgraft.types import Array, Arrays
+from fedgraft.values import SPLITS
 
 LABEL_BINS = 5
 """Parts of the list of classes whose shares a client can report: as many as ratings have grades."""

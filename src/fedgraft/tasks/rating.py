@@ -10,19 +10,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft import rating_elsewhere, seeds
+from fedgraft import seeds
 from fedgraft.contracts import Draw, Indices, Questions, Sums, Task
 from fedgraft.errors import require, require_one_of
 from fedgraft.layers import linear
 from fedgraft.metrics import root_mean_square
 from fedgraft.propagate import GraphView
 from fedgraft.providers import EdgeEncoder
-from fedgraft.rating_elsewhere import Elsewhere
-from fedgraft.rating_features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
-from fedgraft.rating_graph import RatingGraph, edge_width
-from fedgraft.rating_queries import item_categories, route_pairs, with_newcomers
-from fedgraft.ratings import SPLITS, RatingShard, merge_shards
+from fedgraft.ratings import elsewhere as users_elsewhere
+from fedgraft.ratings.elsewhere import Elsewhere
+from fedgraft.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
+from fedgraft.ratings.graph import RatingGraph, edge_width
+from fedgraft.ratings.queries import item_categories, route_pairs, with_newcomers
+from fedgraft.ratings.shards import RatingShard, merge_shards
 from fedgraft.types import Array, Arrays, Layout
+from fedgraft.values import SPLITS
 
 LABEL_BINS = 5
 """Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
@@ -105,7 +107,7 @@ class Rating(Task[RatingShard, RatingData]):
         user_shrinkage: pseudo-ratings of bias 0 per user in the biases, >= 0.
         item_shrinkage: the same per item, >= 0.
         share: "nothing", or "users": each client tells, once and in a byte per user, how its users rate there, and
-            learns how they rate elsewhere (`fedgraft.rating_elsewhere`; charged as statistics).
+            learns how they rate elsewhere (`fedgraft.ratings.elsewhere`; charged as statistics).
     """
 
     metric: ClassVar[str] = "rmse"
@@ -132,23 +134,23 @@ class Rating(Task[RatingShard, RatingData]):
 
     def statistics_layout(self) -> Layout:
         """Users' bits and bytes if they are shared."""
-        return rating_elsewhere.PUBLISHED if self.share == "users" else Layout(())
+        return users_elsewhere.PUBLISHED if self.share == "users" else Layout(())
 
     def statistics(self, shard: RatingShard) -> Arrays:
         """Which users the client has, and how they rate here."""
-        return rating_elsewhere.publish(self._known(shard, shard.rows("train"))) if self.share == "users" else {}
+        return users_elsewhere.publish(self._known(shard, shard.rows("train"))) if self.share == "users" else {}
 
     def check(self, statistics: Arrays) -> None:
         """One byte per user named."""
-        rating_elsewhere.check(statistics)
+        users_elsewhere.check(statistics)
 
     def combined_layout(self) -> Layout:
         """Users' bytes."""
-        return rating_elsewhere.ANSWERED if self.share == "users" else Layout(())
+        return users_elsewhere.ANSWERED if self.share == "users" else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """How each client's users rate at the others."""
-        return rating_elsewhere.combine(statistics)
+        return users_elsewhere.combine(statistics)
 
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
         """Biases, features and graphs of every fold and of the whole training set."""
@@ -187,8 +189,8 @@ class Rating(Task[RatingShard, RatingData]):
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Encoder and head."""
         shared = self.share == "users"
-        node_width = NODE_WIDTH + shared * rating_elsewhere.NODE_COLUMNS
-        pair_width = PAIR_WIDTH + shared * rating_elsewhere.PAIR_COLUMNS
+        node_width = NODE_WIDTH + shared * users_elsewhere.NODE_COLUMNS
+        pair_width = PAIR_WIDTH + shared * users_elsewhere.PAIR_COLUMNS
         encoder = self.encoder.build(node_width, edge_width(self.walk), g)
         return RatingModel(encoder, self.encoder.width, pair_width, self.hidden, g)
 
@@ -267,7 +269,7 @@ class Rating(Task[RatingShard, RatingData]):
         if self.share == "nothing":
             return None
         known = self._known(shard, shard.rows("train"))
-        return rating_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)))
+        return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)))
 
     def _with_elsewhere(self, known: Known, view: GraphView, elsewhere: Elsewhere | None) -> GraphView:
         if elsewhere is None:

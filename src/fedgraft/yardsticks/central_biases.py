@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 from fedgraft.errors import require
 from fedgraft.providers import Yardstick
-from fedgraft.ratings import RatingShard
+from fedgraft.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
+from fedgraft.ratings.shards import RatingShard
 
 
 @dataclass(frozen=True)
 class CentralBiases(Yardstick[RatingShard]):
     """User and item biases fitted to all clients' training ratings at one place; shrinkages tuned on validation.
 
-    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) without the products (`fedgraft.biases`).
+    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) without the products (`fedgraft.ratings.biases`).
     Differs: users and items have shrinkages of their own; predictions are clipped to the scale.
 
     Args:

@@ -6,17 +6,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 from fedgraft.errors import require
 from fedgraft.providers import Yardstick
-from fedgraft.ratings import RatingShard
+from fedgraft.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
+from fedgraft.ratings.shards import RatingShard
 
 
 @dataclass(frozen=True)
 class ClientBiases(Yardstick[RatingShard]):
     """Mean, user and item biases fitted inside each client; shrinkages, equal for all, tuned on pooled validation.
 
-    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) without the products (`fedgraft.biases`).
+    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) without the products (`fedgraft.ratings.biases`).
     Differs: users and items have shrinkages of their own; predictions are clipped to the scale.
 
     Args:

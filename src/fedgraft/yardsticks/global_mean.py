@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.biases import pool
 from fedgraft.providers import Yardstick
-from fedgraft.ratings import RatingShard
+from fedgraft.ratings.biases import pool
+from fedgraft.ratings.shards import RatingShard
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.graph_sets import GraphShard, accuracy
+from fedgraft.graphs.sets import GraphShard, accuracy
 from fedgraft.providers import Yardstick
-from fedgraft.ratings import Ids
+from fedgraft.values import Indices
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Majority(Yardstick[GraphShard]):
         """Accuracy over all clients' validation and test graphs."""
         return accuracy(shards, [self.predict(shard) for shard in shards])
 
-    def predict(self, shard: GraphShard) -> Ids:
+    def predict(self, shard: GraphShard) -> Indices:
         """The predicted class of every graph of a client, int64 [graphs]; of equally frequent ones the first."""
         counts = np.bincount(shard.label[shard.rows("train")], minlength=len(shard.classes))
         return np.full(shard.graphs, counts.argmax())

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse
 
-from fedgraft.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, Floats, Rows, pool, tune_biases
 from fedgraft.errors import require
 from fedgraft.providers import Yardstick
-from fedgraft.ratings import RatingShard
+from fedgraft.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, Floats, Rows, pool, tune_biases
+from fedgraft.ratings.shards import RatingShard
 from fedgraft.seeds import generator
 
 CHUNK = 16384

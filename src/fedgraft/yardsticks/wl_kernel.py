@@ -9,11 +9,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fedgraft.errors import require
-from fedgraft.graph_sets import GraphShard, accuracy, stratified
+from fedgraft.graphs.sets import GraphShard, accuracy, stratified
 from fedgraft.providers import Yardstick
-from fedgraft.ratings import Ids
 from fedgraft.seeds import generator
 from fedgraft.types import Array
+from fedgraft.values import Indices
 
 CHUNK = 1 << 22
 """Edges (and entries of a kernel's rows) handled at a time, so that temporaries stay in tens of megabytes."""
@@ -58,7 +58,7 @@ class WLKernel(Yardstick[GraphShard]):
         """Accuracy over all clients' validation and test graphs."""
         return accuracy(shards, [self.predict(shard) for shard in shards])
 
-    def predict(self, shard: GraphShard) -> Ids:
+    def predict(self, shard: GraphShard) -> Indices:
         """The predicted class of every graph of a client, int64 [graphs]."""
         from sklearn.svm import SVC  # takes a second, which only those who want it should wait for
 
@@ -78,7 +78,7 @@ class WLKernel(Yardstick[GraphShard]):
                     best, best_right = predicted, right
         return best
 
-    def kernels(self, shard: GraphShard, train: Ids) -> Iterator[NDArray[np.float64]]:
+    def kernels(self, shard: GraphShard, train: Indices) -> Iterator[NDArray[np.float64]]:
         """The normalised kernel [graphs, training graphs] after 0, 1 ... rounds; the same array each time."""
         graph = np.repeat(np.arange(shard.graphs), shard.sizes)
         total = np.zeros((shard.graphs, len(train)))
@@ -95,7 +95,7 @@ class WLKernel(Yardstick[GraphShard]):
                 total[first : first + step] += (features[first : first + step] @ columns).toarray()
             yield total / np.sqrt(own)[:, None] / np.sqrt(own[train])
 
-    def _first(self, shard: GraphShard, train: Ids) -> Ids:
+    def _first(self, shard: GraphShard, train: Indices) -> Indices:
         """Labels before the first round: kinds and binned attributes, numbered from 0."""
         label: Array = shard.kind.astype(np.int64) + 1
         known = np.isin(np.repeat(np.arange(shard.graphs), shard.sizes), train)
@@ -106,7 +106,7 @@ class WLKernel(Yardstick[GraphShard]):
         return np.unique(label, return_inverse=True)[1].astype(np.int64)
 
 
-def _relabelled(shard: GraphShard, label: Ids, g: np.random.Generator) -> Ids:
+def _relabelled(shard: GraphShard, label: Indices, g: np.random.Generator) -> Indices:
     """Labels after a round, from 0: nodes share one if they did before and their neighbours did, as multisets."""
     own, neighbours = g.integers(0, 2**64, (2, int(label.max()) + 1), dtype=np.uint64)
     signature = own[label]
@@ -122,7 +122,7 @@ def _relabelled(shard: GraphShard, label: Ids, g: np.random.Generator) -> Ids:
     return np.unique(signature, return_inverse=True)[1].astype(np.int64)
 
 
-def _counts(graph: Ids, label: Ids, graphs: int) -> scipy.sparse.csr_matrix:
+def _counts(graph: Indices, label: Indices, graphs: int) -> scipy.sparse.csr_matrix:
     """How often each label occurs in each graph, [graphs, labels]."""
     shape = (graphs, int(label.max()) + 1)
     return scipy.sparse.csr_matrix((np.ones(len(label)), (graph, label)), shape)

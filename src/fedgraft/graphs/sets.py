@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.ratings import SPLITS, Ids
+from fedgraft.values import SPLITS, Indices
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -56,12 +56,12 @@ class GraphShard:
     """
 
     name: str
-    sizes: Ids
+    sizes: Indices
     edges: Edges
     kind: NDArray[np.int32]
     kinds: int
     attributes: NDArray[np.float32]
-    label: Ids
+    label: Indices
     classes: tuple[str, ...]
     split: NDArray[np.int8]
     ids: NDArray[np.object_]
@@ -98,26 +98,26 @@ class GraphShard:
         return len(self.kind)
 
     @property
-    def node_starts(self) -> Ids:
+    def node_starts(self) -> Indices:
         """int64 [graphs + 1]: graph g has the nodes node_starts[g] .. node_starts[g + 1] - 1."""
         return np.concatenate([[0], np.cumsum(self.sizes)])
 
     @property
-    def edge_starts(self) -> Ids:
+    def edge_starts(self) -> Indices:
         """int64 [graphs + 1]: the same for the columns of `edges`."""
         return np.searchsorted(self.edges[0], self.node_starts.astype(np.int32)).astype(np.int64)
 
     @property
-    def degree(self) -> Ids:
+    def degree(self) -> Indices:
         """int64 [nodes]: how many neighbours; its running sum is the row pointer of a CSR whose columns are senders."""
         return np.bincount(self.edges[0], minlength=self.nodes).astype(np.int64)
 
-    def rows(self, split: str) -> Ids:
+    def rows(self, split: str) -> Indices:
         """Positions of the graphs of "train", "validation" or "test"."""
         require_one_of("split", split, SPLITS)
         return np.flatnonzero(self.split == SPLITS.index(split))
 
-    def take(self, graphs: Ids) -> "GraphShard":
+    def take(self, graphs: Indices) -> "GraphShard":
         """The shard of these graphs, in this order; the vocabularies stay."""
         sizes = self.sizes[graphs]
         old_starts, edge_starts = self.node_starts, self.edge_starts
@@ -136,7 +136,7 @@ class GraphShard:
         )
 
 
-def ranges(starts: Ids, lengths: Ids) -> Ids:
+def ranges(starts: Indices, lengths: Indices) -> Indices:
     """The numbers starts[k] .. starts[k] + lengths[k] - 1, for one k after the other.
 
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
@@ -146,7 +146,7 @@ def ranges(starts: Ids, lengths: Ids) -> Ids:
     return np.repeat(starts - before, lengths) + np.arange(lengths.sum(), dtype=np.int64)
 
 
-def tidy_edges(ends: Ids, sizes: Ids, where: str, base: int = 0) -> tuple[Edges, tuple[str, ...]]:
+def tidy_edges(ends: Indices, sizes: Indices, where: str, base: int = 0) -> tuple[Edges, tuple[str, ...]]:
     """Edges as a `GraphShard` holds them, and a note for each kind of edge that was left out.
 
     Args:
@@ -233,7 +233,7 @@ def check_labels(shard: GraphShard, source: str = "") -> None:
         )
 
 
-def split_graphs(label: Ids, g: np.random.Generator) -> NDArray[np.int8]:
+def split_graphs(label: Indices, g: np.random.Generator) -> NDArray[np.int8]:
     """int8 [graphs]: to which of `SPLITS` each of a client's graphs belongs; 8:1:1, stratified by `label`.
 
     Validation and test get a tenth each, rounded, at least one graph; training gets the rest. Of each class they get a
@@ -255,7 +255,7 @@ def split_graphs(label: Ids, g: np.random.Generator) -> NDArray[np.int8]:
     return parts
 
 
-def stratified(label: Ids, count: int, g: np.random.Generator) -> Ids:
+def stratified(label: Indices, count: int, g: np.random.Generator) -> Indices:
     """`count` positions, ascending: of each class its share of the count, rounded up or down; which ones is drawn."""
     order = g.permutation(len(label))
     order = order[np.argsort(label[order], kind="stable")]
@@ -263,7 +263,7 @@ def stratified(label: Ids, count: int, g: np.random.Generator) -> Ids:
     return np.sort(order[np.minimum(steps.astype(np.int64), len(label) - 1)])
 
 
-def deal(label: Ids, clients: int, alpha: float | None, g: np.random.Generator, name: str) -> list[Ids]:
+def deal(label: Indices, clients: int, alpha: float | None, g: np.random.Generator, name: str) -> list[Indices]:
     """Positions of each client's graphs, ascending: equal random shares, or shares that differ class by class.
 
     With `alpha` every class is dealt by proportions drawn from a symmetric Dirichlet distribution (Hsu et al.,
@@ -285,8 +285,8 @@ def deal(label: Ids, clients: int, alpha: float | None, g: np.random.Generator, 
     )
 
 
-def _dirichlet(label: Ids, clients: int, alpha: float, g: np.random.Generator) -> list[Ids]:
-    parts: list[list[Ids]] = [[] for _ in range(clients)]
+def _dirichlet(label: Indices, clients: int, alpha: float, g: np.random.Generator) -> list[Indices]:
+    parts: list[list[Indices]] = [[] for _ in range(clients)]
     for each in np.unique(label):
         rows = g.permutation(np.flatnonzero(label == each))
         cuts = np.rint(np.cumsum(g.dirichlet(np.full(clients, alpha)))[:-1] * len(rows)).astype(np.int64)
@@ -323,7 +323,7 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
     )
 
 
-def accuracy(shards: Sequence[GraphShard], predicted: Sequence[Ids]) -> dict[str, float]:
+def accuracy(shards: Sequence[GraphShard], predicted: Sequence[Indices]) -> dict[str, float]:
     """{"validation": share, "test": share} of all clients' graphs whose class was `predicted`; nan where none is."""
     right = np.concatenate([guess == shard.label for guess, shard in zip(predicted, shards, strict=True)])
     split = np.concatenate([shard.split for shard in shards])

@@ -6,8 +6,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft import walk
-from fedgraft.walk import Walks
+from fedgraft.ratings import walk
+from fedgraft.ratings.walk import Walks
 
 
 def structure_of(matrix: np.ndarray) -> scipy.sparse.csr_matrix:

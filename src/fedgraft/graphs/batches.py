@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.graph_sets import GraphShard
+from fedgraft.graphs.sets import GraphShard
 from fedgraft.propagate import Undirected, segment_sums
 from fedgraft.values import Indices
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import InputError
-from fedgraft.ratings import (
+from fedgraft.ratings.shards import (
     PARTITIONS,
     Ratings,
     category_bounds,

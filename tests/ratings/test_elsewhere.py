@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import WireError
-from fedgraft.rating_elsewhere import RANGE, Elsewhere, _decode, _encode, check, combine, publish, understand
-from fedgraft.rating_features import Known
-from fedgraft.ratings import RatingShard
+from fedgraft.ratings.elsewhere import RANGE, Elsewhere, _decode, _encode, check, combine, publish, understand
+from fedgraft.ratings.features import Known
+from fedgraft.ratings.shards import RatingShard
 
 
 def shard(users: list[int], user: list[int], rating: list[float]) -> RatingShard:

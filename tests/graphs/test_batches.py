@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.graph_batches import Collator, structure_features
-from fedgraft.graph_sets import GraphShard
+from fedgraft.graphs.batches import Collator, structure_features
+from fedgraft.graphs.sets import GraphShard
 
 
 def shard_of(adjacencies, kinds=3):

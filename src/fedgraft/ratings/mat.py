@@ -2,7 +2,7 @@
 
 Published subset (the rule that gives the figures papers print): drop self links of the trust network; users are those
 left in it; keep the ratings of those users, repeats included. Afterwards ratings outside 1..5 go (Ciao has a few of 0)
-and the duplicate rules of `fedgraft.ratings` apply.
+and the duplicate rules of `fedgraft.ratings.shards` apply.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.io
 
 from fedgraft.errors import InputError
-from fedgraft.ratings import Ids, Ratings, drop_repeats
+from fedgraft.ratings.shards import Ids, Ratings, drop_repeats
 from fedgraft.types import Array
 
 ADDRESS = "https://www.cse.msu.edu/~tangjili/datasetcode/truststudy.htm"

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fedgraft.biases import fit_biases
-from fedgraft.ratings import Ids, RatingShard
+from fedgraft.ratings.biases import fit_biases
+from fedgraft.ratings.shards import Ids, RatingShard
 
 Floats = NDArray[np.float64]
 Features = NDArray[np.float32]

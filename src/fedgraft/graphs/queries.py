@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.errors import InputError, unknown
-from fedgraft.graph_sets import GraphShard
-from fedgraft.graph_tables import read_queries
+from fedgraft.graphs.sets import GraphShard
+from fedgraft.graphs.tables import read_queries
 from fedgraft.values import Questions
 
 OWNER = "predict"

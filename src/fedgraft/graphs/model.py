@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedgraft.graph_batches import Batch
+from fedgraft.graphs.batches import Batch
 from fedgraft.layers import linear, normal
 from fedgraft.providers import LayeredEncoder
 

@@ -1,4 +1,4 @@
-"""Reading TU sets (`fedgraft.tu`): layouts, the kept copy, damaged files."""
+"""Reading TU sets (`fedgraft.graphs.tu`): layouts, the kept copy, damaged files."""
 
 import os
 import zipfile
@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgraft import tu
 from fedgraft.errors import InputError
-from fedgraft.tu import SETS, SETTINGS, read_set
+from fedgraft.graphs import tu
+from fedgraft.graphs.tu import SETS, SETTINGS, read_set
 from toy_graphs import write_tu
 
 

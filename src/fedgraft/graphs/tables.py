@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.errors import InputError, require_one_of
-from fedgraft.graph_sets import GraphShard, check_graphs, tidy_edges, with_degrees
-from fedgraft.ratings import SPLITS, Ids
+from fedgraft.graphs.sets import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.tables import Source, encode, read_file, read_table, row_of
 from fedgraft.types import Array
+from fedgraft.values import SPLITS, Indices
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -62,7 +62,7 @@ class Collection:
     """
 
     whole: GraphShard
-    client: Ids
+    client: Indices
     client_names: tuple[str, ...]
     split: bool
     notes: tuple[str, ...]
@@ -165,7 +165,9 @@ def _nodes(nodes: Given, columns: Columns, owner: str) -> tuple[pd.DataFrame, So
     return read_table(table, name, wanted, others)
 
 
-def _found(codes: Ids, names: Array, ids: Array, row_of_id: Ids, source: Source, column: str, where: str) -> Ids:
+def _found(
+    codes: Indices, names: Array, ids: Array, row_of_id: Indices, source: Source, column: str, where: str
+) -> Indices:
     """Rows of the table of graphs that `codes` into `names` stand for."""
     place = _places(ids, names)[codes]
     if (place < 0).any():
@@ -174,7 +176,7 @@ def _found(codes: Ids, names: Array, ids: Array, row_of_id: Ids, source: Source,
             f"{row_of(source, row)}: {column!r} must be a graph of {where}; got {str(names[codes[row]])!r} "
             f"({int((place < 0).sum())} such rows)."
         )
-    rows: Ids = row_of_id[place]
+    rows: Indices = row_of_id[place]
     return rows
 
 
@@ -182,11 +184,11 @@ def _ends(
     edges: Given,
     columns: Columns,
     owner: str,
-    graphs: tuple[Array, Ids, str],
+    graphs: tuple[Array, Indices, str],
     node_names: Array,
-    keys: Ids,
-    order: Ids,
-) -> Ids:
+    keys: Indices,
+    order: Indices,
+) -> Indices:
     """int64 [2, edges], node numbers over all graphs: positions among `keys`, which are graph x names + name."""
     wanted = {f"{owner}.{option}": getattr(columns, option) for option in ("graph", "source", "target")}
     table, source = read_table(edges, f"{owner}.edges", wanted, may_be_empty=True)
@@ -237,7 +239,7 @@ def _attributes(table: pd.DataFrame, columns: Columns, source: Source) -> tuple[
     return values, names
 
 
-def _one_width(whole: GraphShard, client: Ids, names: Array, source: Source, order: Ids) -> None:
+def _one_width(whole: GraphShard, client: Indices, names: Array, source: Source, order: Indices) -> None:
     """Raise `InputError` where some nodes of a client have an attribute and others do not."""
     owner = np.repeat(client, whole.sizes)
     for column, name in enumerate(whole.attribute_names):
@@ -264,7 +266,7 @@ def _split(table: pd.DataFrame, column: str, source: Source) -> Any:
     return np.array([SPLITS.index(name) for name in names], np.int8)[code]
 
 
-def _once(keys: Ids, source: Source, what: str, names: Array) -> None:
+def _once(keys: Indices, source: Source, what: str, names: Array) -> None:
     """Raise `InputError` where a key is repeated; its name is that of the key modulo the number of names."""
     order = np.argsort(keys, kind="stable")
     again = order[1:][keys[order[1:]] == keys[order[:-1]]]
@@ -274,7 +276,7 @@ def _once(keys: Ids, source: Source, what: str, names: Array) -> None:
         raise InputError(f"{row_of(source, row)}: {what.format(name)} is listed twice ({len(again)} such rows).")
 
 
-def _places(names: Array, wanted: Array) -> Ids:
+def _places(names: Array, wanted: Array) -> Indices:
     """Where each wanted name stands among the ascending names, -1 where it does not."""
     place = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
     return np.where(names[place] == wanted, place, -1)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import InputError
-from fedgraft.graph_sets import (
+from fedgraft.graphs.sets import (
     accuracy,
     check_graphs,
     check_labels,

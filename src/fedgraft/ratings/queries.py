@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.errors import InputError, unknown
-from fedgraft.ratings import Ids, RatingShard
+from fedgraft.ratings.shards import Ids, RatingShard
 from fedgraft.types import Array
 
 

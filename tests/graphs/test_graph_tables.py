@@ -11,9 +11,9 @@ from torch_geometric.data import Data as Graph
 from fedgraft.data.graphs import Graphs
 from fedgraft.data.molecules import Molecules
 from fedgraft.errors import InputError
-from fedgraft.graph_objects import tables_of
-from fedgraft.graph_sets import GraphShard
-from fedgraft.graph_tables import Columns, read_queries
+from fedgraft.graphs.objects import tables_of
+from fedgraft.graphs.sets import GraphShard
+from fedgraft.graphs.tables import Columns, read_queries
 
 NODES = pd.DataFrame({"graph": ["b", "a", "b", "c"], "node": [1, 1, 2, 1], "kind": ["O", "C", "C", "Xe"]})
 EDGES = pd.DataFrame({"graph": ["b"], "source": [1], "target": [2]})

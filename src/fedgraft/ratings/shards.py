@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.seeds import generator
 from fedgraft.types import Array
+from fedgraft.values import SPLITS
 
 LOG = logging.getLogger("fedgraft.data")
 
-SPLITS = ("train", "validation", "test")
-"""Names of the values of `RatingShard.split`, by position."""
 
 PARTITIONS = ("average", "skewed", "extreme")
 """Ways to hand whole categories to clients."""

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from fedgraft.errors import require
 from fedgraft.metrics import root_mean_square
-from fedgraft.ratings import SPLITS, Ids, RatingShard
+from fedgraft.ratings.shards import Ids, RatingShard
+from fedgraft.values import SPLITS
 
 Floats = NDArray[np.float64]
 

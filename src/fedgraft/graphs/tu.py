@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 from fedgraft.errors import InputError
-from fedgraft.graph_sets import GraphShard, check_graphs, check_labels, ranges, tidy_edges, with_degrees
-from fedgraft.ratings import Ids
+from fedgraft.graphs.sets import GraphShard, check_graphs, check_labels, ranges, tidy_edges, with_degrees
 from fedgraft.types import Array, Arrays
+from fedgraft.values import Indices
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -158,7 +158,13 @@ ARRAYS = frozenset(
 
 
 def _arrays(
-    sizes: Ids, ends: Ids, where: str, base: int, labels: Ids, node_labels: Ids | None, attributes: Array | None
+    sizes: Indices,
+    ends: Indices,
+    where: str,
+    base: int,
+    labels: Indices,
+    node_labels: Indices | None,
+    attributes: Array | None,
 ) -> Arrays:
     edges, notes = tidy_edges(ends, sizes, where, base)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -221,8 +227,8 @@ def _check_nodes(path: Path, count: int, indicator: Path, nodes: int) -> None:
         raise InputError(f"{path}: {count} lines for the {nodes} nodes of {indicator}.")
 
 
-def _column(path: Path) -> Ids:
-    numbers: Ids = _table(path, int, columns=1)[:, 0]
+def _column(path: Path) -> Indices:
+    numbers: Indices = _table(path, int, columns=1)[:, 0]
     return numbers
 
 
@@ -288,7 +294,7 @@ def _read_blocks(files: list[Path], name: str) -> Arrays:
     return _arrays(sizes, ends, f"{path}: edge", 0, labels + 1, None, None)
 
 
-def _blocks(text: bytes) -> tuple[Ids, Ids, Ids]:
+def _blocks(text: bytes) -> tuple[Indices, Indices, Indices]:
     """(nodes per graph, label per graph, edges [2, m]); ValueError or IndexError where the text is not as it should."""
     rows = np.frombuffer(text, np.uint8)
     space = rows <= ord(" ")

@@ -6,9 +6,9 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.propagate import Graph, GraphView
-from fedgraft.rating_features import CLIP, Known, node_features
-from fedgraft.ratings import RatingShard
-from fedgraft.walk import Walks
+from fedgraft.ratings.features import CLIP, Known, node_features
+from fedgraft.ratings.shards import RatingShard
+from fedgraft.ratings.walk import Walks
 
 
 class RatingGraph:

@@ -5,7 +5,7 @@ import pytest
 import scipy.io
 
 from fedgraft.errors import InputError
-from fedgraft.ratings_mat import ADDRESS, published_subset, read_mat, to_ratings
+from fedgraft.ratings.mat import ADDRESS, published_subset, read_mat, to_ratings
 
 # user, product, category, rating, helpfulness; user 4 trusts only itself
 RATINGS = [(1, 10, 1, 5, 0), (2, 10, 2, 0, 0), (2, 30, 1, 3, 0), (4, 40, 1, 4, 0), (1, 10, 1, 2, 0)]

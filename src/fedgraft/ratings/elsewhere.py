@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.errors import WireError
-from fedgraft.rating_features import CLIP, USER_SHRINKAGE, Features, Known
-from fedgraft.ratings import Ids
+from fedgraft.ratings.features import CLIP, USER_SHRINKAGE, Features, Known
+from fedgraft.ratings.shards import Ids
 from fedgraft.types import VARIABLE, Array, Arrays, Layout, Spec
 
 Bytes = NDArray[np.uint8]

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.biases import Rows, fit_biases, pool, tune_biases
 from fedgraft.data.shops import Shops
 from fedgraft.errors import InputError
+from fedgraft.ratings.biases import Rows, fit_biases, pool, tune_biases
 
 SMALL = Shops(users=60, items=80, categories=6, links=100, count=600, clients=3)
 
