@@ -27,7 +27,7 @@ def test_methods_stand_side_by_side(shown):
 
 def test_its_pairs_can_be_predicted(shown):
     out, _ = shown
-    assert len(predict(out / "fedacs", out / "pairs.csv")) == 6
+    assert len(predict(out / "fedacs", {"pairs": out / "pairs.csv"})) == 6
 
 
 def test_a_second_demonstration_replaces_the_first_and_is_equal(shown, capsys):

@@ -223,7 +223,7 @@ class Task(ABC, Generic[Shard, Prepared]):
     asks: ClassVar[tuple[str, ...]]
     """Tables that questions to the trained model come in, such as "pairs"; each row of the first gets an answer."""
     sums: ClassVar[tuple[str, ...]]
-    """The keys of `evaluate`'s result, in the order in which they travel."""
+    """The keys of `evaluate`'s result, in the order in which they travel; no sum is negative."""
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
     offers: ClassVar[frozenset[str]] = frozenset()

@@ -205,6 +205,9 @@ class Post:
             replies = Replies()
             for client in clients:
                 self._accept(replies, "measure", round, client, answers[client])
+        for client, message in list(replies.messages.items()):
+            if any((array < 0).any() for array in (message.arrays or {}).values()):
+                replies.refuse(client, "scored a negative sum")
         names = self._plan.task.sums
         parts = {
             client: {split: dict(zip(names, array.tolist(), strict=True)) for split, array in message.arrays.items()}

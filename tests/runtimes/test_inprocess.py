@@ -94,7 +94,7 @@ def test_global_generators_and_threads_are_left_alone():
 def test_a_reply_beyond_its_limit_fails_that_client_and_changes_no_memory(workers):
     runtime = inprocess(workers, sharing="toy_methods:Momentum")
     plan = runtime._plan
-    model = wire.encode(Message("train", 1, arrays=plan.shared(plan.build_model().initial)), plan.model_layout)
+    model = wire.encode(Message("train", 1, arrays=plan.first), plan.model_layout)
     try:
         replies = runtime.exchange({0: model, 1: model}, {0: 1000, 1: 30}, None)
         assert isinstance(replies[0], bytes)
@@ -105,16 +105,17 @@ def test_a_reply_beyond_its_limit_fails_that_client_and_changes_no_memory(worker
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_measurement_changes_no_memory(workers):
+def test_a_measurement_is_remembered_as_any_message_is(workers):
     runtime = inprocess(workers)
     try:
         arrays = runtime._plan.build_model().initial
         probe = wire.encode(Message("probe", 1, arrays=arrays), runtime._plan.model_layout)
         assert all(isinstance(reply, bytes) for reply in runtime.measure(dict.fromkeys(range(5), probe)).values())
-        assert list(runtime.memories()) == []
-        runtime.exchange({3: probe}, limits(runtime), None)
-        assert [client for client, _ in runtime.memories()] == [3]
+        assert [client for client, _ in runtime.memories()] == [0, 1, 2, 3, 4]
         assert list(runtime.memories()) == [], "each change is told once"
+        runtime.exchange({3: probe}, limits(runtime), None)
+        assert list(runtime.memories()) == [], "nothing has changed"
+        assert [client for client, _ in runtime.memories(changed=False)] == [0, 1, 2, 3, 4]
     finally:
         runtime.close()
 
@@ -180,7 +181,7 @@ def test_a_hanging_client_is_given_up_alone_and_closing_does_not_wait():
         # A second request to the hanging client, and the runtime is closed while it is served.
         runtime = wrapped.inner
         plan = runtime._plan
-        model = wire.encode(Message("train", 2, arrays=plan.shared(plan.build_model().initial)), plan.model_layout)
+        model = wire.encode(Message("train", 2, arrays=plan.first), plan.model_layout)
         start(runtime)
         runtime._send(0, 2, model)
         busy = pids(runtime)
