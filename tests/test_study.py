@@ -147,8 +147,8 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         found = study.load(name)
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})
-        for cell in cells:
-            changes = found.methods[cell.method].get("changes", {})
+        for model, method in {(cell.model, cell.method) for cell in cells}:
+            changes = found.methods[method].get("changes", {})
             data = {"fedacs": "shops", "cefgl": "molecules"}[found.recipe]
-            experiment.load(found.recipe, {"data.name": data, "model.name": cell.model, **found.common, **changes})
+            experiment.load(found.recipe, {"data.name": data, "model.name": model, **found.common, **changes})
         json.dumps(found.panels)
