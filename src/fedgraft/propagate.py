@@ -166,7 +166,13 @@ class _SegmentSums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, sizes: Tensor) -> Tensor:
         ctx.sizes = sizes
-        return torch.segment_reduce(dense, "sum", lengths=sizes, axis=0)
+        # A sparse product is several times faster than a reduction by segments.
+        rows = len(dense)
+        pointers = torch.zeros(len(sizes) + 1, dtype=torch.int32, device=dense.device)
+        torch.cumsum(sizes, 0, out=pointers[1:])
+        columns = torch.arange(rows, dtype=torch.int32, device=dense.device)
+        shape = (len(sizes), rows)
+        return torch.sparse_csr_tensor(pointers, columns, dense.new_ones(rows), shape, check_invariants=False) @ dense
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
