@@ -155,6 +155,44 @@ def test_restart_goes_on_from_each_new_shared_model():
     assert after["local"]["w"] == pytest.approx(2.1)
 
 
+def test_without_drift_the_shared_model_stays_until_a_new_one_comes():
+    method = CEFGL(threshold=0.0, shrinkage=0.0, drift=False)
+    _, memory = method.local_update(Descent(3.0, collects=False), arrays(1.0), None)
+    assert memory["shared"]["w"] == pytest.approx(1.0)
+    assert memory["local"]["w"] == pytest.approx(1.2)
+
+
+class Headed(Descent):
+    """The same with a private parameter that counts the steps it has been trained for."""
+
+    def __init__(self, goal):
+        super().__init__(goal)
+        self.head = np.zeros(1, np.float32)
+
+    def load(self, arrays):
+        if "w" in arrays:
+            super().load(arrays)
+        self.head = arrays.get("head", self.head).copy()
+
+    def read(self, names=None):
+        known = {**super().read(), "head": self.head.copy()}
+        return known if names is None else {name: known[name] for name in names}
+
+    def run(self, penalty=None, correct_gradient=None, project=None, epochs=None):
+        super().run(penalty, correct_gradient, project, epochs)
+        self.head = self.head + 1
+
+
+@pytest.mark.parametrize(("two_ends", "steps"), [(False, [2, 4]), (True, [1, 2])])
+def test_the_local_model_may_have_private_parameters_of_its_own(two_ends, steps):
+    method, memory = CEFGL(threshold=0.0, shrinkage=0.0, two_ends=two_ends), None
+    trainer = Headed(3.0)
+    for expected in steps:
+        _, memory = method.local_update(trainer, arrays(1.0), memory)
+        assert trainer.head == expected, "those of Theta + S"
+        assert not two_ends or memory["ends"]["head"] == expected
+
+
 def test_the_coin_falls_as_often_as_it_should():
     g = np.random.default_rng(0)
     heads = [CEFGL(probability=0.3).collects({"model": {}}, round, g) for round in range(2000)]

@@ -30,6 +30,7 @@ class Memory(TypedDict):
     correction: Arrays
     private: Arrays
     shared: Arrays
+    ends: Arrays
     base: str
 
 
@@ -61,12 +62,16 @@ class CEFGL(Sharing[State]):
         density: in place of `threshold`, share of entries of S that stay, the largest, in [0, 1]; 0 = by threshold.
         each_step: whether S is made sparse after every step (Eq. (8)) or once a round.
         restart: whether W starts from each new Theta; the paper's goes on from itself.
+        drift: whether a client goes on with Theta = W after a round in which it sends nothing (paper), or with Theta.
+        two_ends: whether W has private parameters of its own beside those of Theta + S, so that neither unlearns what
+            the other needs; the paper has one set.
         channels: "both"; or what is left of it for an ablation, "global" (Theta) or "private" (S alone).
 
     State:
         model: the shared parameters.
     Memory:
-        local, correction, private, shared: W, h, S and Theta, each laid out as the shared parameters; base: str.
+        local, correction, private, shared: W, h, S and Theta, each laid out as the shared parameters; ends: W's own
+        private parameters, if it has any; base: str.
     Cost: the model up and down in rounds that collect; nothing in others.
     """
 
@@ -82,6 +87,8 @@ class CEFGL(Sharing[State]):
     density: float = 0.0
     each_step: bool = False
     restart: bool = False
+    drift: bool = True
+    two_ends: bool = False
     channels: str = "both"
 
     def __post_init__(self) -> None:
@@ -114,9 +121,15 @@ class CEFGL(Sharing[State]):
         """Train W, then S; upload the difference of the corrected W to Theta."""
         own = self._remembered(received, memory)
         theta, start = own["shared"], own["local"]
-        trained, steps = start, 0
+        trained, steps, ends = start, 0, own["ends"]
         if self.channels != "private":
+            mine = {name: array for name, array in trainer.read().items() if name not in theta}
+            if self.two_ends and self.channels == "both":
+                trainer.load(ends)
             trained, steps = self._train_local(trainer, start, theta, own["correction"])
+            if self.two_ends and self.channels == "both":
+                ends = trainer.read(list(mine))
+                trainer.load(mine)
         back = {name: theta[name] - trained[name] for name in theta}
         correction = self._corrected(own["correction"], back, trainer.learning_rate, steps)
         private = self._train_private(trainer, theta, own["private"])
@@ -126,7 +139,8 @@ class CEFGL(Sharing[State]):
             "local": trained,
             "correction": correction,
             "private": private,
-            "shared": theta if trainer.collects else trained,
+            "shared": theta if trainer.collects or not self.drift else trained,
+            "ends": ends,
             "base": own["base"],
         }
         return upload, cast(Tree, new)
@@ -146,7 +160,14 @@ class CEFGL(Sharing[State]):
         if memory is None:
             zeros = {name: np.zeros_like(array) for name, array in received.items()}
             private = received if self.channels == "private" else zeros  # alone it must not start from nothing
-            return {"local": received, "correction": zeros, "private": private, "shared": received, "base": base}
+            return {
+                "local": received,
+                "correction": zeros,
+                "private": private,
+                "shared": received,
+                "ends": {},
+                "base": base,
+            }
         own = cast(Memory, memory)
         if own["base"] == base:
             return own
