@@ -60,3 +60,14 @@ def test_workers_and_kills_make_no_difference(sharing: str) -> None:
     assert here["digest"] == there["digest"]
     assert here["bytes"] == there["bytes"]
     assert here["test_per_client"] == there["test_per_client"]
+
+
+@pytest.mark.parametrize("sharing", names("sharing"))
+def test_clients_score_what_the_server_would(sharing: str) -> None:
+    """Whatever else a method sends with the model to train from, to be scored the shared parameters are enough."""
+    changes = {"rounds": 3, "codec": "identity", "sharing.name": sharing}
+    here = execute(experiment(("sharing", sharing), **changes))
+    there = execute(experiment(("sharing", sharing), **changes, **{"evaluation.at": "clients"}))
+    assert there["test_per_client"] == here["test_per_client"]
+    assert there["digest"] == here["digest"]
+    assert there["bytes"]["evaluation"] > 0

@@ -158,7 +158,7 @@ class Client:
         plan = self._plan
         arrays = message.arrays or {}
         if message.kind == "evaluate":
-            arrays = self._plan.downlink.decode(arrays, self._plan.download_layout)
+            arrays = self._plan.downlink.decode(arrays, self._plan.model_layout)
         data, model = self._load(client, arrays, memory)
         with torch.no_grad():
             sums = plan.task.evaluate(model.flat.module.eval(), data)
