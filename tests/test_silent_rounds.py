@@ -143,3 +143,25 @@ def test_learning_rates_go_on_in_silent_rounds():
     flags = [wire.decode(blob).flags for kind, _, client, blob in runtime.sent if kind == "alone" and client == 0]
     assert flags == sorted(flags)
     assert len(set(flags)) == 4
+
+
+def test_whoever_holds_the_model_is_not_sent_it_to_be_scored():
+    """What is scored at clients is what they hold, to the last bit, and sent to those who lack it and nobody else."""
+    changes = {**NOW_AND_THEN, "codec": {"name": "quantized", "bits": 3}}
+    here, _, _ = run(toy(**changes))
+    there, _, runtime = run(toy(**changes, evaluation={"at": "clients"}))
+    assert [point["test"] for point in there.curve] == [point["test"] for point in here.curve]
+    layouts = toy(**changes).plan.request_layouts
+    sent = [
+        wire.decode(blob, layouts).arrays is not None
+        for kind, round, _, blob in runtime.sent
+        if kind in ("train", "alone", "evaluate") and round
+    ]
+    assert sum(sent) == 5 * there.version  # each model once to each client
+
+
+def test_a_probe_long_ago_is_not_what_a_client_goes_on_from():
+    changes = {**ALWAYS, "selector": {"name": "power_of_choice", "clients": 2, "candidates": 4}, "rounds": 8}
+    here, _, _ = run(toy(**changes))
+    there, _, _ = run(toy(**changes, evaluation={"at": "clients"}))
+    assert same(here.sharing, there.sharing)

@@ -157,7 +157,9 @@ class Client:
     def _evaluate(self, client: int, message: Message, memory: Memory) -> Message:
         plan = self._plan
         arrays = message.arrays or {}
-        if message.kind == "evaluate":
+        if message.kind == "evaluate" and plan.sharing.holds:
+            arrays = self._received(message, memory)
+        elif message.kind == "evaluate":
             arrays = self._plan.downlink.decode(arrays, self._plan.model_layout)
         data, model = self._load(client, arrays, memory)
         with torch.no_grad():
@@ -174,12 +176,13 @@ class Client:
             if self._plan.sharing.holds:
                 memory["held"] = received
             return received
-        held: Arrays | None = memory.get("probed", memory.get("held"))
-        if held is None and self._plan.sharing.holds:
-            held = self._plan.first
-        if held is None:
+        if self._plan.sharing.holds:
+            held: Arrays = memory.get("held", self._plan.first)
+            return held
+        if "probed" not in memory:
             raise ClientError(f"asked to {message.kind} without a model")
-        return held
+        probed: Arrays = memory["probed"]
+        return probed
 
     def _load(self, client: int, received: Arrays, memory: Memory) -> tuple[Any, _Model]:
         """The client's prepared data, and its model as the client itself uses it."""

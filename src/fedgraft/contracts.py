@@ -145,7 +145,7 @@ class Sharing(ABC, Generic[State]):
     """Whether clients use models of their own even where all parameters travel (see `personalise`)."""
     holds: ClassVar[bool] = False
     """Whether clients keep the model that they were sent, so that only those who lack the newest are sent one; the
-    first, which the seed draws alike at both ends, is sent to nobody."""
+    first, which the seed draws alike at both ends, is sent to nobody. They are scored with what they hold."""
     alone: ClassVar[bool] = False
     """Whether clients never hear of each other: no message is sent at all."""
 

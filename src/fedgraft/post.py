@@ -188,7 +188,10 @@ class Post:
     def evaluate(self, state: RunState, clients: Sequence[int], round: int, charged: bool) -> Scoring:
         """Merged sums of every split for the model that the clients would keep."""
         sharing = self._plan.sharing
-        if charged:
+        if charged and sharing.holds:
+            replies = self._exchange("evaluate", round, self._requests(state, clients, "evaluate", round, 0))
+            self._note_held(state, replies)
+        elif charged:
             encoded = {group: self._encode_scored(state, group, round) for group in self._groups(state, clients)}
             requests = {client: encoded[sharing.group(state.sharing, client)] for client in clients}
             replies = self._exchange("evaluate", round, requests)
