@@ -78,7 +78,8 @@ class UsualModel(nn.Module):
         self.convolutions = nn.ModuleList(GINConv(copy.deepcopy(layer)) for layer in layers)
         for convolution, layer in zip(self.convolutions, layers, strict=True):
             convolution.nn.load_state_dict(layer.state_dict())
-        self.norms, self.head = copy.deepcopy(ours.norms), copy.deepcopy(ours.head)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(len(norm.weight)) for norm in ours.norms)
+        self.head = copy.deepcopy(ours.head)
 
     def forward(self, batch: Data) -> Tensor:
         """Logits."""

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 import torch
 
-from fedgraft.propagate import Graph, end_sums, sddmm, segment_sums, spmm
+from fedgraft import propagate
+from fedgraft.propagate import Block, Graph, Sparse, end_sums, sddmm, spmm
 
 
 @pytest.fixture
@@ -66,10 +67,24 @@ def test_a_graph_without_edges():
     assert features.grad.abs().sum() == 0
 
 
-def test_segment_sums_by_hand_and_their_gradient():
-    dense = torch.tensor([[1.0], [2.0], [4.0]], requires_grad=True)
-    sums = segment_sums(dense, torch.tensor([2, 1]))
-    assert sums[:, 0].tolist() == [3.0, 4.0]
-    (sums * torch.tensor([[10.0], [20.0]])).sum().backward()
+@pytest.mark.parametrize("small", [0, 1 << 15])
+def test_a_fixed_matrix_by_hand_and_its_gradient(small, monkeypatch):
+    """Whether it is stored with its zeros or without."""
+    monkeypatch.setattr(propagate, "SMALL", small)
+    matrix = Sparse(np.array([0, 0, 2]), np.array([1, 3, 0]), np.array([2.0, 5.0, -1.0]), (3, 4))
+    dense = torch.tensor([[1.0], [2.0], [4.0], [8.0]], requires_grad=True)
+    product = matrix @ dense
+    assert product[:, 0].tolist() == [44.0, 0.0, -1.0]
+    (product * torch.tensor([[10.0], [20.0], [30.0]])).sum().backward()
     assert dense.grad is not None
-    assert dense.grad[:, 0].tolist() == [10.0, 10.0, 20.0]
+    assert dense.grad[:, 0].tolist() == [-30.0, 20.0, 0.0, 50.0]
+    assert (matrix.to("cpu") @ dense)[:, 0].tolist() == [44.0, 0.0, -1.0]
+
+
+def test_receivers_may_be_other_nodes_than_senders():
+    matrix = Sparse(np.array([0, 1, 1]), np.array([0, 0, 2]), np.ones(3), (2, 3))
+    block = Block(matrix, torch.tensor([2, 1]), torch.tensor([1.0, 2.0]), torch.ones(3))
+    states = torch.tensor([[1.0], [10.0], [100.0]])
+    assert block.sums(states)[:, 0].tolist() == [1.0, 101.0]
+    assert block.own(states)[:, 0].tolist() == [100.0, 10.0]
+    assert block.to("cpu").degree.tolist() == [1.0, 2.0]

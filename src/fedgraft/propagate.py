@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from fedgraft.types import Array
@@ -62,11 +62,12 @@ class Graph:
 
     def matrix(self, values: Tensor) -> Tensor:
         """The adjacency with these values [edges], as a sparse CSR tensor."""
-        return _csr(self._pointers, self._senders, values, self.nodes)
+        return _csr(self._pointers, self._senders, values, (self.nodes, self.nodes))
 
     def transposed(self, values: Tensor) -> Tensor:
         """Its transpose."""
-        return _csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes)
+        order = self._order_back
+        return _csr(self._pointers_back, self._senders_back, values.index_select(0, order), (self.nodes, self.nodes))
 
 
 def spmm(
@@ -114,69 +115,87 @@ def end_sums(
     return sums
 
 
-class Undirected:
-    """The structure of an undirected graph on n nodes: its adjacency is its own transpose, and all edges weigh one.
+SMALL = 1 << 15
+"""Entries, zeros and all, up to which a matrix is multiplied faster with its zeros (measured, width 64)."""
+
+
+class Sparse:
+    """A sparse matrix that stays as it is, for products with what learns.
+
+    Its transpose is stored beside it; or, if it is small, it is stored with all its zeros, which is quicker.
 
     Args:
-        pointers: [n + 1], where each node's neighbours begin.
-        neighbours: [edges], node numbers; every edge from both of its ends.
-        degree: [n], how many neighbours each node has.
-
-    Attributes:
-        degree: float32 [n].
+        rows: [entries], ascending; columns: [entries]; values: [entries].
+        shape: (rows, columns).
     """
 
-    def __init__(self, pointers: Array, neighbours: Array, degree: Array) -> None:
-        self.degree = torch.from_numpy(degree.astype(np.float32))
-        ones = torch.ones(len(neighbours))
-        self._matrix = _csr(_int32(pointers), _int32(neighbours), ones, len(degree))
+    def __init__(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> None:
+        height, width = shape
+        self._matrix: Tensor | None = None
+        self._transposed: Tensor | None = None
+        self._dense: Tensor | None = None
+        if height * width <= SMALL:
+            dense = np.zeros(shape, np.float32)
+            dense[rows, columns] = values
+            self._dense = torch.from_numpy(dense)
+            return
+        # Sorting numbers of 16 bits takes linear time.
+        order = np.argsort(columns.astype(np.uint16) if width <= 1 << 16 else columns, kind="stable")
+        self._matrix = _compressed(rows, columns, values, shape)
+        self._transposed = _compressed(columns[order], rows[order], values[order], (width, height))
 
-    def to(self, device: str | torch.device) -> "Undirected":
-        """The same graph on another device."""
-        moved = object.__new__(Undirected)
-        moved.degree, moved._matrix = self.degree.to(device), self._matrix.to(device)
+    def to(self, device: str | torch.device) -> "Sparse":
+        """The same on another device."""
+        moved = object.__new__(Sparse)
+        for name, value in vars(self).items():
+            setattr(moved, name, None if value is None else value.to(device))
         return moved
 
-    def sums(self, dense: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes width"]:
-        """The sum of each node's neighbours' rows."""
-        product: Tensor = _NeighbourSums.apply(dense, self._matrix)  # type: ignore[no-untyped-call]
+    def __matmul__(self, dense: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
+        """The product."""
+        if self._dense is not None:
+            return self._dense @ dense
+        product: Tensor = _Product.apply(dense, self._matrix, self._transposed)  # type: ignore[no-untyped-call]
         return product
 
 
-def segment_sums(
-    dense: Float[Tensor, "rows width"], sizes: Int[Tensor, " segments"]
-) -> Float[Tensor, "segments width"]:
-    """Sums over consecutive rows, so many to each segment."""
-    sums: Tensor = _SegmentSums.apply(dense, sizes)  # type: ignore[no-untyped-call]
-    return sums
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Who receives from whom in one layer: receivers may be other nodes than senders.
+
+    Args:
+        matrix: [receivers, senders], how many times a sender is a receiver's neighbour.
+        place: int64 [receivers], which sender a receiver is itself.
+        degree: float32 [receivers], how many neighbours each has; degree_from: float32 [senders].
+    """
+
+    matrix: Sparse
+    place: Tensor
+    degree: Tensor
+    degree_from: Tensor
+
+    def to(self, device: str | torch.device) -> "Block":
+        """The same on another device."""
+        return Block(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+    def sums(self, dense: Float[Tensor, "senders width"]) -> Float[Tensor, "receivers width"]:
+        """The sum of each receiver's neighbours' rows."""
+        return self.matrix @ dense
+
+    def own(self, dense: Float[Tensor, "senders width"]) -> Float[Tensor, "receivers width"]:
+        """Each receiver's own row."""
+        return dense.index_select(0, self.place)
 
 
-class _NeighbourSums(torch.autograd.Function):
+class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: Tensor) -> Tensor:
-        ctx.matrix = matrix
+    def forward(ctx: Any, dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
+        ctx.transposed = transposed
         return matrix @ dense
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.matrix @ gradient.contiguous(), None
-
-
-class _SegmentSums(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, sizes: Tensor) -> Tensor:
-        ctx.sizes = sizes
-        # A sparse product is several times faster than a reduction by segments.
-        rows = len(dense)
-        pointers = torch.zeros(len(sizes) + 1, dtype=torch.int32, device=dense.device)
-        torch.cumsum(sizes, 0, out=pointers[1:])
-        columns = torch.arange(rows, dtype=torch.int32, device=dense.device)
-        shape = (len(sizes), rows)
-        return torch.sparse_csr_tensor(pointers, columns, dense.new_ones(rows), shape, check_invariants=False) @ dense
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient.repeat_interleave(ctx.sizes, dim=0), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.transposed @ gradient.contiguous(), None, None
 
 
 class _Spmm(torch.autograd.Function):
@@ -235,8 +254,14 @@ def _sample(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
     return product.values()
 
 
-def _csr(pointers: Tensor, senders: Tensor, values: Tensor, nodes: int) -> Tensor:
-    return torch.sparse_csr_tensor(pointers, senders, values, size=(nodes, nodes), check_invariants=False)
+def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=False)
+
+
+def _compressed(rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Tensor:
+    pointers = np.zeros(shape[0] + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=shape[0]), out=pointers[1:])
+    return _csr(torch.from_numpy(pointers), _int32(columns), torch.from_numpy(values.astype(np.float32)), shape)
 
 
 def _int32(array: Array) -> Tensor:
@@ -246,4 +271,4 @@ def _int32(array: Array) -> Tensor:
 with warnings.catch_warnings():
     # torch says once per process that CSR is in beta; said here, it does not land among a user's messages.
     warnings.simplefilter("ignore")
-    _csr(torch.zeros(1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), torch.zeros(0), 0)
+    _csr(torch.zeros(1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), torch.zeros(0), (0, 0))

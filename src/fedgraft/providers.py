@@ -43,6 +43,9 @@ class EdgeEncoder(Encoder):
 class LayeredEncoder(Encoder):
     """An encoder that is a stack of convolutions, which a task may also put together itself."""
 
+    by_degree: ClassVar[bool] = False
+    """Whether what a node sends depends on its degree: whether its convolutions look at `degree_from`."""
+
     @property
     @abstractmethod
     def depth(self) -> int:
@@ -50,7 +53,7 @@ class LayeredEncoder(Encoder):
 
     @abstractmethod
     def convolution(self, inputs: int, outputs: int, g: torch.Generator) -> torch.nn.Module:
-        """One of them, drawn from `g`: from float32 [nodes, inputs] and a `propagate.Undirected` to [nodes, outputs].
+        """One of them, drawn from `g`: from float32 [senders, inputs] and a `propagate.Block` to [receivers, outputs].
 
         What comes between two of them, such as a relu, is the task's.
         """

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from blocks import block_of, edges_of
 from fedgraft import plugins
-from fedgraft.propagate import Undirected
+from fedgraft.propagate import Block
 from fedgraft.providers import LayeredEncoder
 
 NAMES = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), LayeredEncoder)]
@@ -25,11 +26,8 @@ def encoder(request: pytest.FixtureRequest) -> LayeredEncoder:
     return built
 
 
-def graph_of(edges: np.ndarray, nodes: int = NODES) -> Undirected:
-    both = np.concatenate([edges, edges[:, ::-1]])
-    both = both[np.lexsort((both[:, 1], both[:, 0]))]
-    degree = np.bincount(both[:, 0], minlength=nodes)
-    return Undirected(np.concatenate([[0], np.cumsum(degree)]), both[:, 1], degree)
+def graph_of(edges: np.ndarray, nodes: int = NODES) -> Block:
+    return block_of(edges_of(edges.tolist(), nodes))
 
 
 def features(nodes: int = NODES, seed: int = 0) -> torch.Tensor:

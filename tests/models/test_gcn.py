@@ -2,15 +2,14 @@
 
 import math
 
-import numpy as np
 import torch
 
+from blocks import block_of, edges_of
 from fedgraft.models.gcn import GCN
-from fedgraft.propagate import Undirected
 
 
 def test_a_convolution_by_hand():
-    path = Undirected(np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]), np.array([1, 2, 1]))
+    path = block_of(edges_of([(0, 1), (1, 2)], 3))
     module = GCN().convolution(1, 1, torch.Generator())
     with torch.no_grad():
         module.linear.weight.fill_(1.0)

@@ -1,14 +1,13 @@
 """GIN: Eq. (4.1) by hand."""
 
-import numpy as np
 import pytest
 import torch
 
+from blocks import block_of, edges_of
 from fedgraft.errors import InputError
 from fedgraft.models.gin import GIN
-from fedgraft.propagate import Undirected
 
-PATH = Undirected(np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1]), np.array([1, 2, 1]))
+PATH = block_of(edges_of([(0, 1), (1, 2)], 3))
 """Three nodes in a row."""
 
 
@@ -25,8 +24,7 @@ def test_a_layer_by_hand():
 def test_sums_tell_multisets_apart_where_means_do_not():
     """Xu et al., Figure 3: a node with two equal neighbours and one with three."""
     module = GIN(hidden=4).convolution(1, 4, torch.Generator().manual_seed(0))
-    star = Undirected(np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0]), np.array([2, 1, 1]))
-    larger = Undirected(np.array([0, 3, 4, 5, 6]), np.array([1, 2, 3, 0, 0, 0]), np.array([3, 1, 1, 1]))
+    star, larger = (block_of(edges_of([(0, k) for k in range(1, n)], n)) for n in (3, 4))
     assert not torch.allclose(module(torch.ones(3, 1), star)[0], module(torch.ones(4, 1), larger)[0])
 
 

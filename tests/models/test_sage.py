@@ -1,14 +1,13 @@
 """SAGE: a layer by hand."""
 
-import numpy as np
 import pytest
 import torch
 
+from blocks import block_of, edges_of
 from fedgraft.errors import InputError
 from fedgraft.models.sage import SAGE
-from fedgraft.propagate import Undirected
 
-PATH = Undirected(np.array([0, 1, 3, 4, 4]), np.array([1, 0, 2, 1]), np.array([1, 2, 1, 0]))
+PATH = block_of(edges_of([(0, 1), (1, 2)], 4))
 """Three nodes in a row, and one alone."""
 
 

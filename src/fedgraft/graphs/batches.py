@@ -1,120 +1,168 @@
-"""Batches of small graphs: many graphs side by side as one CSR, put together from a client's own without a loop."""
+"""Batches of small graphs: many graphs side by side, one row per colour, put together from a client's own."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 import torch
-from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgraft.graphs.colours import refine
 from fedgraft.graphs.sets import GraphShard
-from fedgraft.propagate import Undirected, segment_sums
+from fedgraft.propagate import Block, Sparse
 from fedgraft.values import Indices
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Some graphs side by side.
+class Layer:
+    """What is between two layers' states, and what is read off the later one.
 
     Args:
-        graph: their edges.
-        kind: int64 [nodes], the one-hot column of each node, in [0, kinds); the column `kinds` stands for none.
-        attributes: float32 [nodes, a].
-        structure: float32 [nodes, s], where the model looks at it, else s = 0.
-        sizes: int64 [graphs], nodes of each.
+        block: from colours before the layer to colours behind it.
+        share: float32 [colours], share of the batch's nodes that have each colour.
+        counts: [graphs, colours], how many nodes of each.
+    """
+
+    block: Block
+    share: Tensor
+    counts: Sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some graphs side by side; instead of nodes it has the colours that occur in them, which are fewer.
+
+    Args:
+        kind: int64 [colours], the one-hot column of each, in [0, kinds); the column `kinds` stands for none.
+        attributes: float32 [colours, a].
+        structure: float32 [colours, s], where the model looks at it, else s = 0.
+        counts: [graphs, colours], how many nodes of each.
+        layers: one for each of the network's.
         label: int64 [graphs].
     """
 
-    graph: Undirected
     kind: Tensor
     attributes: Tensor
     structure: Tensor
-    sizes: Tensor
+    counts: Sparse
+    layers: tuple[Layer, ...]
     label: Tensor
 
     def to(self, device: torch.device) -> "Batch":
         """The same on another device."""
-        return Batch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
-
-    def pooled(self, nodes: Float[Tensor, "nodes width"]) -> Float[Tensor, "graphs width"]:
-        """Sums over the nodes of each graph."""
-        return segment_sums(nodes, self.sizes)
+        if device == self.label.device:
+            return self
+        layers = tuple(
+            Layer(layer.block.to(device), layer.share.to(device), layer.counts.to(device)) for layer in self.layers
+        )
+        first = self.kind.to(device), self.attributes.to(device), self.structure.to(device), self.counts.to(device)
+        return Batch(*first, layers, self.label.to(device))
 
 
 class Collator:
     """A client's graphs, ready to be put together in any choice.
 
+    Colours are numbered through, those before the first layer first, so that one table serves all layers.
+
     Args:
         shard: the graphs.
+        layers: of the network, >= 1.
+        degrees: whether what a node sends depends on its degree.
         structure: float32 [nodes, s], features of the nodes' places, or none.
     """
 
-    def __init__(self, shard: GraphShard, structure: Floats | None = None) -> None:
+    def __init__(self, shard: GraphShard, layers: int, degrees: bool, structure: Floats | None = None) -> None:
         nodes = int(shard.sizes.sum())
-        self._sizes, self._label = shard.sizes, shard.label
-        self._first = np.concatenate([[0], np.cumsum(shard.sizes)])
-        self._degree = np.bincount(shard.edges[0], minlength=nodes)
-        edges_before = np.concatenate([[0], np.cumsum(self._degree)])
-        self._first_edge = edges_before[self._first]
-        self._senders = shard.edges[1]
-        self._kind = np.where(shard.kind < 0, shard.kinds, shard.kind).astype(np.int64)
-        self._attributes = shard.attributes
-        self._structure = np.zeros((nodes, 0), np.float32) if structure is None else structure
+        structure = np.zeros((nodes, 0), np.float32) if structure is None else structure
+        levels = refine(shard, np.concatenate([shard.attributes, structure], 1), layers, degrees)
+        example = np.concatenate([level.example for level in levels])
+        self._first = np.cumsum([0, *(len(level.example) for level in levels)])
+        of = np.stack([level.of + first for level, first in zip(levels, self._first, strict=False)])
+        graph = np.tile(np.repeat(np.arange(shard.graphs), shard.sizes), layers + 1)
+        self._counts = _Table.of(graph, of.ravel(), (shard.graphs, len(example)))
+        pairs = [_received(shard, before, after.example) for before, after in zip(of, levels[1:], strict=False)]
+        rows = np.concatenate([first + row for first, (row, _) in zip(self._first[1:], pairs, strict=False)])
+        self._received = _Table.of(rows, np.concatenate([column for _, column in pairs]), (len(example), len(example)))
+        self._before = np.concatenate([of[max(0, k - 1)][level.example] for k, level in enumerate(levels)])
+        self._degree = np.bincount(shard.edges[0], minlength=nodes).astype(np.float32)[example]
+        self._kind = np.where(shard.kind < 0, shard.kinds, shard.kind).astype(np.int64)[levels[0].example]
+        self._attributes, self._structure = shard.attributes[levels[0].example], structure[levels[0].example]
+        self._label = shard.label
+        self._number, self._here = np.zeros(len(example), np.int64), np.zeros(len(example), bool)
 
     def batch(self, graphs: Indices) -> Batch:
         """These graphs, in this order."""
-        sizes = self._sizes[graphs]
-        nodes = _ranges(self._first[graphs], sizes)
-        counts = self._first_edge[graphs + 1] - self._first_edge[graphs]
-        moved = np.concatenate([[0], np.cumsum(sizes)[:-1]]) - self._first[graphs]
-        senders = self._senders[_ranges(self._first_edge[graphs], counts)] + np.repeat(moved, counts)
-        degree = self._degree[nodes]
+        graph, colour, count = self._counts.take(graphs)
+        number = self._number  # of a colour in the batch; what other batches left there is never read
+        self._here[colour] = True
+        present = np.flatnonzero(self._here)
+        self._here[present] = False
+        number[present] = np.arange(len(present))
+        colour = number[colour]
+        ends = np.searchsorted(present, self._first).tolist()
+        level = np.searchsorted(ends, colour, "right") - 1
+        pools = []
+        for number_of_level, (first, last) in enumerate(pairwise(ends)):
+            here = level == number_of_level
+            pools.append(Sparse(graph[here], colour[here] - first, count[here], (len(graphs), last - first)))
+        share = np.bincount(colour, count, len(present)).astype(np.float32)
+        share /= share[: ends[1]].sum()
+        shares, start = torch.from_numpy(share).tensor_split(ends[1:-1]), present[: ends[1]]
         return Batch(
-            graph=Undirected(np.concatenate([[0], np.cumsum(degree)]), senders, degree),
-            kind=torch.from_numpy(self._kind[nodes]),
-            attributes=torch.from_numpy(self._attributes[nodes]),
-            structure=torch.from_numpy(self._structure[nodes]),
-            sizes=torch.from_numpy(sizes),
+            kind=torch.from_numpy(self._kind[start]),
+            attributes=torch.from_numpy(self._attributes[start]),
+            structure=torch.from_numpy(self._structure[start]),
+            counts=pools[0],
+            layers=tuple(map(Layer, self._blocks(present, ends), shares[1:], pools[1:])),
             label=torch.from_numpy(self._label[graphs]),
         )
 
+    def _blocks(self, present: Indices, ends: Sequence[int]) -> Iterator[Block]:
+        """Between one level's colours in a batch and the next one's."""
+        receiver, sender, count = self._received.take(present)
+        sender, place = self._number[sender], self._number[self._before[present]]
+        degree = torch.from_numpy(self._degree[present])
+        entries = np.searchsorted(receiver, ends).tolist()
+        for level in range(1, len(ends) - 1):
+            (start, first, last), here = ends[level - 1 : level + 2], slice(*entries[level : level + 2])
+            shape = last - first, first - start
+            matrix = Sparse(receiver[here] - first, sender[here] - start, count[here], shape)
+            own = torch.from_numpy(place[first:last] - start)
+            yield Block(matrix, own, degree[first:last], degree[start:first])
 
-def structure_features(shard: GraphShard, steps: int, degrees: int) -> Floats:
-    """What can be told of a node's place without looking at any feature, float32 [nodes, steps + degrees].
 
-    The chance that a random walk is back after 1 .. `steps` steps, diag((A D^-1)^k), and the node's degree as one of
-    `degrees` columns, clipped to 1 .. `degrees`. A walk from a node without edges is never back.
+class _Table(NamedTuple):
+    """A sparse table by rows: where each row's entries begin, their columns and values."""
 
-    Source: Tan et al., "FedStar", AAAI 2023, section 4.1.
-    """
-    nodes = int(shard.sizes.sum())
+    pointers: Indices
+    columns: Indices
+    values: Floats
+
+    @classmethod
+    def of(cls, rows: Indices, columns: Indices, shape: tuple[int, int]) -> "_Table":
+        """How often each pair of row and column occurs."""
+        matrix = scipy.sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+
+    def take(self, rows: Indices) -> tuple[Indices, Indices, Floats]:
+        """Entries of some rows, numbered from 0 in this order: rows, columns, values."""
+        first = self.pointers[rows]
+        lengths = self.pointers[rows + 1] - first
+        row = np.repeat(np.arange(len(rows)), lengths)
+        places = np.arange(len(row)) + (first - np.cumsum(lengths) + lengths)[row]
+        return row, self.columns[places], self.values[places]
+
+
+def _received(shard: GraphShard, before: Indices, example: Indices) -> tuple[Indices, Indices]:
+    """For each neighbour of each colour's example: the colour, and the neighbour's colour one layer before."""
+    number = np.full(len(before), -1)
+    number[example] = np.arange(len(example))
     receiver, sender = shard.edges
-    degree = np.bincount(receiver, minlength=nodes)
-    inverse = 1.0 / np.maximum(degree, 1)
-    one = scipy.sparse.csr_matrix((inverse[sender], (receiver, sender)), shape=(nodes, nodes))
-    back = np.zeros((nodes, steps), np.float32)
-    half, longer = one, one
-    # (T^2a)_ii is the product of row i and column i of T^a: powers are needed only half as far as walks go.
-    for step in range(1, steps + 1):
-        if step == 1:
-            back[:, 0] = one.diagonal()
-        elif step % 2 == 0:
-            half = longer
-            back[:, step - 1] = np.asarray(half.multiply(half.T).sum(1)).ravel()
-        else:
-            longer = (half @ one).tocsr()
-            back[:, step - 1] = np.asarray(half.multiply(longer.T).sum(1)).ravel()
-    place = np.zeros((nodes, degrees), np.float32)
-    place[np.arange(nodes), np.clip(degree, 1, degrees) - 1] = 1.0
-    return np.concatenate([back, place], axis=1)
-
-
-def _ranges(starts: Indices, lengths: Indices) -> Indices:
-    """starts[0] .. starts[0] + lengths[0] - 1, then those of the next, and so on."""
-    before = np.concatenate([[0], np.cumsum(lengths)])
-    places: Indices = np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
-    return places
+    asked = number[receiver] >= 0
+    return number[receiver[asked]], before[sender[asked]]

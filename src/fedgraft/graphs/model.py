@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.graphs.batches import Batch
+from fedgraft.graphs.norms import SharedNorm
 from fedgraft.layers import linear, normal
+from fedgraft.propagate import Block
 from fedgraft.providers import LayeredEncoder
 
 PERSONAL = ("inputs.", "norms.", "head.")
@@ -48,7 +50,7 @@ class GraphModel(nn.Module):
         self.convolutions = nn.ModuleList(encoder.convolution(both, width, g) for _ in range(depth))
         self.structure = Structure(places, width, depth, g) if places else None
         self.inputs = Inputs(variant.kinds, variant.attributes, width, g)
-        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in range(depth if normalise else 0))
+        self.norms = nn.ModuleList(SharedNorm(width) for _ in range(depth if normalise else 0))
         self.head = Head((depth + 1) * width + (both - width), width, variant.classes, dropout, g)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -60,17 +62,18 @@ class GraphModel(nn.Module):
         """What is read off the graphs, float32 [graphs, ...]: sums of every layer's states."""
         state = self.inputs(batch)
         place = None if self.structure is None else self.structure.start(batch)
-        pooled = [batch.pooled(state)]
-        for number, convolution in enumerate(self.convolutions):
-            state = convolution(state if place is None else torch.cat([state, place], 1), batch.graph)
+        counts, pooled = batch.counts, [batch.counts @ state]
+        for number, (convolution, layer) in enumerate(zip(self.convolutions, batch.layers, strict=True)):
+            state = convolution(state if place is None else torch.cat([state, place], 1), layer.block)
             if self.norms:
-                state = self.norms[number](state)
+                state = self.norms[number](state, layer.share)
             state = torch.relu(state)
             if self.structure is not None and place is not None:
-                place = self.structure.step(number, place, batch)
-            pooled.append(batch.pooled(state))
+                place = self.structure.step(number, place, layer.block)
+            counts = layer.counts
+            pooled.append(counts @ state)
         if place is not None:
-            pooled.append(batch.pooled(place))
+            pooled.append(counts @ place)
         return torch.cat(pooled, 1)
 
 
@@ -84,7 +87,7 @@ class Inputs(nn.Module):
         self.attributes = normal(attributes, width, std=spread, g=g)
 
     def forward(self, batch: Batch) -> Tensor:
-        """States [nodes, width]."""
+        """States [colours, width]."""
         return torch.relu(nn.functional.embedding(batch.kind, self.kind) + batch.attributes @ self.attributes)
 
 
@@ -97,14 +100,15 @@ class Structure(nn.Module):
         self.layers = nn.ModuleList(linear(width, width, g) for _ in range(depth))
 
     def start(self, batch: Batch) -> Tensor:
-        """The first states [nodes, width]."""
+        """The first states [colours, width]."""
         states: Tensor = self.inputs(batch.structure)
         return states
 
-    def step(self, number: int, place: Tensor, batch: Batch) -> Tensor:
+    def step(self, number: int, place: Tensor, block: Block) -> Tensor:
         """Tanh of a graph convolution with self loops."""
-        scale = (batch.graph.degree + 1.0).rsqrt()[:, None]
-        mapped: Tensor = self.layers[number](scale * (scale * place + batch.graph.sums(scale * place)))
+        scaled = (block.degree_from + 1.0).rsqrt()[:, None] * place
+        gathered = (block.degree + 1.0).rsqrt()[:, None] * (block.own(scaled) + block.sums(scaled))
+        mapped: Tensor = self.layers[number](gathered)
         return torch.tanh(mapped)
 
 

@@ -2,13 +2,14 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from fedgraft.errors import require
 from fedgraft.layers import linear
-from fedgraft.propagate import GraphView, Undirected, spmm
+from fedgraft.propagate import Block, GraphView, spmm
 from fedgraft.providers import EdgeEncoder, LayeredEncoder
 
 
@@ -28,6 +29,8 @@ class GCN(EdgeEncoder, LayeredEncoder):
         embedding: width of the output, >= 1 (FedACS: 64).
         layers: >= 1 (FedACS: 5).
     """
+
+    by_degree: ClassVar[bool] = True
 
     hidden: int = 32
     embedding: int = 64
@@ -63,10 +66,11 @@ class Convolution(nn.Module):
         super().__init__()
         self.linear = linear(inputs, outputs, g)
 
-    def forward(self, state: Tensor, graph: Undirected) -> Tensor:
-        """Float32 [nodes, outputs]."""
-        scale = graph.degree.clamp(min=1).rsqrt()[:, None]
-        mapped: Tensor = self.linear(state + scale * graph.sums(scale * state))
+    def forward(self, state: Tensor, block: Block) -> Tensor:
+        """Float32 [receivers, outputs]."""
+        scale = block.degree.clamp(min=1).rsqrt()[:, None]
+        scale_from = block.degree_from.clamp(min=1).rsqrt()[:, None]
+        mapped: Tensor = self.linear(block.own(state) + scale * block.sums(scale_from * state))
         return mapped
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fedgraft.errors import require
 from fedgraft.layers import linear
-from fedgraft.propagate import Undirected
+from fedgraft.propagate import Block
 from fedgraft.providers import LayeredEncoder
 
 
@@ -58,8 +58,8 @@ class Convolution(nn.Module):
         self.inner = linear(inputs, hidden, g)
         self.outer = linear(hidden, outputs, g)
 
-    def forward(self, state: Tensor, graph: Undirected) -> Tensor:
-        """Float32 [nodes, outputs]."""
-        gathered = (1.0 + self.epsilon) * state + graph.sums(state)
-        mapped: Tensor = self.outer(torch.relu(self.inner(gathered)))
+    def forward(self, state: Tensor, block: Block) -> Tensor:
+        """Float32 [receivers, outputs]."""
+        gathered = torch.add(block.sums(state), block.own(state), alpha=1.0 + self.epsilon)
+        mapped: Tensor = self.outer(torch.relu_(self.inner(gathered)))
         return mapped

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fedgraft.errors import require
 from fedgraft.layers import linear
-from fedgraft.propagate import Undirected
+from fedgraft.propagate import Block
 from fedgraft.providers import LayeredEncoder
 
 
@@ -56,8 +56,8 @@ class Convolution(nn.Module):
         self.own = linear(inputs, outputs, g)
         self.mean = linear(inputs, outputs, g, bias=False)
 
-    def forward(self, state: Tensor, graph: Undirected) -> Tensor:
-        """Float32 [nodes, outputs]."""
-        mean = graph.sums(state) / graph.degree.clamp(min=1)[:, None]
-        mapped: Tensor = self.own(state) + self.mean(mean)
+    def forward(self, state: Tensor, block: Block) -> Tensor:
+        """Float32 [receivers, outputs]."""
+        mean = block.sums(state) / block.degree.clamp(min=1)[:, None]
+        mapped: Tensor = self.own(block.own(state)) + self.mean(mean)
         return mapped

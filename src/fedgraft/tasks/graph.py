@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, Task
 from fedgraft.errors import require, require_one_of
-from fedgraft.graphs.batches import Batch, Collator, structure_features
+from fedgraft.graphs.batches import Batch, Collator
 from fedgraft.graphs.model import PERSONAL, GraphModel, Variant
+from fedgraft.graphs.places import places
 from fedgraft.graphs.queries import split_graphs
 from fedgraft.graphs.sets import GraphShard, merge_shards
 from fedgraft.providers import LayeredEncoder
@@ -107,8 +108,7 @@ class Graph(Task[GraphShard, GraphData]):
 
     def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
         """Held-out graphs as batches, training graphs to be put together."""
-        structure = structure_features(shard, self.walks, self.degrees) if self.structure else None
-        collator = Collator(shard, structure)
+        collator = self._collator(shard)
         held_out = {split: self._batches(collator, shard, shard.rows(split)) for split in SPLITS[1:]}
         variant = Variant(shard.kinds, shard.attributes.shape[1], len(shard.classes))
         train = shard.rows("train")
@@ -184,10 +184,9 @@ class Graph(Task[GraphShard, GraphData]):
 
     def predict(self, model: nn.Module, shard: GraphShard, shared: Arrays, asked: GraphShard) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it to be."""
-        structure = structure_features(asked, self.walks, self.degrees) if self.structure else None
         device = next(model.parameters()).device
         with torch.no_grad():
-            batches = self._batches(Collator(asked, structure), asked, np.arange(asked.graphs))
+            batches = self._batches(self._collator(asked), asked, np.arange(asked.graphs))
             shares = torch.cat([model(batch.to(device)).softmax(1) for batch in batches]).cpu()
         best = shares.argmax(1)
         return {
@@ -195,6 +194,12 @@ class Graph(Task[GraphShard, GraphData]):
             "class": np.array(shard.classes, dtype=object)[best.numpy()],
             "probability": shares[torch.arange(len(best)), best].double().numpy(),
         }
+
+    def _collator(self, shard: GraphShard) -> Collator:
+        """With nodes' places if the model looks at them."""
+        if not self.structure:
+            return Collator(shard, self.encoder.depth, self.encoder.by_degree)
+        return Collator(shard, self.encoder.depth, True, places(shard, self.walks, self.degrees))
 
     def _batches(self, collator: Collator, shard: GraphShard, graphs: Indices) -> list[Batch]:
         """Consecutive batches of at most so many nodes, or of one graph."""

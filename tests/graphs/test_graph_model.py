@@ -1,0 +1,59 @@
+"""The model over colours is the model over nodes."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from blocks import block_of
+from fedgraft import plugins
+from fedgraft.graphs.batches import Batch, Collator, Layer
+from fedgraft.graphs.model import GraphModel, Variant
+from fedgraft.graphs.places import places
+from fedgraft.graphs.sets import GraphShard
+from fedgraft.propagate import Sparse
+from small_graphs import random_graphs, shard_of
+
+WALKS, DEGREES, LAYERS = 3, 2, 2
+
+
+def by_nodes(shard: GraphShard, graphs: np.ndarray, structure: np.ndarray) -> Batch:
+    """A batch in which every node stands for itself."""
+    first = np.concatenate([[0], np.cumsum(shard.sizes)])
+    nodes = np.concatenate([np.arange(first[graph], first[graph + 1]) for graph in graphs])
+    owner = np.repeat(np.arange(len(graphs)), shard.sizes[graphs])
+    adjacency = np.zeros((len(shard.kind), len(shard.kind)))
+    adjacency[shard.edges[0], shard.edges[1]] = 1
+    block = block_of(adjacency[np.ix_(nodes, nodes)] * (owner[:, None] == owner))
+    counts = Sparse(owner, np.arange(len(nodes)), np.ones(len(nodes)), (len(graphs), len(nodes)))
+    layer = Layer(block, torch.full((len(nodes),), 1 / len(nodes)), counts)
+    parts = (torch.from_numpy(array[nodes]) for array in (shard.kind.astype(int), shard.attributes, structure))
+    return Batch(*parts, counts, (layer,) * LAYERS, torch.from_numpy(shard.label[graphs]))
+
+
+@pytest.mark.parametrize("attributes", [False, True])
+@pytest.mark.parametrize("structured", [False, True])
+@pytest.mark.parametrize("name", ["gin", "gcn", "sage"])
+def test_logits_gradients_and_statistics_are_those_of_nodes(name, structured, attributes):
+    g = np.random.default_rng(1)
+    shard = shard_of(random_graphs(g, 30), kinds=2, attributes=attributes)
+    encoder = plugins.build("models", "model", {"name": name, "layers": LAYERS})
+    structure = places(shard, WALKS, DEGREES) if structured else np.zeros((len(shard.kind), 0), np.float32)
+    graphs = g.integers(0, 30, 20)
+    few = Collator(shard, LAYERS, structured or encoder.by_degree, structure).batch(graphs)
+    all_nodes = by_nodes(shard, graphs, structure)
+    assert len(few.layers[-1].share) < len(all_nodes.layers[-1].share)
+    width = (WALKS + DEGREES) * structured
+    variant = Variant(2, shard.attributes.shape[1], 2)
+    one = GraphModel(encoder, variant, width, True, 0.0, torch.Generator().manual_seed(0))
+    other = copy.deepcopy(one)
+    logits = one(few), other(all_nodes)
+    torch.testing.assert_close(*logits, rtol=1e-3, atol=1e-4)
+    for found in logits:
+        torch.nn.functional.cross_entropy(found, few.label).backward()
+    for (key, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4, msg=key)
+    for a, b in zip(one.buffers(), other.buffers(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(one.eval()(few), other.eval()(all_nodes), rtol=1e-3, atol=1e-4)
