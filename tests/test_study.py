@@ -76,6 +76,14 @@ def test_runs_every_cell_once_and_only_what_is_missing(root, capsys, monkeypatch
     assert "What it shows." in page.read_text()
 
 
+def test_runs_only_cells_that_match(root, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    study.run(TINY, root / "data", root / "out", 2, 1, lambda line: None, match="*-all-seed2")
+    assert [cell.key for cell in study.results(TINY, root / "out", 2)] == ["ciao-average-3-gcn-all-seed2"]
+    with pytest.raises(InputError, match=r"--match 'none\*' fits none of 2 cells, such as ciao-average-3-gcn-all-"):
+        study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None, match="none*")
+
+
 def test_errors(root):
     with pytest.raises(InputError, match=r"No study named 'fedac'\. Did you mean 'fedacs'"):
         study.load("fedac")

@@ -169,6 +169,9 @@ def study(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Finished cells. Default: studies/NAME.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Paired seeds 1..SEEDS.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")] = 2,
+    match: Annotated[
+        str, typer.Option(metavar="NAMES", help="Run only cells of such names, e.g. 'chem-gin-*' (quote it).")
+    ] = "*",
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Markdown page whose tables to write.")] = None,
     results: Annotated[Path | None, typer.Option(metavar="FILE", help="One JSON file with all results.")] = None,
     as_json: AsJson = False,
@@ -177,7 +180,7 @@ def study(
     found = studies.load(name)
     folder = out or Path("studies") / name
     try:
-        studies.run(found, data, folder, seeds, jobs, lambda line: messages.print(escape(line)))
+        studies.run(found, data, folder, seeds, jobs, lambda line: messages.print(escape(line)), match)
     finally:
         done = studies.results(found, folder, seeds)
         if page is not None and done:

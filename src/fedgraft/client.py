@@ -6,7 +6,7 @@ all clients.
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from fedgraft import seeds, wire
+from fedgraft.answering import answering
 from fedgraft.contracts import Draw, Sums
 from fedgraft.errors import ClientError
 from fedgraft.flat import FlatModel
@@ -29,7 +30,8 @@ Memory = dict[str, Any]
     shared      what the server sent it before training      sampler     the sampler's state of this client
     private     parameters that do not travel                uplink      the uplink codec's state
     sharing     the sharing method's memory                  probed      the model of a probe, until it trains
-    held        the model that it keeps                      best        its best model, that model's choice and sums
+    held        the model that it keeps                      best        its best model, those that answer with it,
+                                                                         and their choice and sums
 """
 
 
@@ -162,10 +164,11 @@ class Client:
         elif message.kind == "evaluate":
             arrays = self._plan.downlink.decode(arrays, self._plan.model_layout)
         data, model = self._load(client, arrays, memory)
+        others = plan.sharing.others(arrays, memory.get("sharing"))
         with torch.no_grad():
-            sums = plan.task.evaluate(model.flat.module.eval(), data)
+            sums = plan.task.evaluate(answering(plan.task, model.flat, others), data)
         if plan.personal and plan.keep_best:
-            sums = self._keep_best(model, sums, memory)
+            sums = self._keep_best(model, others, sums, memory)
         reply = {split: np.array([sums[split][name] for name in plan.task.sums], np.float64) for split in SPLITS}
         return Message(message.kind, message.round, {}, reply)
 
@@ -203,12 +206,14 @@ class Client:
             self._models[variant] = _Model(flat, Optimizer(self._plan.training, flat), private)
         return self._models[variant]
 
-    def _keep_best(self, model: _Model, sums: dict[str, Sums], memory: Memory) -> dict[str, Sums]:
+    def _keep_best(
+        self, model: _Model, others: Sequence[Arrays], sums: dict[str, Sums], memory: Memory
+    ) -> dict[str, Sums]:
         """The sums of the best model so far by the client's own validation split, after noting whether it is this."""
         task, best = self._plan.task, memory.get("best")
         choice = task.choice(sums["validation"])
         if best is None or math.isnan(choice) or improves(choice, best["choice"], task.better):
-            best = {"choice": choice, "sums": sums, "arrays": model.flat.read()}
+            best = {"choice": choice, "sums": sums, "arrays": model.flat.read(), "others": list(others)}
             memory["best"] = best
         kept: dict[str, Sums] = best["sums"]
         return kept

@@ -139,8 +139,6 @@ class Codec(ABC, Generic[State]):
 class Sharing(ABC, Generic[State]):
     """What clients share and how it is merged. Groups of clients may have different models."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
-    """Parts that the task's model must have, out of those that the task `offers`."""
     personal: ClassVar[bool] = False
     """Whether clients use models of their own even where all parameters travel (see `personalise`)."""
     holds: ClassVar[bool] = False
@@ -148,6 +146,11 @@ class Sharing(ABC, Generic[State]):
     first, which the seed draws alike at both ends, is sent to nobody. They are scored with what they hold."""
     alone: ClassVar[bool] = False
     """Whether clients never hear of each other: no message is sent at all."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Parts that the task's model must have, or abilities of the task, out of what the task `offers`."""
+        return frozenset()
 
     def shares(self, name: str) -> bool:
         """Whether the model's parameter `name` travels; what does not stays in the client's memory."""
@@ -196,6 +199,13 @@ class Sharing(ABC, Generic[State]):
         """The shared parameters as a client itself uses them, given what it was sent and what it remembers."""
         return received
 
+    def others(self, received: Arrays, memory: Tree) -> Sequence[Arrays]:
+        """Further models of a client that answer together with its own, none by default.
+
+        Each is told by the parameters that differ from its own model's, personal ones included; needs "together".
+        """
+        return ()
+
     def downloads(self, model: Layout) -> Layout:
         """The layout of `model`'s result, given that of the shared parameters; the same by default."""
         return model
@@ -228,7 +238,8 @@ class Task(ABC, Generic[Shard, Prepared]):
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
     offers: ClassVar[frozenset[str]] = frozenset()
     """Parts that its model can have for a sharing method that needs them; `having` puts them in. "head": the weights
-    of its last linear layer are `head.outer.weight` [classes, width]; "structure": parameters `structure.*`."""
+    of its last linear layer are `head.outer.weight` [classes, width]; "structure": parameters `structure.*`; and
+    "together": several models can answer as one."""
 
     @abstractmethod
     def prepare(self, shard: Shard, shared: Arrays) -> Prepared:
@@ -318,6 +329,10 @@ class Task(ABC, Generic[Shard, Prepared]):
     def represent(self, model: torch.nn.Module, data: Prepared) -> tuple[Array, Array] | None:
         """The last hidden layer over the test examples, float32 [examples, width], and their classes; None for none."""
         return None
+
+    def together(self, models: Sequence[torch.nn.Module]) -> torch.nn.Module:
+        """One module that answers as the mean of several, at least one; for tasks that offer "together"."""
+        raise NotImplementedError
 
     @abstractmethod
     def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from fedgraft import wire
+from fedgraft.answering import answering
 from fedgraft.data.graphs import Graphs
 from fedgraft.data.table import Table
 from fedgraft.errors import InputError, unknown
@@ -150,14 +151,17 @@ def _client_model(
         variant = plan.task.variant(plan.task.prepare(shard, memory.get("shared", {})))
     flat = plan.build_model(variant)
     received = {name: shared[name] for name in plan.first if name in shared}
-    best = memory.get("best")
+    best, remembered = memory.get("best"), memory.get("sharing")
     if best is not None:
         flat.load(best["arrays"])
+        others = best["others"]
     else:
-        flat.load({**memory.get("private", {}), **plan.sharing.personalise(received, memory.get("sharing"))})
+        flat.load({**memory.get("private", {}), **plan.sharing.personalise(received, remembered)})
+        others = plan.sharing.others(received, remembered)
     if shared_alone:
         flat.load(received)
-    return flat.module.eval()
+        others = []
+    return answering(plan.task, flat, others)
 
 
 def _read_tables(

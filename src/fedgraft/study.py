@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -138,7 +139,15 @@ def load(name: str) -> Study:
     )
 
 
-def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say: Callable[[str], None]) -> None:
+def run(
+    study: Study,
+    data_root: Path,
+    folder: Path,
+    seeds: int,
+    jobs: int,
+    say: Callable[[str], None],
+    match: str = "*",
+) -> None:
     """Run every cell, and score every yardstick, that is not done yet.
 
     Args:
@@ -148,8 +157,12 @@ def run(study: Study, data_root: Path, folder: Path, seeds: int, jobs: int, say:
         seeds: paired seeds 1..seeds.
         jobs: processes at a time, one thread each.
         say: hears a line per finished split.
+        match: which cells to run, by name, as a shell matches names of files. Raises `InputError` if it fits none.
     """
-    cells = study.cells(seeds)
+    every = study.cells(seeds)
+    cells = [cell for cell in every if fnmatchcase(cell.key, match)]
+    if not cells:
+        raise InputError(f"--match {match!r} fits none of {len(every)} cells, such as {every[0].key}.")
     todo = [cell for cell in cells if not _cell_path(folder, cell).is_file()]
     unfinished = set(todo)
     groups: dict[Split, list[Cell]] = {}

@@ -50,7 +50,7 @@ def updates(method, values):
 
 def data(name):
     """Points for the toy task, with the parts that a method needs."""
-    return {"name": "toy_parts:Lines" if plugins.find("sharing", name).needs else "toy:Lines"}
+    return {"name": "toy_parts:Lines" if plugins.find("sharing", name)().needs else "toy:Lines"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,7 +164,7 @@ def test_two_runs_are_equal_to_the_last_bit(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_without_the_parts_is_refused(name):
-    if plugins.find("sharing", name).needs:
+    if plugins.find("sharing", name)().needs:
         with pytest.raises(InputError, match=r"needs a model with .*, which task 'toy:Line' does not offer"):
             toy(sharing={"name": name})
     else:

@@ -9,7 +9,7 @@ import torch
 from blocks import block_of
 from fedgraft import plugins
 from fedgraft.graphs.batches import Batch, Collator, Layer
-from fedgraft.graphs.model import GraphModel, Variant
+from fedgraft.graphs.model import GraphModel, Together, Variant
 from fedgraft.graphs.places import places
 from fedgraft.graphs.sets import GraphShard
 from fedgraft.propagate import Sparse
@@ -57,3 +57,17 @@ def test_logits_gradients_and_statistics_are_those_of_nodes(name, structured, at
     for a, b in zip(one.buffers(), other.buffers(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(one.eval()(few), other.eval()(all_nodes), rtol=1e-3, atol=1e-4)
+
+
+def test_together_models_answer_with_their_mean_probability():
+    shard = shard_of(random_graphs(np.random.default_rng(0), 5), kinds=2)
+    batch = Collator(shard, LAYERS, False).batch(np.arange(5))
+    encoder = plugins.build("models", "model", {"name": "gin", "layers": LAYERS})
+    each = [
+        GraphModel(encoder, Variant(2, 0, 3), 0, True, 0.0, torch.Generator().manual_seed(seed)).eval()
+        for seed in (0, 1)
+    ]
+    together = Together(each)
+    expected = sum(model(batch).softmax(1) for model in each) / 2
+    torch.testing.assert_close(together(batch).softmax(1), expected)
+    torch.testing.assert_close(together.represent(batch), each[0].represent(batch))

@@ -1,5 +1,7 @@
 """CEFGL: Eq. (6)-(9) by hand on one parameter, and what its ablations leave."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -191,6 +193,22 @@ def test_the_local_model_may_have_private_parameters_of_its_own(two_ends, steps)
         _, memory = method.local_update(trainer, arrays(1.0), memory)
         assert trainer.head == expected, "those of Theta + S"
         assert not two_ends or memory["ends"]["head"] == expected
+
+
+def test_w_answers_too_with_its_own_ends_if_it_may():
+    _, memory = PLAIN.local_update(Descent(3.0), arrays(1.0), None)
+    both = dataclasses.replace(PLAIN, answers="both")
+    assert PLAIN.others(arrays(1.0), memory) == ()
+    assert both.others(arrays(1.0), None) == ()
+    assert dataclasses.replace(both, channels="global").others(arrays(1.0), memory) == ()
+    (other,) = both.others(arrays(1.0), {**memory, "ends": {"end": np.ones(2)}})
+    assert other["w"] == pytest.approx(1.2)
+    assert other["end"].tolist() == [1, 1]
+
+
+def test_a_task_whose_models_cannot_answer_together_is_refused():
+    with pytest.raises(InputError, match=r"sharing CEFGL needs a model with together, which task 'toy:Line' does not"):
+        toy(sharing={"name": "cefgl", "answers": "both"})
 
 
 def test_the_coin_falls_as_often_as_it_should():

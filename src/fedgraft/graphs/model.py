@@ -1,5 +1,7 @@
 """The model of the task `graph`: a client's own ends around convolutions that may be shared."""
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -58,6 +60,10 @@ class GraphModel(nn.Module):
         logits: Tensor = self.head(self.read(batch))
         return logits
 
+    def represent(self, batch: Batch) -> Tensor:
+        """The last hidden layer [graphs, width]."""
+        return self.head.represent(self.read(batch))
+
     def read(self, batch: Batch) -> Tensor:
         """What is read off the graphs, float32 [graphs, ...]: sums of every layer's states."""
         state = self.inputs(batch)
@@ -75,6 +81,27 @@ class GraphModel(nn.Module):
         if place is not None:
             pooled.append(counts @ place)
         return torch.cat(pooled, 1)
+
+
+class Together(nn.Module):
+    """Several models that answer as one: from batches to logarithms of their mean probabilities.
+
+    What hidden layers show is the first one's.
+    """
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Float32 [graphs, classes]."""
+        each = torch.stack([model(batch).log_softmax(1) for model in self.models])
+        return each.logsumexp(0) - math.log(len(self.models))
+
+    def represent(self, batch: Batch) -> Tensor:
+        """The first model's last hidden layer."""
+        first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
+        return first
 
 
 class Inputs(nn.Module):

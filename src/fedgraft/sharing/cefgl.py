@@ -14,6 +14,7 @@ from fedgraft.merging import moved
 from fedgraft.types import Arrays, Tree, digest
 
 CHANNELS = ("both", "global", "private")
+ANSWERS = ("hybrid", "both")
 CORRECTIONS = ("mean", "paper", "none")
 
 
@@ -65,6 +66,8 @@ class CEFGL(Sharing[State]):
         drift: whether a client goes on with Theta = W after a round in which it sends nothing (paper), or with Theta.
         two_ends: whether W has private parameters of its own beside those of Theta + S, so that neither unlearns what
             the other needs; the paper has one set.
+        answers: who tells a client's classes: "hybrid", Theta + S (paper), or "both", it and W, by the mean of their
+            probabilities; needs a task whose models can answer together.
         channels: "both"; or what is left of it for an ablation, "global" (Theta) or "private" (S alone).
 
     State:
@@ -89,6 +92,7 @@ class CEFGL(Sharing[State]):
     restart: bool = False
     drift: bool = True
     two_ends: bool = False
+    answers: str = "hybrid"
     channels: str = "both"
 
     def __post_init__(self) -> None:
@@ -99,7 +103,13 @@ class CEFGL(Sharing[State]):
         require(self.shrinkage >= 0, "CEFGL.shrinkage", ">= 0", self.shrinkage)
         require(self.threshold >= 0, "CEFGL.threshold", ">= 0", self.threshold)
         require(0 <= self.density <= 1, "CEFGL.density", "in [0, 1]", self.density)
+        require_one_of("CEFGL.answers", self.answers, ANSWERS)
         require_one_of("CEFGL.channels", self.channels, CHANNELS)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Models that answer together, if W is to have a say."""
+        return frozenset({"together"} if self._both_answer else ())
 
     def init(self, model: Arrays, clients: int) -> State:
         """Start from the drawn model."""
@@ -150,6 +160,17 @@ class CEFGL(Sharing[State]):
         own = self._remembered(received, memory)
         return self._encoder(own["shared"], own["private"])
 
+    def others(self, received: Arrays, memory: Tree) -> Sequence[Arrays]:
+        """W with its own ends, once it has been trained."""
+        if memory is None or not self._both_answer:
+            return ()
+        own = cast(Memory, memory)
+        return [{**own["local"], **own["ends"]}]
+
+    @property
+    def _both_answer(self) -> bool:
+        return self.answers == "both" and self.channels == "both"
+
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Eq. (9) without its codec: Theta moves by the mean difference."""
         return {"model": moved(state["model"], updates)}
@@ -185,10 +206,14 @@ class CEFGL(Sharing[State]):
         centre, known = _tensors(theta), _tensors(correction)
 
         def correct(parameters: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> None:
-            for name in centre:
-                if name in gradients:
-                    now = parameters[name].detach()
-                    gradients[name].add_(self.pull * (now - centre[name].to(now.device)) - known[name].to(now.device))
+            found = [name for name in centre if name in gradients]
+            to = [gradients[name] for name in found]
+            now = [parameters[name].detach() for name in found]
+            device = to[0].device
+            away = torch._foreach_sub(now, [centre[name].to(device) for name in found])
+            torch._foreach_add_(to, away, alpha=self.pull)
+            if self.correction != "none":
+                torch._foreach_sub_(to, [known[name].to(device) for name in found])
 
         before = trainer.steps
         trainer.load(start)
@@ -214,7 +239,11 @@ class CEFGL(Sharing[State]):
                 parameters[name].copy_(base[name] + torch.from_numpy(array))
 
         trainer.load({name: under[name] + private[name] for name in theta})
-        trainer.run(correct_gradient=shrink, project=project if self.each_step else None, epochs=self.private_epochs)
+        trainer.run(
+            correct_gradient=shrink if self.shrinkage else None,
+            project=project if self.each_step else None,
+            epochs=self.private_epochs,
+        )
         trained = trainer.read(list(theta))
         return self._sparse({name: trained[name] - under[name] for name in theta})
 

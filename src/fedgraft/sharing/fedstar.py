@@ -1,7 +1,6 @@
 """FedStar: clients share what they learn of structure and keep what they learn of features."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fedgraft.errors import InputError
 from fedgraft.merging import ModelState, OneModel
@@ -28,7 +27,10 @@ class FedStar(OneModel):
     Cost: the channel down and its difference up, per selected client.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"structure"})
+    @property
+    def needs(self) -> frozenset[str]:
+        """The channel of structure."""
+        return frozenset({"structure"})
 
     def shares(self, name: str) -> bool:
         """Whether it belongs to the channel of structure."""

@@ -77,7 +77,6 @@ class SpreadGNN(Sharing[State]):
         down ("ring": 8 head_rows head_width if less).
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"head"})
     personal: ClassVar[bool] = True
 
     topology: str = "complete"
@@ -94,6 +93,11 @@ class SpreadGNN(Sharing[State]):
         require_one_of("SpreadGNN.relation", self.relation, RELATIONS)
         require(self.head_rows >= 1, "SpreadGNN.head_rows", ">= 1", self.head_rows)
         require(self.head_width >= 1, "SpreadGNN.head_width", ">= 1", self.head_width)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A head to compare."""
+        return frozenset({"head"})
 
     def shares(self, name: str) -> bool:
         """All but the head."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, Questions, Sums, Task
 from fedgraft.errors import require, require_one_of
 from fedgraft.graphs.batches import Batch, Collator
-from fedgraft.graphs.model import PERSONAL, GraphModel, Variant
+from fedgraft.graphs.model import PERSONAL, GraphModel, Together, Variant
 from fedgraft.graphs.places import places
 from fedgraft.graphs.queries import split_graphs
 from fedgraft.graphs.sets import GraphShard, merge_shards
@@ -83,7 +83,7 @@ class Graph(Task[GraphShard, GraphData]):
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
     sums: ClassVar[tuple[str, ...]] = ("correct", "count", "loss")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
-    offers: ClassVar[frozenset[str]] = frozenset({"structure", "head"})
+    offers: ClassVar[frozenset[str]] = frozenset({"structure", "head", "together"})
 
     encoder: LayeredEncoder
     normalise: str = "batch"
@@ -171,9 +171,13 @@ class Graph(Task[GraphShard, GraphData]):
         hidden, label = [], []
         with torch.no_grad():
             for batch in data.on(next(model.parameters()).device, "test"):
-                hidden.append(model.head.represent(model.read(batch)).cpu())  # type: ignore[union-attr, operator]
+                hidden.append(model.represent(batch).cpu())  # type: ignore[operator]
                 label.append(batch.label.cpu())
         return torch.cat(hidden).numpy(), torch.cat(label).numpy()
+
+    def together(self, models: Sequence[nn.Module]) -> nn.Module:
+        """The mean of their probabilities."""
+        return Together(models)
 
     def questions(self, shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Graphs in tables as the data set `graphs` has them, without labels; a column "client" says whose they are.
