@@ -88,6 +88,18 @@ def test_a_graph_s_class_does_not_depend_on_what_else_is_in_the_batch(encoder, s
     torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-5)
 
 
+def test_the_first_layer_may_see_places_beside_features():
+    task = Graph(GIN(hidden=4), places=True, walks=2, degrees=1)
+    data = task.prepare(FOUR, {})
+    assert data.variant.attributes == FOUR.attributes.shape[1] + 3
+    batch = data.collator.batch(np.arange(6))
+    assert batch.attributes.shape[1] == data.variant.attributes
+    assert batch.structure.shape[1] == 0
+    assert drawn(task, data)(batch).shape == (6, 2)
+    both = dataclasses.replace(task, structure=True).prepare(FOUR, {}).collator.batch(np.arange(6))
+    assert torch.equal(both.attributes[:, -3:], both.structure)
+
+
 def test_the_channel_of_structure_sees_no_feature():
     task = Graph(GIN(hidden=8), structure=True)
     other = dataclasses.replace(FOUR, kind=1 - np.abs(FOUR.kind), attributes=FOUR.attributes * 3)

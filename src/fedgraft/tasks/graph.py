@@ -72,6 +72,7 @@ class Graph(Task[GraphShard, GraphData]):
         encoder: the convolutions; the recipe's [model].
         normalise: "batch" (Xu et al.) or "nothing", behind every convolution.
         dropout: share of the perceptron's inputs dropped in training, in [0, 1).
+        places: whether the first layer sees nodes' places (random walks that return, degrees) beside their features.
         structure: whether the model has a second channel beside the first, of convolutions that see nodes' places and
             no features; sharing methods that need one set it.
         walks: longest random walk that places are told by, >= 1 (FedStar: 16).
@@ -88,6 +89,7 @@ class Graph(Task[GraphShard, GraphData]):
     encoder: LayeredEncoder
     normalise: str = "batch"
     dropout: float = 0.0
+    places: bool = False
     structure: bool = False
     walks: int = 16
     degrees: int = 16
@@ -110,7 +112,8 @@ class Graph(Task[GraphShard, GraphData]):
         """Held-out graphs as batches, training graphs to be put together."""
         collator = self._collator(shard)
         held_out = {split: self._batches(collator, shard, shard.rows(split)) for split in SPLITS[1:]}
-        variant = Variant(shard.kinds, shard.attributes.shape[1], len(shard.classes))
+        seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
+        variant = Variant(shard.kinds, seen, len(shard.classes))
         train = shard.rows("train")
         part = shard.label[train] * LABEL_BINS // len(shard.classes)
         shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
@@ -201,9 +204,12 @@ class Graph(Task[GraphShard, GraphData]):
 
     def _collator(self, shard: GraphShard) -> Collator:
         """With nodes' places if the model looks at them."""
-        if not self.structure:
-            return Collator(shard, self.encoder.depth, self.encoder.by_degree)
-        return Collator(shard, self.encoder.depth, True, places(shard, self.walks, self.degrees))
+        found = places(shard, self.walks, self.degrees) if self.places or self.structure else None
+        if self.places:
+            shard = replace(shard, attributes=np.concatenate([shard.attributes, found], 1), attribute_names=())
+        if self.structure:
+            return Collator(shard, self.encoder.depth, True, found)
+        return Collator(shard, self.encoder.depth, self.encoder.by_degree)
 
     def _batches(self, collator: Collator, shard: GraphShard, graphs: Indices) -> list[Batch]:
         """Consecutive batches of at most so many nodes, or of one graph."""
