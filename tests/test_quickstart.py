@@ -28,8 +28,8 @@ def smaller(load):
 def test_every_block_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     build = smaller(experiments.build)
+    monkeypatch.setattr("fedgraft.api.build", build)  # first: importing it takes what the other has
     monkeypatch.setattr("fedgraft.experiment.build", build)
-    monkeypatch.setattr("fedgraft.api.build", build)
     names: dict[str, object] = {}
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert sum(1 for skipped, _, _ in blocks if skipped) == 1
