@@ -84,6 +84,31 @@ def test_runs_only_cells_that_match(root, monkeypatch):
         study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None, match="none*")
 
 
+def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypatch):
+    """Clients' data are prepared once for all methods with one task; one that needs more of a task has its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    graphs = dataclasses.replace(
+        TINY,
+        recipe="cefgl",
+        common={"rounds": 2, "data.graphs": 20},
+        methods={
+            "fedavg": {"label": "", "changes": {"sharing.name": "fedavg"}},
+            "fedstar": {"label": "", "changes": {"sharing.name": "fedstar"}},
+        },
+        panels=({**TINY.panels[0], "data": ["molecules"], "partitions": [""], "clients": [2], "yardsticks": []},),
+    )
+    runs = [["gin", "fedavg"], ["gcn", "fedavg"], ["gin", "fedstar"], ["sage", "fedavg"]]
+    alone = []
+    for run in runs:
+        one = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": [run]},))
+        study.run(one, tmp_path / "data", tmp_path / "-".join(run), 1, 1, lambda line: None)
+        alone += [result["digest"] for result in study.results(one, tmp_path / "-".join(run), 1).values()]
+    together = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": runs},))
+    study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, lambda line: None)
+    found = study.results(together, tmp_path / "together", 1)
+    assert [result["digest"] for result in found.values()] == alone
+
+
 def test_errors(root):
     with pytest.raises(InputError, match=r"No study named 'fedac'\. Did you mean 'fedacs'"):
         study.load("fedac")

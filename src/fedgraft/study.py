@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from importlib import resources
 from itertools import product
@@ -21,8 +21,10 @@ from typing import Any
 import torch
 
 from fedgraft import experiment as experiments
-from fedgraft import reference
+from fedgraft import plugins, reference
+from fedgraft.contracts import Task
 from fedgraft.errors import InputError, unknown
+from fedgraft.experiment import Experiment
 from fedgraft.runner import execute_on
 
 
@@ -82,9 +84,10 @@ class Study:
     layout: str = "errors"
     folder: str = ""
 
-    def root(self, data_root: Path, data: str) -> Path:
-        """The folder of a data set."""
-        return data_root / (self.folder or data)
+    def root(self, data_root: Path, data: str) -> Path | None:
+        """The folder of a data set; None for one that is generated."""
+        read = any(field.name == "root" for field in fields(plugins.find("data", data)))
+        return data_root / (self.folder or data) if read else None
 
     def cells(self, seeds: int) -> list[Cell]:
         """Every experiment once, panel by panel."""
@@ -171,8 +174,9 @@ def run(
             groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
     say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
     for data in dict.fromkeys(split.data for split in groups):
-        if not study.root(data_root, data).is_dir():
-            raise InputError(f"--data {data_root} holds no folder {study.root(data_root, data).name!r}.")
+        root = study.root(data_root, data)
+        if root is not None and not root.is_dir():
+            raise InputError(f"--data {data_root} holds no folder {root.name!r}.")
     for name in ("cells", "yardsticks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     context = mp.get_context("spawn")
@@ -206,10 +210,10 @@ def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]
 
 def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
     """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
-    cut = {"data.clients": split.clients, "data.partition": split.partition}
+    root = study.root(data_root, split.data)
+    cut = {"data.root": str(root or ""), "data.clients": split.clients, "data.partition": split.partition}
     common = {
         "data.name": split.data,
-        "data.root": str(study.root(data_root, split.data)),
         **{name: value for name, value in cut.items() if value},
         "seed": split.seed,
         "yardsticks": [],
@@ -218,11 +222,16 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
     }
     base = experiments.load(study.recipe, common)
     shards = base.data.load(split.seed)
-    prepared: dict[int, Any] = {}
+    by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
     for cell in cells:
         changes = {**common, "model.name": cell.model, **study.methods[cell.method].get("changes", {})}
-        summary = execute_on(experiments.load(study.recipe, changes), shards, prepared)
-        _write(_cell_path(folder, cell), _compact(summary))
+        experiment = experiments.load(study.recipe, changes)
+        by_task.setdefault(experiment.plan.task, []).append((cell, experiment))
+    for alike in by_task.values():
+        prepared: dict[int, Any] = {}
+        for cell, experiment in alike:
+            summary = execute_on(experiment, shards, prepared)
+            _write(_cell_path(folder, cell), _compact(summary))
     for name in study.yardsticks(split):
         kept = _kept(folder, split)
         if name not in kept:
