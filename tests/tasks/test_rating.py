@@ -1,4 +1,4 @@
-"""The rating task: what is known of a rating before it is predicted, by hand and in general; above all, no leaks."""
+"""The rating task: what is known of a rating before it is predicted, by hand and in general."""
 
 import dataclasses
 import math
@@ -8,234 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from fedgraft import experiment, seeds
+from fedgraft import experiment
 from fedgraft.contracts import Draw
 from fedgraft.data.shops import Shops
 from fedgraft.errors import InputError
-from fedgraft.flat import FlatModel
 from fedgraft.models.gat import GAT
 from fedgraft.models.gcn import GCN
 from fedgraft.predict import predict
 from fedgraft.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, node_features, pair_features
 from fedgraft.ratings.graph import RatingGraph, edge_width
-from fedgraft.ratings.shards import RatingShard, merge_shards
+from fedgraft.ratings.shards import merge_shards
 from fedgraft.runner import execute
-from fedgraft.samplers.all import All
-from fedgraft.store import Store
-from fedgraft.tasks.rating import Pairs, Rating, RatingData
-from fedgraft.trainer import LocalTrainer, Optimizer, Training
+from fedgraft.tasks.rating import Rating
+from rating_shards import ENCODERS, HAND, lively, random_shard, shard_of
 from tiny import TINY
-
-ENCODERS = {"gcn": GCN(hidden=4, embedding=4, layers=2), "gat": GAT(hidden=4, embedding=4, layers=2)}
-
-
-def shard_of(rows, users, items, trust=(), scale=(1.0, 5.0), name="shop") -> RatingShard:
-    """A shard of (user, item, rating, split) rows and (who trusts, whom) links; even items are of category 0."""
-    user, item, rating, split = (np.array(column) for column in zip(*rows, strict=True))
-    return RatingShard(
-        name=name,
-        users=np.arange(users),
-        items=np.arange(items),
-        user=user.astype(np.int64),
-        item=item.astype(np.int64),
-        category=(item % 2).astype(np.int64),
-        rating=rating.astype(np.float32),
-        split=split.astype(np.uint8),
-        trust=np.array(trust, dtype=np.int64).reshape(-1, 2).T,
-        scale=scale,
-        n_categories=2,
-        user_ids=np.array([f"u{k}" for k in range(users)]),
-        item_ids=np.array([f"i{k}" for k in range(items)]),
-    )
-
-
-def random_shard(seed: int, users: int = 7, items: int = 6, density: float = 0.6, links: int = 9) -> RatingShard:
-    """Ratings of random pairs, at least one of them for training."""
-    g = np.random.default_rng(seed)
-    user, item = np.nonzero(g.random((users, items)) < density)
-    if not len(user):
-        user, item = np.array([0]), np.array([0])
-    split = g.choice(3, len(user), p=(0.7, 0.15, 0.15))
-    split[g.integers(len(user))] = 0
-    ends = g.integers(0, users, (links, 2))
-    ends = np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
-    return shard_of(list(zip(user, item, g.integers(1, 6, len(user)), split, strict=True)), users, items, ends)
-
-
-def rerated(shard: RatingShard, rows, seed: int = 0) -> RatingShard:
-    """The same shard with another value for each of these ratings."""
-    g = np.random.default_rng(seed)
-    rating = shard.rating.copy()
-    rating[rows] = 1 + (rating[rows] - 1 + g.integers(1, 5, len(rows))) % 5
-    assert (rating[rows] != shard.rating[rows]).all()
-    return dataclasses.replace(shard, rating=rating)
-
-
-def known_of(pairs: Pairs) -> dict[str, bytes]:
-    """Every bit that a prediction of these pairs rests on: all but their ratings."""
-    view = pairs.view
-    tensors = {
-        **{name: getattr(pairs, name) for name in ("user", "item", "features", "base")},
-        **{name: getattr(view, name) for name in ("nodes", "edges", "norm")},
-        **{f"graph {name}": value for name, value in vars(view.graph).items() if isinstance(value, torch.Tensor)},
-    }
-    return {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
-
-
-def trained_on(data: RatingData) -> list[object]:
-    """Every bit that training sees."""
-    pairs = [(known_of(fold), fold.rating.numpy().tobytes()) for fold in data.folds]
-    return [pairs, data.fold.tolist(), data.place.tolist(), data.label_shares]
-
-
-def lively(task: Rating, seed: int = 0) -> torch.nn.Module:
-    """A model whose every parameter matters: the head's last layer starts at zero otherwise."""
-    g = torch.Generator().manual_seed(seed)
-    model = task.model(g).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=g)
-    return model
-
-
-def predicted(model: torch.nn.Module, pairs: Pairs) -> bytes:
-    with torch.no_grad():
-        return model(pairs).numpy().tobytes()
-
-
-def trained(task: Rating, shard: RatingShard) -> bytes:
-    """All parameters after three local epochs."""
-    flat = FlatModel(lively(task))
-    training = Training(epochs=3, learning_rate=0.02)
-    data = task.prepare(shard, {})
-    g = seeds.generator(1, "train")
-    LocalTrainer(task, All(batch_size=4), training, flat, Optimizer(training, flat), data, None, g, 0.02).run()
-    return flat.vector.numpy().tobytes()
-
-
-# --- no rating that is not for training is seen ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.parametrize("seed", range(5))
-def test_held_out_ratings_are_seen_by_nothing(name, seed):
-    task, shard = Rating(ENCODERS[name], folds=4), random_shard(seed)
-    other = rerated(shard, np.flatnonzero(shard.split != 0), seed)
-    data, blind = task.prepare(shard, {}), task.prepare(other, {})
-    assert trained_on(data) == trained_on(blind)
-    model = lively(task)
-    for split in ("validation", "test"):
-        assert known_of(data.held_out[split]) == known_of(blind.held_out[split])
-        assert predicted(model, data.held_out[split]) == predicted(model, blind.held_out[split])
-    for block in task.blocks(data):
-        losses = [task.loss(model, prepared, Draw(block), None).detach() for prepared in (data, blind)]
-        assert torch.equal(*losses)
-    assert trained(task, shard) == trained(task, other)
-
-
-def test_held_out_ratings_are_seen_by_no_answer():
-    task, shard = Rating(GCN()), random_shard(3)
-    other = rerated(shard, np.flatnonzero(shard.split != 0))
-    asked = {"user": np.array(["u0", "u1", "newcomer"]), "item": np.array(["i0", "i5", "i1"])}
-    model = lively(task)
-    answers = [task.predict(model, each, {}, asked) for each in (shard, other)]
-    assert all((answers[0][name] == answers[1][name]).all() for name in answers[0])
-
-
-def test_the_validation_score_does_not_depend_on_test_ratings():
-    task, shard = Rating(GCN()), random_shard(1)
-    other = rerated(shard, np.flatnonzero(shard.split == 2))
-    model = lively(task)
-    with torch.no_grad():
-        sums = [task.evaluate(model, task.prepare(each, {})) for each in (shard, other)]
-    assert sums[0]["validation"] == sums[1]["validation"]
-    assert sums[0]["test"] != sums[1]["test"]
-
-
-# --- no training rating is seen by its own prediction ----------------------------------------------------------------
-
-
-def check_blind_to_itself(task: Rating, shard: RatingShard, row: int) -> None:
-    """Changing one training rating changes no bit of what it is predicted from, nor of its whole fold."""
-    data, other = task.prepare(shard, {}), task.prepare(rerated(shard, [row]), {})
-    assert data.fold.tolist() == other.fold.tolist(), "who is in which fold must not tell values"
-    assert data.place.tolist() == other.place.tolist()
-    example = int(np.flatnonzero(shard.rows("train") == row)[0])
-    number = int(data.fold[example])
-    assert known_of(data.folds[number]) == known_of(other.folds[number])
-    model = lively(task)
-    assert predicted(model, data.folds[number]) == predicted(model, other.folds[number])
-    changed = np.flatnonzero(data.folds[number].rating.numpy() != other.folds[number].rating.numpy())
-    assert changed.tolist() == [data.place[example]], "only its own label"
-    for elsewhere in set(range(len(data.folds))) - {number}:
-        assert known_of(data.folds[elsewhere]) != known_of(other.folds[elsewhere]), "others do learn from it"
-
-
-@pytest.mark.parametrize("name", ENCODERS)
-@pytest.mark.parametrize("walk", [1, 2, 3])
-def test_a_training_rating_is_not_seen_by_its_own_prediction(name, walk):
-    shard = random_shard(walk)
-    for row in shard.rows("train")[::3]:
-        check_blind_to_itself(Rating(ENCODERS[name], folds=3, walk=walk), shard, int(row))
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10_000),
-    users=st.integers(1, 8),
-    items=st.integers(1, 8),
-    density=st.floats(0.05, 1.0),
-    links=st.integers(0, 20),
-    folds=st.integers(2, 12),
-    walk=st.integers(1, 3),
-)
-def test_no_leak_in_any_shard(seed, users, items, density, links, folds, walk):
-    shard = random_shard(seed, users, items, density, links)
-    task = Rating(ENCODERS["gat"], folds=folds, walk=walk)
-    check_blind_to_itself(task, shard, int(shard.rows("train")[0]))
-    blind = rerated(shard, np.flatnonzero(shard.split != 0), seed)
-    assert trained_on(task.prepare(shard, {})) == trained_on(task.prepare(blind, {}))
-
-
-def test_a_training_rating_whose_users_and_items_all_touch_is_not_seen_through_them():
-    # Everybody rates everything and trusts everybody: every order of influence there can be.
-    users = items = 4
-    rows = [(u, i, 1 + (u + 2 * i) % 5, 0) for u in range(users) for i in range(items)]
-    trust = [(a, b) for a in range(users) for b in range(users) if a != b]
-    shard = shard_of(rows, users, items, trust)
-    for row in range(len(rows)):
-        check_blind_to_itself(Rating(ENCODERS["gat"], folds=4), shard, row)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_what_users_do_elsewhere_holds_nothing_of_the_rating_that_is_predicted(seed):
-    task = Rating(ENCODERS["gat"], folds=3, share="users")
-    shards = [random_shard(seed + number) for number in range(3)]
-
-    def prepared(own: RatingShard) -> RatingData:
-        clients = [own, *shards[1:]]
-        told = task.combine({number: task.statistics(shard) for number, shard in enumerate(clients)})
-        return task.prepare(own, told[0])
-
-    data, held_out = prepared(shards[0]), np.flatnonzero(shards[0].split != 0)
-    assert trained_on(prepared(rerated(shards[0], held_out))) == trained_on(data)
-    for row in shards[0].rows("train")[::4]:
-        number = int(data.fold[np.flatnonzero(shards[0].rows("train") == row)[0]])
-        other = prepared(rerated(shards[0], [row]))
-        assert known_of(other.folds[number]) == known_of(data.folds[number])
-    blind = [shards[0], *(rerated(shard, np.flatnonzero(shard.split != 0)) for shard in shards[1:])]
-    told = [
-        task.combine({number: task.statistics(shard) for number, shard in enumerate(each)}) for each in (shards, blind)
-    ]
-    assert told[0][0]["codes"].tolist() == told[1][0]["codes"].tolist(), "held-out ratings are published by nobody"
-
-
-# --- features by hand -------------------------------------------------------------------------------------------------
-
-HAND = shard_of([(0, 0, 5, 0), (0, 1, 5, 0), (1, 0, 3, 0), (1, 1, 3, 0), (2, 2, 4, 0)], 3, 3, trust=[(2, 0), (1, 2)])
 
 
 def hand_known() -> Known:
@@ -336,9 +123,6 @@ def test_features_mean_the_same_on_every_scale(scale):
     assert torch.equal(ours.norm, theirs.norm)
 
 
-# --- model, loss, score -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ENCODERS)
 def test_training_starts_from_the_biases_exactly(name):
     task, shard = Rating(ENCODERS[name], folds=3), random_shard(0)
@@ -402,8 +186,6 @@ def test_describes_shares_of_labels():
         "label_4": 0.4,
     }
 
-
-# --- unusual clients --------------------------------------------------------------------------------------------------
 
 UNUSUAL = {
     "one rating": shard_of([(0, 0, 4, 0)], 1, 1),
@@ -473,82 +255,6 @@ def test_merging_keeps_every_rating_with_its_split():
         return list(zip(*(value.tolist() for value in values), strict=True))
 
     assert sorted(rows(merged)) == sorted(row for shard in shards for row in rows(shard))
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-def test_who_answers():
-    # "a" sells items 0 and 1, "b" item 2; user 0 has rated most at "b", user 1 only at "a".
-    a = shard_of([(0, 0, 4, 0), (1, 0, 4, 0), (1, 1, 4, 0)], 2, 2, name="a")
-    b = dataclasses.replace(shard_of([(0, 0, 4, 0), (0, 1, 4, 0)], 1, 2, name="b"), item_ids=np.array(["i2", "i3"]))
-    asked = {
-        "user": np.array(["u0", "u1", "u0", "u1", "nobody"]),
-        "item": np.array(["i0", "i2", "new", "new", "new"]),
-    }
-    task = Rating(GCN())
-    assert answering(task, [a, b], asked) == [0, 1, 1, 0, 0]
-    assert answering(task, [a, b], {**asked, "client": np.array(["b", "a", "0", "1", "b"])}) == [1, 0, 0, 1, 1]
-    with pytest.raises(InputError, match="No client named 'c'"):
-        answering(task, [a, b], {**asked, "client": np.array(["c"] * 5)})
-
-
-def answering(task, shards, asked):
-    """Who answers each row."""
-    client = np.full(len(asked.get("user", asked.get("item"))), -1)
-    for number, questions in task.questions(shards, {"pairs": pd.DataFrame(asked)}).items():
-        client[questions.rows] = number
-    return client.tolist()
-
-
-@pytest.mark.parametrize("column", ["user", "item"])
-def test_questions_need_both_columns_and_no_gaps(column):
-    task, asked = Rating(GCN()), {"user": np.array(["u0", "u1"]), "item": np.array(["i0", "i1"])}
-    with pytest.raises(InputError, match=f"need a column '{column}'"):
-        answering(task, [HAND], {name: values for name, values in asked.items() if name != column})
-    with pytest.raises(InputError, match=f"row 2: '{column}' is empty"):
-        answering(task, [HAND], {**asked, column: np.array(["x", np.nan], dtype=object)})
-
-
-def test_ids_are_equal_as_text_whatever_type_a_file_gave_them():
-    shard = dataclasses.replace(HAND, user_ids=np.array([7, 8, 9]))
-    task, model = Rating(GCN()), lively(Rating(GCN()))
-    item = np.array(["i0"])
-    answers = [task.predict(model, shard, {}, {"user": np.array(user), "item": item}) for user in (["8"], [8], [8.0])]
-    assert {answer["basis"][0] for answer in answers} == {"known user and item"}
-    assert len({answer["rating"][0] for answer in answers}) == 1
-
-
-def test_answers_say_what_is_new():
-    shard = shard_of([(0, 0, 4, 0), (0, 1, 4, 0), (1, 0, 2, 2)], 2, 2)
-    asked = {"user": np.array(["u0", "u1", "x", "x", "u0"]), "item": np.array(["i0", "i1", "i1", "y", "y"])}
-    answer = Rating(GCN()).predict(lively(Rating(GCN())), shard, {}, asked)
-    assert answer["basis"].tolist() == [
-        "known user and item",
-        "new user",  # it has a test rating, which does not count
-        "new user",
-        "new user and item",
-        "new item",
-    ]
-
-
-def test_answers_for_test_pairs_have_the_rmse_of_the_summary(finished_run: Path):
-    store = Store.open(finished_run)
-    run = experiment.Experiment.from_toml(store.experiment_toml())
-    squares = []
-    for number, shard in enumerate(run.data.load(run.seed)):
-        rows = shard.rows("test")
-        asked = pd.DataFrame(
-            {
-                "user": shard.user_ids[shard.user[rows]],
-                "item": shard.item_ids[shard.item[rows]],
-                "client": number,
-            }
-        )
-        error = predict(finished_run, {"pairs": asked})["rating"].to_numpy() - shard.rating[rows]
-        squares.append(error**2)
-    rmse = math.sqrt(np.concatenate(squares).mean())
-    assert rmse == pytest.approx(store.summary()["test_at_best_validation"], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ENCODERS)
