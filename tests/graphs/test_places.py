@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from fedgraft.graphs import places as places_module
 from fedgraft.graphs.places import places
-from small_graphs import LONE, PAIR, PATH, TRIANGLE, shard_of
+from small_graphs import LONE, PAIR, PATH, TRIANGLE, random_graphs, shard_of
 
 SHARD = shard_of([TRIANGLE, PAIR, LONE, PATH])
 
@@ -28,3 +29,12 @@ def test_walks_back_are_diagonals_of_powers(seed):
     found = places(shard_of([matrix, PAIR, PAIR]), 9, 3)[:12, :9]
     expected = np.stack([np.diag(np.linalg.matrix_power(walk, k)) for k in range(1, 10)], 1)
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("filling", "entries"), [(0, 1 << 22), (0, 100), (100, 100)])
+def test_with_zeros_or_without_and_however_many_at_a_time_places_are_the_same(filling, entries, monkeypatch):
+    shard = shard_of(random_graphs(np.random.default_rng(3), 40, largest=12))
+    expected = places_module.places(shard, 9, 3)
+    monkeypatch.setattr(places_module, "FILLING", filling)
+    monkeypatch.setattr(places_module, "ENTRIES", entries)
+    np.testing.assert_allclose(places_module.places(shard, 9, 3), expected, atol=1e-7)

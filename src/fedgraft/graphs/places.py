@@ -1,10 +1,23 @@
 """What can be told of a node's place in its graph without looking at any feature."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from fedgraft.graphs.sets import GraphShard
+from fedgraft.values import Indices
+
+Doubles = NDArray[np.float64]
+
+ENTRIES = 1 << 22
+"""Pairs of nodes of one graph that are looked at together: three matrices of 32 MB."""
+FILLING = 4
+"""Mean number of neighbours from which walks soon lead from everywhere to everywhere, so that zeros are not worth
+leaving out (measured: molecules have 2 and proteins 4, where they are; residues of DD have 5)."""
+LARGEST = 1000
+"""Nodes of a graph that is looked at with its zeros."""
 
 
 def places(shard: GraphShard, steps: int, degrees: int) -> NDArray[np.float32]:
@@ -21,6 +34,33 @@ def places(shard: GraphShard, steps: int, degrees: int) -> NDArray[np.float32]:
     inverse = 1.0 / np.maximum(degree, 1)
     one = scipy.sparse.csr_matrix((inverse[sender], (receiver, sender)), shape=(nodes, nodes))
     back = np.zeros((nodes, steps), np.float32)
+    first = np.concatenate([[0], np.cumsum(shard.sizes)])
+    full = (shard.sizes <= LARGEST) & (len(sender) > FILLING * nodes)
+    for graphs in _parts(np.flatnonzero(~full), shard.sizes):
+        here = _nodes(graphs, first)
+        back[here] = _sparse(one[here][:, here], steps)
+    smallest_first = np.argsort(shard.sizes, kind="stable")
+    for graphs in _parts(smallest_first[full[smallest_first]], shard.sizes):
+        here = _nodes(graphs, first)
+        back[here] = _dense(one[here][:, here], shard.sizes[graphs], steps)
+    place = np.zeros((nodes, degrees), np.float32)
+    place[np.arange(nodes), np.clip(degree, 1, degrees) - 1] = 1.0
+    return np.concatenate([back, place], axis=1)
+
+
+def _parts(graphs: Indices, sizes: Indices) -> Iterator[Indices]:
+    """The graphs, so many at a time that their pairs of nodes fit."""
+    number = np.cumsum(np.square(sizes[graphs])) // ENTRIES
+    yield from (part for part in np.split(graphs, np.flatnonzero(np.diff(number)) + 1) if len(part))
+
+
+def _nodes(graphs: Indices, first: Indices) -> Indices:
+    return np.concatenate([np.arange(first[graph], first[graph + 1]) for graph in graphs])
+
+
+def _sparse(one: scipy.sparse.csr_matrix, steps: int) -> Doubles:
+    """diag(one^k) for k = 1 .. steps, [nodes, steps]."""
+    back = np.zeros((one.shape[0], steps))
     half, longer = one, one
     # (T^2a)_ii is the product of row i and column i of T^a: powers are needed only half as far as walks go.
     for step in range(1, steps + 1):
@@ -32,6 +72,26 @@ def places(shard: GraphShard, steps: int, degrees: int) -> NDArray[np.float32]:
         else:
             longer = (half @ one).tocsr()
             back[:, step - 1] = np.asarray(half.multiply(longer.T).sum(1)).ravel()
-    place = np.zeros((nodes, degrees), np.float32)
-    place[np.arange(nodes), np.clip(degree, 1, degrees) - 1] = 1.0
-    return np.concatenate([back, place], axis=1)
+    return back
+
+
+def _dense(one: scipy.sparse.csr_matrix, sizes: Indices, steps: int) -> Doubles:
+    """The same for graphs of about one size, side by side, each as a matrix with its zeros."""
+    graph = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(graph)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    entries = one.tocoo()
+    single = np.zeros((len(sizes), sizes.max(), sizes.max()))
+    single[graph[entries.row], place[entries.row], place[entries.col]] = entries.data
+    back = np.zeros((len(graph), steps))
+    half, longer = single, single
+    for step in range(1, steps + 1):
+        if step == 1:
+            found = np.einsum("gii->gi", single)
+        elif step % 2 == 0:
+            half = longer
+            found = np.einsum("gij,gji->gi", half, half)
+        else:
+            longer = half @ single
+            found = np.einsum("gij,gji->gi", half, longer)
+        back[:, step - 1] = found[graph, place]
+    return back
