@@ -119,7 +119,7 @@ def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
             col=clients.index(client) + 1,
         )
     note = "t-SNE of the last hidden layer, test graphs, one colour per class"
-    lay_out(figure, f"{run_name(run)}: what the model tells apart", note, TOP + BOTTOM + PANEL * len(channels), 40)
+    lay_out(figure, f"What the model of {run_name(run)} tells apart", note, TOP + BOTTOM + PANEL * len(channels), 40)
     figure.update_xaxes(showticklabels=False, showgrid=False, ticks="", mirror=True)
     figure.update_yaxes(showticklabels=False, showgrid=False, mirror=True)
     return figure
