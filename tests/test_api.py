@@ -13,6 +13,7 @@ import torch
 import fedgraft
 from fedgraft import experiment as experiments
 from fedgraft.errors import InputError
+from fedgraft.runner import execute
 from tiny import TINY
 
 SHOPS = {"name": "shops", **{key[5:]: value for key, value in TINY.items() if key.startswith("data.")}}
@@ -182,6 +183,42 @@ def test_a_client_column_says_who_holds_what():
     named = fedgraft.run("fedacs", data=ratings(named_clients=True), **QUICK)
     assert named.summary["clients"] == 4
     assert set(named.predict(pd.DataFrame({"user": ["u1"], "item": [2]}))["client"]) == {"part 2"}
+
+
+def chains():
+    """Paths whose class is told by an attribute of their nodes and by nothing else."""
+    rows, nodes, edges = [], [], []
+    for number in range(40):
+        rows.append({"graph": number, "label": "ab"[number % 2], "client": "xy"[number // 20], "owner": "secret"})
+        nodes += [{"graph": number, "node": k, "weight": float(number % 2), "size": float(k)} for k in range(3)]
+        edges += [{"graph": number, "source": node, "target": node + 1} for node in range(2)]
+    return {name: pd.DataFrame(each) for name, each in (("graphs", rows), ("nodes", nodes), ("edges", edges))}
+
+
+GRAPHS = {"rounds": 3, "progress": False, "overrides": {"runtime.workers": 0, "yardsticks": []}}
+
+
+@pytest.mark.parametrize("attributes", [None, ["weight"]])
+def test_own_graphs_are_stored_with_their_attributes(attributes, tmp_path):
+    data = {"name": "graphs", **chains(), **({} if attributes is None else {"attributes": attributes})}
+    run = fedgraft.run("cefgl", data=data, out=tmp_path / "run", **GRAPHS)
+    stored = {name: set(pd.read_parquet(run.folder / "data" / f"{name}.parquet")) for name in ("graphs", "nodes")}
+    assert stored == {
+        "graphs": {"graph", "label", "client"},
+        "nodes": {"graph", "node", *(attributes or ["weight", "size"])},
+    }
+    given = {**GRAPHS["overrides"], "rounds": 3, **{f"data.{name}": value for name, value in data.items()}}
+    assert execute(experiments.load("cefgl", given))["digest"] == run.summary["digest"]
+
+
+def test_graphs_of_pyg_are_stored_as_tables(tmp_path):
+    pyg = pytest.importorskip("torch_geometric.data")
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graphs = [pyg.Data(x=torch.full((3, 2), k % 2.0), edge_index=edge_index, y=torch.tensor(k % 2)) for k in range(30)]
+    run = fedgraft.run("cefgl", data={"name": "graphs", "graphs": graphs, "clients": 2}, out=tmp_path / "run", **GRAPHS)
+    assert len(pd.read_parquet(run.folder / "data" / "nodes.parquet")) == 90
+    assert fedgraft.open(run.folder).summary == run.summary
+    assert fedgraft.resume(run.folder, progress=False).summary["digest"] == run.summary["digest"]
 
 
 def test_ids_of_several_types_are_stored_as_their_text(tmp_path):

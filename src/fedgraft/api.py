@@ -299,21 +299,19 @@ def _execute(experiment: Experiment, folder: Path, progress: bool) -> None:
 
 
 def _with_stored_tables(experiment: Experiment, folder: Path) -> tuple[Experiment, list[Path]]:
-    """The experiment with every DataFrame written into the folder and referred to there, and what was written."""
-    options = experiment.sections["data"]
-    frames = {key: value for key, value in options.items() if isinstance(value, pd.DataFrame)}
+    """The experiment with all tables given in memory written to the folder and read there; and what was written."""
+    frames = experiment.data.tables()
     if not frames:
         return experiment, []
     if (folder / "experiment.toml").exists():
         raise InputError(f"out = {str(folder)!r} holds a run already; open or resume it, or choose another folder.")
     experiment.data.load(experiment.seed)  # whatever is wrong is told of the table that was given, not of a copy
-    named = {value for value in options.values() if isinstance(value, str)}
     paths = {f"data.{key}": folder / DATA / f"{key}.parquet" for key in frames}
     for path in paths.values():
         if path.exists():
             raise InputError(f"{path} exists already, where a table is to be stored; choose another folder.")
     for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
-        _store_table(frame[[column for column in frame if column in named]], path, f"data.{key}")
+        _store_table(frame, path, f"data.{key}")
     return experiment.with_changes(paths), list(paths.values())
 
 

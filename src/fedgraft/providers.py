@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic
 
+import pandas as pd
 import torch
 
 from fedgraft.contracts import Shard
@@ -18,6 +19,13 @@ class Data(ABC, Generic[Shard]):
     @abstractmethod
     def load(self, seed: int) -> list[Shard]:
         """One shard per client, split into train, validation and test; equal seeds give equal shards."""
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """{option: table} of what was given in memory, for a run to store and to read instead; nothing by default.
+
+        Columns that are not read stay with their owner.
+        """
+        return {}
 
 
 class Encoder(ABC):

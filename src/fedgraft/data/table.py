@@ -65,6 +65,13 @@ class Table(Data[RatingShard]):
         clients = 10 if self.clients is None and self.partition != "given" else self.clients
         return make_shards(self.read(), clients, self.partition, seed)
 
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """DataFrames, with the columns that are named."""
+        named = {value for value in vars(self).values() if isinstance(value, str)}
+        given = {"ratings": self.ratings, "trust": self.trust}
+        frames = {option: table for option, table in given.items() if isinstance(table, pd.DataFrame)}
+        return {option: table[[c for c in table if c in named]] for option, table in frames.items()}
+
     def read(self) -> Ratings:
         """The whole table, before it is partitioned."""
         given = self.partition == "given"
