@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint bench study-fedacs clean
+.PHONY: help install demo test lint bench study-fedacs study-cefgl clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ bench: .venv/.installed  ## time the hot paths against their limits
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
 	$(BIN)/fedgraft study fedacs $(ARGS)
+
+study-cefgl: .venv/.installed  ## the CEFGL tables: sharing methods x settings x seeds, the paper's numbers beside ours
+	$(BIN)/fedgraft study cefgl $(ARGS)
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
