@@ -110,9 +110,23 @@ def test_what_is_chosen_by_agrees_with_the_score(name: str, task: Task[Any, Any]
 
 
 def test_every_part_on_offer_can_be_had(name: str, task: Task[Any, Any]) -> None:
-    for part in task.offers:
+    for part in task.offers - {"together"}:  # which is an ability of the task and no part of its model
         assert task.having(frozenset({part})).offers == task.offers
         assert any(part in key for key in FlatModel(task.having(frozenset({part})).model(torch.Generator())).initial)
+
+
+def test_models_answer_together_if_the_task_says_so(name: str, task: Task[Any, Any]) -> None:
+    data = task.prepare(shards_of(name)[0], {})
+    models = [task.model(torch.Generator().manual_seed(seed), task.variant(data)).eval() for seed in (0, 1)]
+    if "together" not in task.offers:
+        with pytest.raises(NotImplementedError):
+            task.together(models)
+        return
+    with torch.no_grad():
+        found = [task.evaluate(task.together(models[:1] * count).eval(), data) for count in (1, 2)]
+        expected = task.evaluate(models[0], data)
+    for sums in found:  # the mean of a model and itself is the model
+        assert all(sums[split] == pytest.approx(expected[split], rel=1e-4) for split in expected)
 
 
 def test_blocks_hold_every_example_once(name: str, task: Task[Any, Any]) -> None:
