@@ -16,6 +16,8 @@ ENTRIES = 1 << 22
 FILLING = 4
 """Mean number of neighbours from which walks soon lead from everywhere to everywhere, so that zeros are not worth
 leaving out (measured: molecules have 2 and proteins 4, where they are; residues of DD have 5)."""
+GROWTH = 1.25
+"""A graph's matrix has the size of the largest that is looked at together with it: at most so many times its own."""
 LARGEST = 1000
 """Nodes of a graph that is looked at with its zeros."""
 
@@ -40,12 +42,19 @@ def places(shard: GraphShard, steps: int, degrees: int) -> NDArray[np.float32]:
         here = _nodes(graphs, first)
         back[here] = _sparse(one[here][:, here], steps)
     smallest_first = np.argsort(shard.sizes, kind="stable")
-    for graphs in _parts(smallest_first[full[smallest_first]], shard.sizes):
-        here = _nodes(graphs, first)
-        back[here] = _dense(one[here][:, here], shard.sizes[graphs], steps)
+    for alike in _alike(smallest_first[full[smallest_first]], shard.sizes):
+        for graphs in _parts(alike, shard.sizes):
+            here = _nodes(graphs, first)
+            back[here] = _dense(one[here][:, here], shard.sizes[graphs], steps)
     place = np.zeros((nodes, degrees), np.float32)
     place[np.arange(nodes), np.clip(degree, 1, degrees) - 1] = 1.0
     return np.concatenate([back, place], axis=1)
+
+
+def _alike(graphs: Indices, sizes: Indices) -> Iterator[Indices]:
+    """Graphs in ascending order of size, in groups of which the largest is at most so many times the smallest."""
+    group = np.floor(np.log(sizes[graphs]) / np.log(GROWTH)).astype(np.int64)
+    yield from np.split(graphs, np.flatnonzero(np.diff(group)) + 1)
 
 
 def _parts(graphs: Indices, sizes: Indices) -> Iterator[Indices]:
