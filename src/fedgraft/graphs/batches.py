@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.graphs.colours import refine
-from fedgraft.graphs.sets import GraphShard
+from fedgraft.graphs.sets import GraphShard, ranges
 from fedgraft.propagate import Block, Sparse
 from fedgraft.values import Indices
 
@@ -78,8 +78,7 @@ class Collator:
     """
 
     def __init__(self, shard: GraphShard, layers: int, degrees: bool, structure: Floats | None = None) -> None:
-        nodes = int(shard.sizes.sum())
-        structure = np.zeros((nodes, 0), np.float32) if structure is None else structure
+        structure = np.zeros((shard.nodes, 0), np.float32) if structure is None else structure
         levels = refine(shard, np.concatenate([shard.attributes, structure], 1), layers, degrees)
         example = np.concatenate([level.example for level in levels])
         self._first = np.cumsum([0, *(len(level.example) for level in levels)])
@@ -90,7 +89,7 @@ class Collator:
         rows = np.concatenate([first + row for first, (row, _) in zip(self._first[1:], pairs, strict=False)])
         self._received = _Table.of(rows, np.concatenate([column for _, column in pairs]), (len(example), len(example)))
         self._before = np.concatenate([of[max(0, k - 1)][level.example] for k, level in enumerate(levels)])
-        self._degree = np.bincount(shard.edges[0], minlength=nodes).astype(np.float32)[example]
+        self._degree = shard.degree.astype(np.float32)[example]
         self._kind = np.where(shard.kind < 0, shard.kinds, shard.kind).astype(np.int64)[levels[0].example]
         self._attributes, self._structure = shard.attributes[levels[0].example], structure[levels[0].example]
         self._label = shard.label
@@ -154,9 +153,8 @@ class _Table(NamedTuple):
         """Entries of some rows, numbered from 0 in this order: rows, columns, values."""
         first = self.pointers[rows]
         lengths = self.pointers[rows + 1] - first
-        row = np.repeat(np.arange(len(rows)), lengths)
-        places = np.arange(len(row)) + (first - np.cumsum(lengths) + lengths)[row]
-        return row, self.columns[places], self.values[places]
+        places = ranges(first, lengths)
+        return np.repeat(np.arange(len(rows)), lengths), self.columns[places], self.values[places]
 
 
 def _received(shard: GraphShard, before: Indices, example: Indices) -> tuple[Indices, Indices]:

@@ -40,8 +40,8 @@ def refine(shard: GraphShard, features: NDArray[np.float32], layers: int, degree
     Colours are told apart by hashes of 64 bits: of half a million, two are taken for one with a chance below 1e-7.
     They are numbered by their hashes, so that their order does not depend on what else there is.
     """
-    receiver, sender = shard.edges
-    degree = np.bincount(receiver, minlength=len(shard.kind))
+    sender = shard.edges[1]
+    degree = shard.degree
     ends = np.concatenate([[0], np.cumsum(degree)])
     hashes = _mixed(shard.kind.astype(np.int64).view(np.uint64))
     if degrees:

@@ -1,12 +1,13 @@
 """What can be told of a node's place in its graph without looking at any feature."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fedgraft.graphs.sets import GraphShard
+from fedgraft.graphs.sets import GraphShard, ranges
 from fedgraft.values import Indices
 
 Doubles = NDArray[np.float64]
@@ -30,21 +31,19 @@ def places(shard: GraphShard, steps: int, degrees: int) -> NDArray[np.float32]:
 
     Source: Tan et al., "FedStar", AAAI 2023, section 4.1.
     """
-    nodes = int(shard.sizes.sum())
+    nodes, degree, first = shard.nodes, shard.degree, shard.node_starts
     receiver, sender = shard.edges
-    degree = np.bincount(receiver, minlength=nodes)
     inverse = 1.0 / np.maximum(degree, 1)
     one = scipy.sparse.csr_matrix((inverse[sender], (receiver, sender)), shape=(nodes, nodes))
     back = np.zeros((nodes, steps), np.float32)
-    first = np.concatenate([[0], np.cumsum(shard.sizes)])
     full = (shard.sizes <= LARGEST) & (len(sender) > FILLING * nodes)
     for graphs in _parts(np.flatnonzero(~full), shard.sizes):
-        here = _nodes(graphs, first)
+        here = ranges(first[graphs], shard.sizes[graphs])
         back[here] = _sparse(one[here][:, here], steps)
     smallest_first = np.argsort(shard.sizes, kind="stable")
     for alike in _alike(smallest_first[full[smallest_first]], shard.sizes):
         for graphs in _parts(alike, shard.sizes):
-            here = _nodes(graphs, first)
+            here = ranges(first[graphs], shard.sizes[graphs])
             back[here] = _dense(one[here][:, here], shard.sizes[graphs], steps)
     place = np.zeros((nodes, degrees), np.float32)
     place[np.arange(nodes), np.clip(degree, 1, degrees) - 1] = 1.0
@@ -63,44 +62,32 @@ def _parts(graphs: Indices, sizes: Indices) -> Iterator[Indices]:
     yield from (part for part in np.split(graphs, np.flatnonzero(np.diff(number)) + 1) if len(part))
 
 
-def _nodes(graphs: Indices, first: Indices) -> Indices:
-    return np.concatenate([np.arange(first[graph], first[graph + 1]) for graph in graphs])
-
-
 def _sparse(one: scipy.sparse.csr_matrix, steps: int) -> Doubles:
     """diag(one^k) for k = 1 .. steps, [nodes, steps]."""
-    back = np.zeros((one.shape[0], steps))
-    half, longer = one, one
-    # (T^2a)_ii is the product of row i and column i of T^a: powers are needed only half as far as walks go.
-    for step in range(1, steps + 1):
-        if step == 1:
-            back[:, 0] = one.diagonal()
-        elif step % 2 == 0:
-            half = longer
-            back[:, step - 1] = np.asarray(half.multiply(half.T).sum(1)).ravel()
-        else:
-            longer = (half @ one).tocsr()
-            back[:, step - 1] = np.asarray(half.multiply(longer.T).sum(1)).ravel()
-    return back
+    found = _returns(one, steps, lambda left, right: np.asarray(left.multiply(right.T).sum(1)).ravel())
+    return np.stack([one.diagonal(), *found], 1)
 
 
 def _dense(one: scipy.sparse.csr_matrix, sizes: Indices, steps: int) -> Doubles:
     """The same for graphs of about one size, side by side, each as a matrix with its zeros."""
     graph = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.arange(len(graph)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = ranges(np.zeros(len(sizes), np.int64), sizes)
     entries = one.tocoo()
     single = np.zeros((len(sizes), sizes.max(), sizes.max()))
     single[graph[entries.row], place[entries.row], place[entries.col]] = entries.data
-    back = np.zeros((len(graph), steps))
-    half, longer = single, single
-    for step in range(1, steps + 1):
-        if step == 1:
-            found = np.einsum("gii->gi", single)
-        elif step % 2 == 0:
+    found = _returns(single, steps, lambda left, right: np.einsum("gij,gji->gi", left, right))
+    return np.stack([each[graph, place] for each in (np.einsum("gii->gi", single), *found)], 1)
+
+
+def _returns(one: Any, steps: int, diagonal: Callable[[Any, Any], Doubles]) -> Iterator[Doubles]:
+    """diag(one^k) for k = 2 .. steps, where `diagonal` tells that of a product.
+
+    Powers are needed only half as far: diag(T^2a) is that of T^a T^a, and diag(T^(2a + 1)) that of T^a T^(a + 1).
+    """
+    half = longer = one
+    for step in range(2, steps + 1):
+        if step % 2 == 0:
             half = longer
-            found = np.einsum("gij,gji->gi", half, half)
         else:
-            longer = half @ single
-            found = np.einsum("gij,gji->gi", half, longer)
-        back[:, step - 1] = found[graph, place]
-    return back
+            longer = half @ one
+        yield diagonal(half, longer)
