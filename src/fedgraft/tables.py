@@ -1,7 +1,7 @@
 """Reads a user's own tables, CSV or Parquet or DataFrame, with errors that name file, row, column and value."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,19 @@ SUFFIXES = (".csv", ".parquet")
 
 Source = list[tuple[str, int]]
 """Where rows come from: (file, number of its rows) in order."""
+
+
+def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -> dict[str, pd.DataFrame]:
+    """{option: table} of a data set's options that are DataFrames, with the columns that other options name.
+
+    Args:
+        data: the data set.
+        more: {option: further columns to keep}.
+    """
+    named = {value for value in vars(data).values() if isinstance(value, str)}
+    frames = {option: value for option, value in vars(data).items() if isinstance(value, pd.DataFrame)}
+    kept = {option: named.union((more or {}).get(option, ())) for option in frames}
+    return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
 
 
 def read_table(

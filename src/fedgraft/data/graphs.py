@@ -14,6 +14,7 @@ from fedgraft.graphs.sets import GraphShard, check_graphs, check_labels, deal, s
 from fedgraft.graphs.tables import Collection, Columns, read_graphs
 from fedgraft.providers import Data
 from fedgraft.seeds import generator
+from fedgraft.tables import frames_of
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -102,16 +103,12 @@ class Graphs(Data[GraphShard]):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """DataFrames, with the columns that are named or attributes; PyG objects as the tables that say the same."""
-        named = {value for value in vars(self).values() if isinstance(value, str)}
         if isinstance(self.graphs, list | dict):
             usual = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "attributes"}
             found = tables_of(self.graphs, "Graphs.graphs")
             return {option: table.rename(columns=usual) for option, table in found.items()}
-        given = {"graphs": self.graphs, "nodes": self.nodes, "edges": self.edges}
-        frames = {option: table for option, table in given.items() if isinstance(table, pd.DataFrame)}
-        others = frames["nodes"].columns if "nodes" in frames and self.attributes is None else self.attributes or ()
-        read = {"nodes": named | set(others)}
-        return {option: table[[c for c in table if c in read.get(option, named)]] for option, table in frames.items()}
+        every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
+        return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
 
     def read(self) -> Collection:
         """All graphs, before they are dealt to clients."""

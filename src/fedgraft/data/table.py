@@ -10,7 +10,7 @@ import pandas as pd
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.providers import Data
 from fedgraft.ratings.shards import PARTITIONS, Ids, Ratings, RatingShard, make_shards
-from fedgraft.tables import Source, encode, folder_of_tables, numbers, read_table, row_of
+from fedgraft.tables import Source, encode, folder_of_tables, frames_of, numbers, read_table, row_of
 from fedgraft.types import Array
 
 
@@ -67,10 +67,7 @@ class Table(Data[RatingShard]):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """DataFrames, with the columns that are named."""
-        named = {value for value in vars(self).values() if isinstance(value, str)}
-        given = {"ratings": self.ratings, "trust": self.trust}
-        frames = {option: table for option, table in given.items() if isinstance(table, pd.DataFrame)}
-        return {option: table[[c for c in table if c in named]] for option, table in frames.items()}
+        return frames_of(self)
 
     def read(self) -> Ratings:
         """The whole table, before it is partitioned."""
