@@ -335,7 +335,9 @@ def test_feedback_goes_around_a_whole_chain():
 
 
 def test_a_sharing_method_that_needs_what_a_task_lacks_is_refused():
-    with pytest.raises(InputError, match="sharing FedStar needs a model with structure, which task 'toy:Line'"):
+    with pytest.raises(
+        InputError, match="sharing FedStar needs a task that offers structure, which 'toy:Line' does not"
+    ):
         toy(sharing={"name": "fedstar"})
 
 

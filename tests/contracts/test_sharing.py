@@ -165,7 +165,9 @@ def test_two_runs_are_equal_to_the_last_bit(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_without_the_parts_is_refused(name):
     if plugins.find("sharing", name)().needs:
-        with pytest.raises(InputError, match=r"needs a model with .*, which task 'toy:Line' does not offer"):
+        with pytest.raises(
+            InputError, match=r"needs a task that offers .*, which 'toy:Line' does not; it offers nothing"
+        ):
             toy(sharing={"name": name})
     else:
         toy(sharing={"name": name})
