@@ -147,8 +147,8 @@ def _build_task(content: Section, data: Data[Any], sharing: Sharing[Any]) -> Tas
     built: Task[Any, Any] = plugins.construct(cls, "task", options)
     if lacking := sharing.needs - built.offers:
         raise InputError(
-            f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, which {data.task!r} "
-            f"does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
+            f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
+            f"which {data.task!r} does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
         )
     return built.having(sharing.needs)
 
