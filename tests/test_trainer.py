@@ -1,17 +1,20 @@
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from fedgraft import seeds, wire
 from fedgraft.contracts import Draw, Sampler
 from fedgraft.errors import ClientError, InputError
 from fedgraft.flat import FlatModel
 from fedgraft.samplers.all import All
-from fedgraft.trainer import LocalTrainer, Optimizer, Training
+from fedgraft.trainer import LocalTrainer, Optimizer, Paused, Training
 from toy import Line, Points
+from toy_runs import same
 
 TWO_POINTS = Points(np.array([[1], [2]], np.float32), np.array([2, 4], np.float32), np.zeros(2, int))
 """y = 2 x; from w = b = 0 the losses are 4 and 16, and the gradient of their mean is (-10, -6)."""
@@ -33,7 +36,7 @@ class Fixed(Sampler[list]):
         return [*state, losses.tolist()]
 
 
-def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, **options):
+def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, waits=False, paused=None, **options):
     training = Training(**{"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant", **options})
     task, sampler = task or Line(width=1), sampler or All()
     flat = FlatModel(model or task.model(torch.Generator()))
@@ -46,8 +49,10 @@ def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, **options):
         optimizer=Optimizer(training, flat),
         data=data,
         sampler_state=sampler.init(task.examples(data)),
-        g=np.random.default_rng(0),
+        g=seeds.generator(0, "train"),
         learning_rate=training.rate(0.0),
+        waits=waits,
+        paused=paused,
     )
 
 
@@ -236,3 +241,59 @@ def test_one_draw_of_what_is_shared_is_plain_sgd():
     trained = trainer(task=Encoded(width=1), model=Scaled())
     trained.run()
     assert weights(trained) == pytest.approx([1.0, 0.6])
+
+
+@dataclass(frozen=True)
+class Asking(Sampler[list]):
+    """Batches of three, drawn by what was seen of their losses; every so many steps it asks to refresh."""
+
+    refreshes: ClassVar[bool] = True
+
+    every: int = 2
+
+    def init(self, examples):
+        return {"drawn": 0, "loss": np.ones(examples)}
+
+    def draw(self, state, block, g):
+        share = state["loss"][block] / state["loss"][block].sum()
+        draws = [Draw(g.choice(block, 3, replace=False, p=share), None, k % self.every == 0) for k in range(5)]
+        return [*draws, Draw(block[:2], np.array([0.5, 2.0], np.float32))]
+
+    def update(self, state, draw, losses):
+        seen = state["loss"].copy()
+        seen[draw.examples] = losses + 0.1
+        return {"drawn": state["drawn"] + 1, "loss": seen}
+
+
+def two_runs(trainer, received):
+    """As a sharing method has it: two runs from different starts, the second pulled towards the first's end."""
+    trainer.load(received)
+    trainer.run()
+    first, steps = trainer.read(), trainer.steps
+    goal = torch.from_numpy(first["weight"])
+    trainer.load({name: array * 2 for name, array in received.items()})
+    trainer.run(penalty=lambda parameters: ((parameters["weight"] - goal) ** 2).sum(), epochs=2)
+    return [first, steps, trainer.read(), trainer.steps, trainer.report(), trainer.sampler_state]
+
+
+@pytest.mark.parametrize("every", [1, 2, 6])
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"optimizer": "adam", "epochs": 2}])
+def test_a_round_that_pauses_whenever_it_may_ends_as_one_that_does_not(options, every):
+    g = np.random.default_rng(5)
+    data = Points(g.standard_normal((9, 1)).astype(np.float32), g.standard_normal(9).astype(np.float32), np.zeros(9, int))
+    received = {"weight": np.ones(1, np.float32), "bias": np.zeros(1, np.float32)}
+    whole = trainer(data, Asking(every=every), learning_rate=0.05, **options)
+    expected = two_runs(whole, received)
+    paused, state, pauses = None, None, 0
+    while True:
+        part = trainer(data, Asking(every=every), waits=True, paused=paused, learning_rate=0.05, **options)
+        if state is not None:
+            part.sampler_state = state
+        try:
+            found = two_runs(part, received)
+            break
+        except Paused:
+            paused, state = wire.unpack(wire.pack(part.pause())), wire.unpack(wire.pack(part.sampler_state))
+            pauses += 1
+    assert same(found, expected)
+    assert pauses == sum(draw % 6 % every == 0 and draw % 6 < 5 for draw in range(expected[3]))

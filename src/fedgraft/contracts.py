@@ -96,6 +96,9 @@ class Selector(ABC, Generic[State]):
 class Sampler(ABC, Generic[State]):
     """On which of its training examples a client trains."""
 
+    refreshes: ClassVar[bool] = False
+    """Whether draws may ask to `refresh` what other clients told."""
+
     @abstractmethod
     def init(self, examples: int) -> State:
         """State before a client's first round; None for a method that remembers nothing."""

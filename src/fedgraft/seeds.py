@@ -11,6 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from fedgraft.types import Tree
+
 
 def generator(seed: int, role: str, round: int = 0, client: int = 0) -> np.random.Generator:
     """A fresh NumPy generator for one purpose.
@@ -45,6 +47,17 @@ def seeded_torch(seed: int, role: str, round: int = 0, client: int = 0, device: 
         torch.set_rng_state(cpu_before)
         if cuda_before is not None:
             torch.cuda.set_rng_state(cuda_before, device)
+
+
+def state_of(g: np.random.Generator) -> Tree:
+    """Where a generator is."""
+    state = dict(g.bit_generator.state)
+    return {**state, "state": dict(state["state"])}
+
+
+def set_state(g: np.random.Generator, state: Tree) -> None:
+    """Put a generator where `state_of` was called."""
+    g.bit_generator.state = state
 
 
 def _number(seed: int, role: str, round: int, client: int) -> int:

@@ -1,18 +1,19 @@
 """A client's local training: the common SGD loop that sharing methods may steer by two hooks."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgraft import seeds
 from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Sampler, Task
-from fedgraft.errors import ClientError, require, require_one_of
+from fedgraft.errors import ClientError, FedgraftError, require, require_one_of
 from fedgraft.flat import FlatModel
-from fedgraft.types import Arrays
+from fedgraft.types import Array, Arrays, Tree
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "one_cycle")
@@ -104,9 +105,44 @@ class Optimizer:
         self._torch.state.clear()
         self._torch.param_groups[0]["lr"] = learning_rate
 
+    def read(self) -> dict[str, Array]:
+        """Copies of its moments."""
+        state = self._torch.state.get(self._vector, {})
+        return {name: value.detach().cpu().numpy().copy() for name, value in state.items() if torch.is_tensor(value)}
+
+    def load(self, moments: Mapping[str, Array]) -> None:
+        """Take up where `read` was called."""
+        on = {name: torch.from_numpy(np.array(value)).to(self._vector.device) for name, value in moments.items()}
+        self._torch.state[self._vector] = on
+
     def step(self) -> None:
         """Move the vector along its gradient."""
         self._torch.step()
+
+
+class Paused(Exception):  # noqa: N818 - it is no error
+    """A training stopped before a step that is to see other clients' rows anew."""
+
+
+@dataclass
+class _Walk:
+    """Where a run is: passes and blocks to come, the block at hand and its draws to come."""
+
+    passes: int = 0
+    blocks: list[int] = field(default_factory=list)
+    block: int = 0
+    draws: list[Draw] = field(default_factory=list)
+
+    def pack(self) -> Tree:
+        draws = [
+            {"examples": draw.examples, "weights": draw.weights, "refresh": draw.refresh} for draw in self.draws
+        ]
+        return {"passes": self.passes, "blocks": list(self.blocks), "block": self.block, "draws": draws}
+
+    @classmethod
+    def unpack(cls, packed: Any) -> "_Walk":
+        draws = [Draw(draw["examples"], draw["weights"], draw["refresh"]) for draw in packed["draws"]]
+        return cls(packed["passes"], list(packed["blocks"]), packed["block"], draws)
 
 
 class LocalTrainer:
@@ -123,6 +159,9 @@ class LocalTrainer:
         g: the client's generator of this round.
         learning_rate: of this round.
         collects: whether what this round makes is sent to the server.
+        waits: whether it pauses where draws ask to refresh; else they ask in vain.
+        paused: what an earlier trainer of this round told by `pause`, None for a new round. The sharing method begins
+            anew; what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
     """
 
     def __init__(
@@ -137,6 +176,8 @@ class LocalTrainer:
         g: np.random.Generator,
         learning_rate: float,
         collects: bool = True,
+        waits: bool = False,
+        paused: Tree = None,
     ) -> None:
         self._task, self._sampler, self._training = task, sampler, training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
@@ -146,6 +187,11 @@ class LocalTrainer:
         self.examples = 0
         self._loss = 0.0
         self._loss_sq = 0.0
+        self._waits = waits and sampler.refreshes
+        self._done: list[Tree] = []
+        self._walk = _Walk()
+        self._paused = cast(dict[str, Any], paused) if paused is not None else {}
+        self._replays: list[Tree] = list(self._paused.get("done", ()))
 
     def load(self, arrays: Arrays) -> None:
         """Overwrite the named parameters."""
@@ -162,14 +208,37 @@ class LocalTrainer:
         project: Projection | None = None,
         epochs: int | None = None,
     ) -> None:
-        """So many local epochs, by default the configured number: blocks in random order, every draw one step."""
-        self._optimizer.reset(self.learning_rate)
+        """So many local epochs, by default the configured number: blocks in random order, every draw one step.
+
+        Raises `Paused` before a step that is to see other clients' rows anew, unless it is the one it was paused at.
+        """
         if not self._flat.module.training:
             self._flat.module.train()
-        blocks = self._task.blocks(self._data)
-        for _ in range(self._training.epochs if epochs is None else epochs):
-            for index in self._g.permutation(len(blocks))[: self._training.blocks or None]:
-                self._train_block(blocks[index], penalty, correct_gradient, project)
+        if self._replays:
+            self._restore(self._replays.pop(0))
+            self._note_done()
+            return
+        self._optimizer.reset(self.learning_rate)
+        if self._paused:
+            fresh = True
+            self._take_up()
+        else:
+            fresh = False
+            self._walk = _Walk(self._training.epochs if epochs is None else epochs)
+        while self._walk.draws or self._next_block():
+            self._train_draws(fresh, penalty, correct_gradient, project)
+            fresh = False
+        self._note_done()
+
+    def pause(self) -> Tree:
+        """Everything that another trainer of this round needs to go on, beside the sampler's state."""
+        return {
+            "done": self._done,
+            "now": self._state(),
+            "moments": self._optimizer.read(),
+            "walk": self._walk.pack(),
+            "generator": seeds.state_of(self._g),
+        }
 
     def report(self) -> dict[str, float]:
         """What happened so far: mean sample loss and mean squared sample loss over all steps."""
@@ -177,23 +246,45 @@ class LocalTrainer:
             return {"loss": math.nan, "loss_sq": math.nan}
         return {"loss": self._loss / self.examples, "loss_sq": self._loss_sq / self.examples}
 
-    def _train_block(
+    def _next_block(self) -> bool:
+        """Draw the steps of another block, of another pass if need be; whether there was one."""
+        walk, blocks = self._walk, self._task.blocks(self._data)
+        while not walk.draws:
+            if not walk.blocks and not walk.passes:
+                return False
+            if not walk.blocks:
+                walk.passes -= 1
+                walk.blocks = self._g.permutation(len(blocks))[: self._training.blocks or None].tolist()
+                continue
+            walk.block = walk.blocks.pop(0)
+            walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], self._g))
+        return True
+
+    def _train_draws(
         self,
-        block: Indices,
+        fresh: bool,
         penalty: Penalty | None,
         correct_gradient: Correction | None,
         project: Projection | None,
     ) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
-        draws = self._sampler.draw(self.sampler_state, block, self._g)
-        encoded = self._task.encode(self._flat.module, self._data, block) if draws else None
+        walk, block = self._walk, self._task.blocks(self._data)[self._walk.block]
+        encoded = self._task.encode(self._flat.module, self._data, block)
         shared = None if encoded is None else encoded.detach().requires_grad_()
-        for number, draw in enumerate(draws, start=1):
+        count = len(walk.draws)
+        while walk.draws:
+            draw = walk.draws[0]
+            if draw.refresh and self._waits and encoded is not None:
+                raise FedgraftError(f"{type(self._task).__name__} encodes whole blocks, which no refresh may interrupt.")
+            if draw.refresh and self._waits and not fresh:
+                raise Paused
+            fresh = False
+            del walk.draws[0]
             losses = self._task.loss(self._flat.module, self._data, draw, shared)
             self._flat.gradient.zero_()
             self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
-            if encoded is not None and shared is not None and shared.grad is not None and number == len(draws):
-                encoded.backward(shared.grad / len(draws))  # type: ignore[no-untyped-call]
+            if encoded is not None and shared is not None and shared.grad is not None and not walk.draws:
+                encoded.backward(shared.grad / count)  # type: ignore[no-untyped-call]
             if correct_gradient is not None:
                 correct_gradient(self._flat.parameters, self._flat.gradients)
             self._clip()
@@ -218,6 +309,29 @@ class LocalTrainer:
         self.examples += len(seen)
         self._loss += float(seen.sum(dtype=np.float64))
         self._loss_sq += float(np.square(seen, dtype=np.float64).sum())
+
+    def _state(self) -> Tree:
+        """Parameters and counts as they are."""
+        counts = {"steps": self.steps, "examples": self.examples, "loss": self._loss, "loss_sq": self._loss_sq}
+        return {"arrays": self._flat.read(), **counts}
+
+    def _note_done(self) -> None:
+        if self._waits:  # else no later run can pause
+            self._done.append(self._state())
+
+    def _restore(self, state: Tree) -> None:
+        known = cast(dict[str, Any], state)
+        self._flat.load(known["arrays"])
+        self.steps, self.examples = known["steps"], known["examples"]
+        self._loss, self._loss_sq = known["loss"], known["loss_sq"]
+
+    def _take_up(self) -> None:
+        """Go on in the run that was paused."""
+        self._restore(self._paused["now"])
+        self._optimizer.load(self._paused["moments"])
+        self._walk = _Walk.unpack(self._paused["walk"])
+        seeds.set_state(self._g, self._paused["generator"])
+        self._paused = {}
 
     def _clip(self) -> None:
         if self._training.clip > 0:

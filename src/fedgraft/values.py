@@ -101,10 +101,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Draw:
-    """One local step: the examples whose loss is minimised, and their weights (None = plain mean)."""
+    """One local step: the examples whose loss is minimised, and their weights (None = plain mean).
+
+    With `refresh`, the client asks for other clients' rows anew before it.
+    """
 
     examples: Indices
     weights: NDArray[np.float32] | None = None
+    refresh: bool = False
 
 
 Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
