@@ -15,13 +15,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.io
+import scipy.sparse
 
 from fedgraft import plugins
 from fedgraft.graphs.sets import GraphShard, tidy_edges
+from fedgraft.nodes.sets import NodeShard, merge_shards, undirected
 from fedgraft.providers import Data
 from fedgraft.ratings.shards import RatingShard
 from fedgraft.types import digest
 from toy_graphs import TRIANGLE, write_tu
+from toy_nodes import write_npz
 
 NAMES = [name for name in plugins.names("data") if name not in plugins.presets("data")]
 
@@ -58,12 +61,30 @@ def _graphs(folder: Path) -> dict[str, object]:
     return {name: str(folder / f"{name}.csv") for name in tables}
 
 
+def _npz(folder: Path) -> dict[str, object]:
+    write_npz(folder / "CS" / "raw" / "ms_academic_cs.npz")
+    return {"root": str(folder), "set": "coauthor_cs", "clients": 4}
+
+
+def _nodes(folder: Path) -> dict[str, object]:
+    rows = np.arange(60)
+    tables = {
+        "nodes": pd.DataFrame({"node": rows, "label": rows % 3, "client": rows % 4, "size": 1.5, "age": rows / 7}),
+        "edges": pd.DataFrame({"source": rows, "target": rows // 2}),
+    }
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return {name: str(folder / f"{name}.csv") for name in tables}
+
+
 COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "ciao": lambda folder: {"root": _mat(folder)},
     "epinions": lambda folder: {"root": _mat(folder)},
     "table": lambda folder: {"ratings": _csv(folder)},
     "tu": lambda folder: {"root": _sets(folder), "sets": "nci1"},
     "graphs": _graphs,
+    "pyg_nodes": _npz,
+    "nodes": _nodes,
 }
 
 
@@ -86,8 +107,11 @@ def _content(shard: object) -> str:
     """A digest of every array and the text of everything else of a shard."""
     values = vars(shard) if hasattr(shard, "__dict__") else dataclasses.asdict(shard)  # type: ignore[call-overload]
     arrays = {key: np.asarray(value) for key, value in values.items() if isinstance(value, np.ndarray)}
+    matrices = {key: value for key, value in values.items() if scipy.sparse.issparse(value)}
+    for key, matrix in matrices.items():
+        arrays |= {f"{key}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
     texts = {key: array.astype("S") for key, array in arrays.items() if array.dtype.kind in "UO"}
-    rest = {key: value for key, value in values.items() if key not in arrays}
+    rest = {key: value for key, value in values.items() if key not in arrays and key not in matrices}
     return digest(arrays | texts) + (repr(rest) if len(repr(rest)) < 10_000 else str(hash(pickle.dumps(rest))))
 
 
@@ -165,6 +189,34 @@ def test_graph_shards_are_sound(data: Data[Any]) -> None:
         assert set(shard.split) == {0, 1, 2}
         assert len(set(shard.ids)) == shard.graphs
         assert set(shard.label[shard.split == 0]) == set(shard.label)
+
+
+def test_node_shards_are_sound(data: Data[Any]) -> None:
+    if data.task != "node":
+        pytest.skip(f"a data set for the task {data.task!r}")
+    shards: list[NodeShard] = data.load(3)
+    assert len({shard.name for shard in shards}) == len(shards)
+    for k, shard in enumerate(shards):
+        assert shard.own > 0
+        arrays = (shard.ids, shard.features, shard.label, shard.split, shard.pointers, shard.senders)
+        types = ("object", "float32", "int64", "int8", "int64", "int32")
+        assert [array.dtype.name for array in arrays] == list(types)
+        assert shard.halo_owner.dtype == shard.halo_place.dtype == np.int32
+        assert (shard.halo_owner != k).all(), "a halo node is another client's"
+        heard = np.unique(shard.senders)
+        assert set(heard[heard >= shard.own]) == set(range(shard.own, shard.own + shard.halo)), "each is a neighbour"
+        assert shard.classes == shards[0].classes
+        assert shard.width == shards[0].width > 0
+        assert (shard.split[shard.label == -1] == -1).all(), "no split without a label"
+    whole = merge_shards(shards)
+    assert len(set(whole.ids)) == whole.own
+    receiver = np.repeat(np.arange(whole.own), whole.degree)
+    pointers, senders, notes = undirected(np.stack([receiver, whole.senders]), whole.own, "edge")
+    assert notes == (), "no loops, no repeats"
+    assert np.array_equal(pointers, whole.pointers), "every edge both ways, at both clients"
+    assert np.array_equal(senders, whole.senders)
+    assert {0, 1, 2} <= set(whole.split)
+    assert len(set(whole.label[whole.label >= 0])) > 1
 
 
 @pytest.mark.parametrize("name", plugins.presets("data"))

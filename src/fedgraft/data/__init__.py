@@ -3,6 +3,10 @@
 from typing import Any
 
 from fedgraft.graphs.tu import SETS, SETTINGS
+from fedgraft.nodes.pyg import SETS as NODE_SETS
 
-PRESETS: dict[str, tuple[str, dict[str, Any]]] = {name: ("tu", {"sets": name}) for name in (*SETTINGS, *SETS)}
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: ("tu", {"sets": name}) for name in (*SETTINGS, *SETS)},
+    **{name: ("pyg_nodes", {"set": name}) for name in NODE_SETS},
+}
 """Names beside those of the files: a class by its file, and options that the name stands for."""

@@ -1,0 +1,1 @@
+"""One graph cut over clients: reading it, dealing its nodes, each client's part of it."""
