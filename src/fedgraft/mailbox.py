@@ -1,0 +1,120 @@
+"""What the server keeps of nodes that somebody else needs: rows by address, and who has seen which."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.errors import WireError
+from fedgraft.values import Indices
+
+Rows = NDArray[np.float32]
+
+
+class Halo(NamedTuple):
+    """The nodes that a client needs and others own, by address.
+
+    Args:
+        owner: int64 [halo], a client.
+        place: int64 [halo], which of the owner's nodes.
+    """
+
+    owner: Indices
+    place: Indices
+
+
+class Mail(NamedTuple):
+    """Rows of some of a client's halo.
+
+    Args:
+        slot: int64 [rows], which of its halo, ascending.
+        rows: float32 [rows, width].
+    """
+
+    slot: Indices
+    rows: Rows
+
+
+class State(TypedDict):
+    """What a checkpoint keeps; lists have one entry per hidden layer.
+
+    time: how often rows were published.
+    rows: float32 [nodes, width]; told: int64 [nodes], when each was last published, 0 = never.
+    seen: int64 [clients], when each client last pulled.
+    """
+
+    time: int
+    rows: list[Rows]
+    told: list[Indices]
+    seen: list[Indices]
+
+
+class Mailbox:
+    """Moves rows of hidden layers from those who own nodes to those who need them.
+
+    A client is sent a row again only when its owner has published it since the client last pulled.
+
+    Args:
+        nodes: how many each client has.
+        halos: of each client. Raises `WireError` for addresses of nodes that no other client has.
+        widths: of the hidden layers that travel.
+    """
+
+    def __init__(self, nodes: Sequence[int], halos: Sequence[Halo], widths: Sequence[int]) -> None:
+        self._nodes, self._widths = tuple(nodes), tuple(widths)
+        self._first = np.concatenate([[0], np.cumsum(nodes)])
+        self._rows = [self._addressed(client, halo) for client, halo in enumerate(halos)]
+        self._needed = np.zeros(self._first[-1], bool)
+        for rows in self._rows:
+            self._needed[rows] = True
+
+    def start(self) -> State:
+        """Nothing has been published."""
+        nodes = len(self._needed)
+        return {
+            "time": 0,
+            "rows": [np.zeros((nodes, width), np.float32) for width in self._widths],
+            "told": [np.zeros(nodes, np.int64) for _ in self._widths],
+            "seen": [np.zeros(len(self._nodes), np.int64) for _ in self._widths],
+        }
+
+    def needed(self, client: int) -> Indices:
+        """Which of a client's nodes anybody else needs, ascending."""
+        return np.flatnonzero(self._needed[self._first[client] : self._first[client + 1]])
+
+    def publish(self, state: State, client: int, mail: Sequence[Mail]) -> None:
+        """Take rows of a client's own nodes in, per layer; `slot` is a place among them.
+
+        Raises `WireError`, before anything is taken in, for rows of nodes that nobody needs or of a wrong width.
+        """
+        own = self._needed[self._first[client] : self._first[client + 1]]
+        for (place, rows), width in zip(mail, self._widths, strict=True):
+            if rows.shape != (len(place), width):
+                raise WireError(f"rows of shape {list(rows.shape)} for {len(place)} nodes and width {width}")
+            if len(place) and not (0 <= place.min() <= place.max() < len(own) and own[place].all()):
+                raise WireError(f"rows of nodes that nobody needs, among {place.min()}..{place.max()}")
+        state["time"] += 1
+        for layer, (place, rows) in enumerate(mail):
+            state["rows"][layer][self._first[client] + place] = rows
+            state["told"][layer][self._first[client] + place] = state["time"]
+
+    def pull(self, state: State, client: int) -> list[Mail]:
+        """What was published of a client's halo since it last pulled, per layer."""
+        mail, own = [], self._rows[client]
+        for rows, told, seen in zip(state["rows"], state["told"], state["seen"], strict=True):
+            slot = np.flatnonzero(told[own] > seen[client])
+            mail.append(Mail(slot, rows[own[slot]]))
+            seen[client] = state["time"]
+        return mail
+
+    def _addressed(self, client: int, halo: Halo) -> Indices:
+        """Where the rows of a halo are among all clients' nodes."""
+        owner, place = halo
+        other = (owner >= 0) & (owner < len(self._nodes)) & (owner != client) & (place >= 0)
+        other[other] &= place[other] < np.array(self._nodes)[owner[other]]
+        if not other.all():
+            slot = int(np.flatnonzero(~other)[0])
+            raise WireError(f"client {client} needs node {place[slot]} of client {owner[slot]}, where there is none")
+        rows: Indices = self._first[owner] + place
+        return rows
