@@ -280,7 +280,9 @@ def two_runs(trainer, received):
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"optimizer": "adam", "epochs": 2}])
 def test_a_round_that_pauses_whenever_it_may_ends_as_one_that_does_not(options, every):
     g = np.random.default_rng(5)
-    data = Points(g.standard_normal((9, 1)).astype(np.float32), g.standard_normal(9).astype(np.float32), np.zeros(9, int))
+    data = Points(
+        g.standard_normal((9, 1)).astype(np.float32), g.standard_normal(9).astype(np.float32), np.zeros(9, int)
+    )
     received = {"weight": np.ones(1, np.float32), "bias": np.zeros(1, np.float32)}
     whole = trainer(data, Asking(every=every), learning_rate=0.05, **options)
     expected = two_runs(whole, received)
