@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft import seeds
-from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Sampler, Task
+from fedgraft.contracts import Correction, Draw, Penalty, Projection, Sampler, Task
 from fedgraft.errors import ClientError, FedgraftError, require, require_one_of
 from fedgraft.flat import FlatModel
 from fedgraft.types import Array, Arrays, Tree
@@ -120,7 +120,7 @@ class Optimizer:
         self._torch.step()
 
 
-class Paused(Exception):  # noqa: N818 - it is no error
+class Paused(Exception):
     """A training stopped before a step that is to see other clients' rows anew."""
 
 
@@ -134,10 +134,10 @@ class _Walk:
     draws: list[Draw] = field(default_factory=list)
 
     def pack(self) -> Tree:
-        draws = [
+        draws: list[Tree] = [
             {"examples": draw.examples, "weights": draw.weights, "refresh": draw.refresh} for draw in self.draws
         ]
-        return {"passes": self.passes, "blocks": list(self.blocks), "block": self.block, "draws": draws}
+        return {"passes": self.passes, "blocks": [*self.blocks], "block": self.block, "draws": draws}
 
     @classmethod
     def unpack(cls, packed: Any) -> "_Walk":
@@ -235,7 +235,7 @@ class LocalTrainer:
         return {
             "done": self._done,
             "now": self._state(),
-            "moments": self._optimizer.read(),
+            "moments": dict(self._optimizer.read()),
             "walk": self._walk.pack(),
             "generator": seeds.state_of(self._g),
         }
@@ -275,7 +275,9 @@ class LocalTrainer:
         while walk.draws:
             draw = walk.draws[0]
             if draw.refresh and self._waits and encoded is not None:
-                raise FedgraftError(f"{type(self._task).__name__} encodes whole blocks, which no refresh may interrupt.")
+                raise FedgraftError(
+                    f"{type(self._task).__name__} encodes whole blocks, which no refresh may interrupt."
+                )
             if draw.refresh and self._waits and not fresh:
                 raise Paused
             fresh = False
@@ -313,7 +315,7 @@ class LocalTrainer:
     def _state(self) -> Tree:
         """Parameters and counts as they are."""
         counts = {"steps": self.steps, "examples": self.examples, "loss": self._loss, "loss_sq": self._loss_sq}
-        return {"arrays": self._flat.read(), **counts}
+        return {"arrays": dict(self._flat.read()), **counts}
 
     def _note_done(self) -> None:
         if self._waits:  # else no later run can pause
