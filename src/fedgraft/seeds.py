@@ -7,6 +7,7 @@ share a stream: changing the selector does not change a client's training noise.
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -57,7 +58,7 @@ def state_of(g: np.random.Generator) -> Tree:
 
 def set_state(g: np.random.Generator, state: Tree) -> None:
     """Put a generator where `state_of` was called."""
-    g.bit_generator.state = state
+    g.bit_generator.state = cast(dict[str, Any], state)
 
 
 def _number(seed: int, role: str, round: int, client: int) -> int:

@@ -275,9 +275,7 @@ class LocalTrainer:
         while walk.draws:
             draw = walk.draws[0]
             if draw.refresh and self._waits and encoded is not None:
-                raise FedgraftError(
-                    f"{type(self._task).__name__} encodes whole blocks, which no refresh may interrupt."
-                )
+                raise FedgraftError(f"{type(self._task).__name__} encodes whole blocks; no refresh may interrupt it.")
             if draw.refresh and self._waits and not fresh:
                 raise Paused
             fresh = False
