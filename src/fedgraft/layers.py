@@ -1,21 +1,84 @@
 """Layers drawn from a generator that is handed in, where torch would draw from the global one."""
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from fedgraft import flops
+from fedgraft.propagate import Sparse
 
 
-def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> nn.Linear:
+def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "Linear":
     """A linear layer, uniform within 1/sqrt(inputs) as torch's own (He et al. 2015 with a = sqrt 5)."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
-    bound = 1.0 / math.sqrt(max(1, inputs))
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.uniform_(-bound, bound, generator=g)
+    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
+    _draw(layer, inputs, g)
+    return layer
+
+
+def row_linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "RowLinear":
+    """The same for inputs that may be sparse: weights are [inputs, outputs], so that no product transposes them."""
+    layer = RowLinear(inputs, outputs, bias)
+    _draw(layer, inputs, g)
     return layer
 
 
 def normal(*shape: int, std: float, g: torch.Generator) -> nn.Parameter:
     """A parameter of independent normal entries."""
     return nn.Parameter(torch.randn(*shape, generator=g) * std)
+
+
+class Linear(nn.Linear):
+    """torch's own, counted."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Float32 [..., outputs]."""
+        _count(input, self.weight)
+        return super().forward(input)
+
+    def product(self, input: Tensor | Sparse) -> Tensor:
+        """Without the bias; of a sparse input, it needs the transposed weights in one piece."""
+        if isinstance(input, Sparse):
+            return input @ self.weight.t().contiguous()
+        _count(input, self.weight)
+        return input @ self.weight.t()
+
+
+class RowLinear(nn.Module):
+    """See `row_linear`."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+
+    def forward(self, input: Tensor | Sparse) -> Tensor:
+        """Float32 [rows, outputs]."""
+        product = self.product(input)
+        return product if self.bias is None else product + self.bias
+
+    def product(self, input: Tensor | Sparse) -> Tensor:
+        """Without the bias."""
+        if isinstance(input, Sparse):
+            return input @ self.weight
+        _count(input, self.weight)
+        return input @ self.weight
+
+
+MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]
+"""`linear` or `row_linear`."""
+
+
+def _draw(layer: nn.Module, inputs: int, g: torch.Generator) -> None:
+    bound = 1.0 / math.sqrt(max(1, inputs))
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=g)
+
+
+def _count(input: Tensor, weight: Tensor) -> None:
+    """The product, and behind it the one for the weights' gradient and the one for the inputs' where these are made."""
+    products = 1 + torch.is_grad_enabled() * (weight.requires_grad + input.requires_grad)
+    flops.count(products * (input.numel() // max(1, input.shape[-1])) * weight.numel())

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fedgraft import flops
 from fedgraft.types import Array
 
 
@@ -122,7 +123,8 @@ SMALL = 1 << 15
 class Sparse:
     """A sparse matrix that stays as it is, for products with what learns.
 
-    Its transpose is stored beside it; or, if it is small, it is stored with all its zeros, which is quicker.
+    Its transpose is stored beside it once a gradient needs it; or, if it is small, it is stored with all its zeros,
+    which is quicker.
 
     Args:
         rows: [entries], ascending; columns: [entries]; values: [entries].
@@ -130,33 +132,77 @@ class Sparse:
     """
 
     def __init__(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> None:
-        height, width = shape
+        self.shape = shape
+        self._dense: Tensor | None = None
         self._matrix: Tensor | None = None
         self._transposed: Tensor | None = None
-        self._dense: Tensor | None = None
-        if height * width <= SMALL:
+        if shape[0] * shape[1] <= SMALL:
             dense = np.zeros(shape, np.float32)
             dense[rows, columns] = values
             self._dense = torch.from_numpy(dense)
-            return
-        # Sorting numbers of 16 bits takes linear time.
-        order = np.argsort(columns.astype(np.uint16) if width <= 1 << 16 else columns, kind="stable")
-        self._matrix = _compressed(rows, columns, values, shape)
-        self._transposed = _compressed(columns[order], rows[order], values[order], (width, height))
+        else:
+            self._matrix = _compressed(rows, columns, values, shape)
 
     def to(self, device: str | torch.device) -> "Sparse":
         """The same on another device."""
-        moved = object.__new__(Sparse)
-        for name, value in vars(self).items():
-            setattr(moved, name, None if value is None else value.to(device))
-        return moved
+        return self._made(**{name: getattr(self, name) for name in _STORED}, shape=self.shape, device=device)
+
+    def head(self, rows: int) -> "Sparse":
+        """Its first so many rows."""
+        shape = (rows, self.shape[1])
+        if self._dense is not None:
+            return self._made(_dense=self._dense[:rows], shape=shape)
+        pointers = self.matrix.crow_indices()[: rows + 1]
+        entries = int(pointers[-1])
+        parts = self.matrix.col_indices()[:entries], self.matrix.values()[:entries]
+        return self._made(_matrix=_csr(pointers, *parts, shape), shape=shape)
 
     def __matmul__(self, dense: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         """The product."""
+        products = 1 + (torch.is_grad_enabled() and dense.requires_grad)
+        flops.count(products * self.entries * dense.shape[1])
         if self._dense is not None:
             return self._dense @ dense
-        product: Tensor = _Product.apply(dense, self._matrix, self._transposed)  # type: ignore[no-untyped-call]
+        product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
         return product
+
+    @property
+    def entries(self) -> int:
+        """How many are stored, zeros and all where it is small."""
+        return self._dense.numel() if self._dense is not None else self.matrix.values().numel()
+
+    @property
+    def matrix(self) -> Tensor:
+        """As a sparse CSR tensor, unless it is small."""
+        assert self._matrix is not None
+        return self._matrix
+
+    @property
+    def transposed(self) -> Tensor:
+        """Its transpose, unless it is small."""
+        if self._transposed is None:
+            height, width = self.shape
+            columns, values = self.matrix.col_indices().cpu().numpy(), self.matrix.values().cpu().numpy()
+            rows = np.repeat(np.arange(height), np.diff(self.matrix.crow_indices().cpu().numpy()))
+            # Sorting numbers of 16 bits takes linear time.
+            order = np.argsort(columns.astype(np.uint16) if width <= 1 << 16 else columns, kind="stable")
+            made = _compressed(columns[order], rows[order], values[order], (width, height))
+            self._transposed = made.to(self.matrix.device)
+        return self._transposed
+
+    @classmethod
+    def _made(
+        cls, shape: tuple[int, int], device: str | torch.device | None = None, **stored: Tensor | None
+    ) -> "Sparse":
+        made = object.__new__(cls)
+        made.shape = shape
+        for name in _STORED:
+            value = stored.get(name)
+            setattr(made, name, value if value is None or device is None else value.to(device))
+        return made
+
+
+_STORED = ("_dense", "_matrix", "_transposed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,16 +232,21 @@ class Block:
         """Each receiver's own row."""
         return dense.index_select(0, self.place)
 
+    @property
+    def receivers(self) -> int:
+        """How many."""
+        return len(self.place)
+
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
-        ctx.transposed = transposed
-        return matrix @ dense
+    def forward(ctx: Any, dense: Tensor, sparse: Sparse) -> Tensor:
+        ctx.sparse = sparse
+        return sparse.matrix @ dense
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.transposed @ gradient.contiguous(), None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.sparse.transposed @ gradient.contiguous(), None
 
 
 class _Spmm(torch.autograd.Function):
@@ -203,12 +254,14 @@ class _Spmm(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, dense: Tensor, graph: Graph) -> Tensor:
         ctx.graph = graph
         ctx.save_for_backward(values, dense)
+        flops.count(graph.edges * dense.shape[1])
         return graph.matrix(values) @ dense
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         values, dense = ctx.saved_tensors
         gradient = gradient.contiguous()
+        flops.count(sum(ctx.needs_input_grad[:2]) * ctx.graph.edges * dense.shape[1])
         to_values = _sample(gradient, dense, ctx.graph) if ctx.needs_input_grad[0] else None
         to_dense = ctx.graph.transposed(values) @ gradient if ctx.needs_input_grad[1] else None
         return to_values, to_dense, None
@@ -219,12 +272,14 @@ class _Sddmm(torch.autograd.Function):
     def forward(ctx: Any, left: Tensor, right: Tensor, graph: Graph) -> Tensor:
         ctx.graph = graph
         ctx.save_for_backward(left, right)
+        flops.count(graph.edges * left.shape[1])
         return _sample(left, right, graph)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         left, right = ctx.saved_tensors
         gradient = gradient.contiguous()
+        flops.count(sum(ctx.needs_input_grad[:2]) * ctx.graph.edges * left.shape[1])
         to_left = ctx.graph.matrix(gradient) @ right if ctx.needs_input_grad[0] else None
         to_right = ctx.graph.transposed(gradient) @ left if ctx.needs_input_grad[1] else None
         return to_left, to_right, None
@@ -261,11 +316,13 @@ def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, in
 def _compressed(rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Tensor:
     pointers = np.zeros(shape[0] + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=shape[0]), out=pointers[1:])
-    return _csr(torch.from_numpy(pointers), _int32(columns), torch.from_numpy(values.astype(np.float32)), shape)
+    return _csr(
+        torch.from_numpy(pointers), _int32(columns), torch.from_numpy(values.astype(np.float32, copy=False)), shape
+    )
 
 
 def _int32(array: Array) -> Tensor:
-    return torch.from_numpy(array.astype(np.int32))
+    return torch.from_numpy(array.astype(np.int32, copy=False))
 
 
 with warnings.catch_warnings():

@@ -8,6 +8,8 @@ import pandas as pd
 import torch
 
 from fedgraft.contracts import Shard
+from fedgraft.errors import require
+from fedgraft.layers import MakeLinear, linear
 
 
 class Data(ABC, Generic[Shard]):
@@ -56,15 +58,40 @@ class LayeredEncoder(Encoder):
 
     @property
     @abstractmethod
+    def widths(self) -> tuple[int, ...]:
+        """Of the states that each of its convolutions gives, first to last."""
+
+    @property
     def depth(self) -> int:
         """How many convolutions."""
+        return len(self.widths)
+
+    @property
+    def width(self) -> int:
+        """Of what the last one gives."""
+        return self.widths[-1]
 
     @abstractmethod
-    def convolution(self, inputs: int, outputs: int, g: torch.Generator) -> torch.nn.Module:
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> torch.nn.Module:
         """One of them, drawn from `g`: from float32 [senders, inputs] and a `propagate.Block` to [receivers, outputs].
 
-        What comes between two of them, such as a relu, is the task's.
+        What comes between two of them, such as a relu, is the task's. `make` makes its linear layers: with
+        `layers.row_linear` it also takes a `propagate.Sparse` for the senders' states, if receivers are the first of
+        the senders.
         """
+
+
+def widths_of(hidden: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
+    """What `LayeredEncoder.widths` is for one width and a number of layers, or for a width of each."""
+    return hidden if isinstance(hidden, tuple) else (hidden,) * layers
+
+
+def check_widths(name: str, hidden: int | tuple[int, ...], layers: int) -> None:
+    """Raise `InputError` unless all is >= 1; `name` is the encoder's."""
+    require(layers >= 1, f"{name}.layers", ">= 1", layers)
+    widths = widths_of(hidden, layers)
+    allowed = ">= 1, in a list one for each layer" if isinstance(hidden, tuple) else ">= 1"
+    require(len(widths) >= 1 and min(widths) >= 1, f"{name}.hidden", allowed, hidden)
 
 
 class Yardstick(ABC, Generic[Shard]):

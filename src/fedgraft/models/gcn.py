@@ -2,15 +2,15 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from fedgraft.errors import require
-from fedgraft.layers import linear
-from fedgraft.propagate import Block, GraphView, spmm
-from fedgraft.providers import EdgeEncoder, LayeredEncoder
+from fedgraft.layers import MakeLinear, linear
+from fedgraft.propagate import Block, GraphView, Sparse, spmm
+from fedgraft.providers import EdgeEncoder, LayeredEncoder, check_widths
 
 
 @dataclass(frozen=True)
@@ -25,51 +25,53 @@ class GCN(EdgeEncoder, LayeredEncoder):
         FedACS does not say how z enters, here it scales each message.
 
     Args:
-        hidden: width of the inner layers, >= 1 (FedACS: 32).
-        embedding: width of the output, >= 1 (FedACS: 64).
-        layers: >= 1 (FedACS: 5).
+        hidden: width of the inner layers, >= 1 (FedACS: 32); or a list of widths, one a layer, the last included.
+        embedding: width of the output, >= 1 (FedACS: 64), and of all layers without edge features.
+        layers: >= 1 (FedACS: 5). Neither this nor `embedding` is used where `hidden` is a list.
     """
 
     by_degree: ClassVar[bool] = True
 
-    hidden: int = 32
+    hidden: int | tuple[int, ...] = 32
     embedding: int = 64
     layers: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "embedding", "layers"):
-            require(getattr(self, name) >= 1, f"GCN.{name}", ">= 1", getattr(self, name))
+        check_widths("GCN", self.hidden, self.layers)
+        require(self.embedding >= 1, "GCN.embedding", ">= 1", self.embedding)
 
     @property
-    def width(self) -> int:
-        """Width of an embedding."""
-        return self.embedding
+    def widths(self) -> tuple[int, ...]:
+        """Of each layer without edge features."""
+        return self.hidden if isinstance(self.hidden, tuple) else (self.embedding,) * self.layers
 
-    @property
-    def depth(self) -> int:
-        """How many convolutions."""
-        return self.layers
-
-    def convolution(self, inputs: int, outputs: int, g: torch.Generator) -> nn.Module:
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """One layer without edge features."""
-        return Convolution(inputs, outputs, g)
+        return Convolution(inputs, outputs, g, make)
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """The stack of layers."""
-        return Layers([node_width, *[self.hidden] * (self.layers - 1), self.embedding], edge_width, g)
+        inner = (
+            self.hidden if isinstance(self.hidden, tuple) else (self.hidden,) * (self.layers - 1) + (self.embedding,)
+        )
+        return Layers([node_width, *inner], edge_width, g)
 
 
 class Convolution(nn.Module):
     """W (h + sum over neighbours v of h_v / sqrt(d_u d_v))."""
 
-    def __init__(self, inputs: int, outputs: int, g: torch.Generator) -> None:
+    def __init__(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear) -> None:
         super().__init__()
-        self.linear = linear(inputs, outputs, g)
+        self.linear = make(inputs, outputs, g)
 
-    def forward(self, state: Tensor, block: Block) -> Tensor:
+    def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
         scale = block.degree.clamp(min=1).rsqrt()[:, None]
         scale_from = block.degree_from.clamp(min=1).rsqrt()[:, None]
+        if isinstance(state, Sparse):  # mapped first, while they are sparse; the bias joins once
+            sent = self.linear.product(state)
+            gathered: Tensor = block.own(sent) + scale * block.sums(scale_from * sent) + cast(Tensor, self.linear.bias)
+            return gathered
         mapped: Tensor = self.linear(block.own(state) + scale * block.sums(scale_from * state))
         return mapped
 

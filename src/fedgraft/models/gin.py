@@ -1,14 +1,14 @@
 """GIN: sums over neighbours and a perceptron of two layers, as strong as the Weisfeiler-Lehman test."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from fedgraft.errors import require
-from fedgraft.layers import linear
-from fedgraft.propagate import Block
-from fedgraft.providers import LayeredEncoder
+from fedgraft.layers import MakeLinear, linear
+from fedgraft.propagate import Block, Sparse
+from fedgraft.providers import LayeredEncoder, check_widths, widths_of
 
 
 @dataclass(frozen=True)
@@ -21,45 +21,45 @@ class GIN(LayeredEncoder):
     Differs: epsilon is fixed, which its authors found no worse (GIN-0).
 
     Args:
-        hidden: width of the perceptrons and of the output, >= 1 (GCFL, FedStar: 64).
-        layers: >= 1 (CEFGL: 2).
+        hidden: width of every layer and of its perceptron, >= 1 (GCFL, FedStar: 64), or a list of widths, one a layer.
+        layers: >= 1 (CEFGL: 2); not used where `hidden` is a list.
         epsilon: extra weight of the node itself.
     """
 
-    hidden: int = 64
+    hidden: int | tuple[int, ...] = 64
     layers: int = 2
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "layers"):
-            require(getattr(self, name) >= 1, f"GIN.{name}", ">= 1", getattr(self, name))
+        check_widths("GIN", self.hidden, self.layers)
 
     @property
-    def width(self) -> int:
-        """Width of an embedding."""
-        return self.hidden
+    def widths(self) -> tuple[int, ...]:
+        """Of each layer."""
+        return widths_of(self.hidden, self.layers)
 
-    @property
-    def depth(self) -> int:
-        """How many convolutions."""
-        return self.layers
-
-    def convolution(self, inputs: int, outputs: int, g: torch.Generator) -> nn.Module:
-        """One layer."""
-        return Convolution(inputs, self.hidden, outputs, self.epsilon, g)
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
+        """One layer; its perceptron is as wide as what it gives."""
+        return Convolution(inputs, outputs, self.epsilon, g, make)
 
 
 class Convolution(nn.Module):
     """One layer of `GIN`."""
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, epsilon: float, g: torch.Generator) -> None:
+    def __init__(self, inputs: int, outputs: int, epsilon: float, g: torch.Generator, make: MakeLinear) -> None:
         super().__init__()
         self.epsilon = epsilon
-        self.inner = linear(inputs, hidden, g)
-        self.outer = linear(hidden, outputs, g)
+        self.inner = make(inputs, outputs, g)
+        self.outer = make(outputs, outputs, g)
 
-    def forward(self, state: Tensor, block: Block) -> Tensor:
+    def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
-        gathered = torch.add(block.sums(state), block.own(state), alpha=1.0 + self.epsilon)
-        mapped: Tensor = self.outer(torch.relu_(self.inner(gathered)))
+        if isinstance(state, Sparse):  # mapped first, while they are sparse; the bias joins once
+            sent = self.inner.product(state)
+            gathered = torch.add(block.sums(sent), block.own(sent), alpha=1.0 + self.epsilon) + cast(
+                Tensor, self.inner.bias
+            )
+        else:
+            gathered = self.inner(torch.add(block.sums(state), block.own(state), alpha=1.0 + self.epsilon))
+        mapped: Tensor = self.outer(torch.relu_(gathered))
         return mapped

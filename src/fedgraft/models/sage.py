@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedgraft.errors import require
-from fedgraft.layers import linear
-from fedgraft.propagate import Block
-from fedgraft.providers import LayeredEncoder
+from fedgraft.layers import MakeLinear, linear
+from fedgraft.propagate import Block, Sparse
+from fedgraft.providers import LayeredEncoder, check_widths, widths_of
 
 
 @dataclass(frozen=True)
@@ -22,42 +21,40 @@ class SAGE(LayeredEncoder):
     Differs: all neighbours take part, and rows are not normalised to length one, as is common.
 
     Args:
-        hidden: width of the output, >= 1 (GCFL, FedStar: 64).
-        layers: >= 1 (CEFGL: 2).
+        hidden: width of every layer, >= 1 (GCFL, FedStar: 64), or a list of widths, one a layer (FedAIS: 256, 128).
+        layers: >= 1 (CEFGL: 2); not used where `hidden` is a list.
     """
 
-    hidden: int = 64
+    hidden: int | tuple[int, ...] = 64
     layers: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "layers"):
-            require(getattr(self, name) >= 1, f"SAGE.{name}", ">= 1", getattr(self, name))
+        check_widths("SAGE", self.hidden, self.layers)
 
     @property
-    def width(self) -> int:
-        """Width of an embedding."""
-        return self.hidden
+    def widths(self) -> tuple[int, ...]:
+        """Of each layer."""
+        return widths_of(self.hidden, self.layers)
 
-    @property
-    def depth(self) -> int:
-        """How many convolutions."""
-        return self.layers
-
-    def convolution(self, inputs: int, outputs: int, g: torch.Generator) -> nn.Module:
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """One layer."""
-        return Convolution(inputs, outputs, g)
+        return Convolution(inputs, outputs, g, make)
 
 
 class Convolution(nn.Module):
     """One layer of `SAGE`."""
 
-    def __init__(self, inputs: int, outputs: int, g: torch.Generator) -> None:
+    def __init__(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear) -> None:
         super().__init__()
-        self.own = linear(inputs, outputs, g)
-        self.mean = linear(inputs, outputs, g, bias=False)
+        self.own = make(inputs, outputs, g)
+        self.mean = make(inputs, outputs, g, bias=False)
 
-    def forward(self, state: Tensor, block: Block) -> Tensor:
+    def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
-        mean = block.sums(state) / block.degree.clamp(min=1)[:, None]
+        few = block.degree.clamp(min=1)[:, None]
+        if isinstance(state, Sparse):  # mapped first, while they are sparse
+            own: Tensor = self.own(state.head(block.receivers))
+            return own + block.sums(self.mean(state)) / few
+        mean = block.sums(state) / few
         mapped: Tensor = self.own(block.own(state)) + self.mean(mean)
         return mapped

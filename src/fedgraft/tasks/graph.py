@@ -99,6 +99,10 @@ class Graph(Task[GraphShard, GraphData]):
         require(0 <= self.dropout < 1, "Graph.dropout", "in [0, 1)", self.dropout)
         require(self.walks >= 1, "Graph.walks", ">= 1", self.walks)
         require(self.degrees >= 1, "Graph.degrees", ">= 1", self.degrees)
+        widths = self.encoder.widths
+        require(
+            len(set(widths)) == 1, "model.hidden", "one width for all layers, which task 'graph' needs", list(widths)
+        )
 
     def having(self, parts: frozenset[str]) -> Self:
         """With the channel of structure, if that is needed; a head there is always."""
