@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from fedgraft import seeds
+from fedgraft.contracts import Stage
 from fedgraft.plan import Plan
 from fedgraft.trainer import Optimizer
 from timing import in_turns, ratio
@@ -43,7 +44,7 @@ class Floor:
         self._optimizer.reset(training.learning_rate)
         g = seeds.generator(self._plan.seed, "train", number, client)
         for index in g.permutation(len(blocks))[: training.blocks or None]:
-            draws = self._plan.sampler.draw(None, blocks[index], g)
+            draws = self._plan.sampler.draw(None, blocks[index], Stage(), g)
             nodes = task.encode(module, data, blocks[index])
             shared = None if nodes is None else nodes.detach().requires_grad_()
             for draw in draws:

@@ -15,7 +15,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, global_add_pool
 
 from fedgraft import seeds
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Draw, Stage
 from fedgraft.graphs.sets import GraphShard
 from fedgraft.plan import Plan
 from fedgraft.trainer import Optimizer
@@ -36,7 +36,11 @@ class Training:
         """A client's batches of a round."""
         g = seeds.generator(self.plan.seed, "train", number, client)
         blocks = self.plan.task.blocks(self.data[client])
-        return [draw for index in g.permutation(len(blocks)) for draw in self.plan.sampler.draw(None, blocks[index], g)]
+        return [
+            draw
+            for index in g.permutation(len(blocks))
+            for draw in self.plan.sampler.draw(None, blocks[index], Stage(), g)
+        ]
 
 
 class Floor(Training):

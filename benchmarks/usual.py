@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from fedgraft import seeds
+from fedgraft.contracts import Stage
 from fedgraft.plan import Plan
 from fedgraft.propagate import GraphView
 from timing import in_turns, ratio
@@ -107,7 +108,7 @@ class Usual:
         )
         order, g = self._order(client, number)
         for index in order:
-            draws = self._plan.sampler.draw(None, self._blocks[client][index], g)
+            draws = self._plan.sampler.draw(None, self._blocks[client][index], Stage(), g)
             nodes = model.encoder(self._graphs[client, index])
             shared = nodes.detach().requires_grad_()
             for draw in draws:

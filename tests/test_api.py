@@ -53,7 +53,7 @@ def test_a_run_is_what_the_command_line_would_store(run, tmp_path):
 def test_history_and_ledger_agree(run):
     assert list(run.history) == [
         *("round", "selected", "failed", "loss", "validation", "test"),
-        *("bytes", "bytes_total", "seconds", "simulated_seconds"),
+        *("bytes", "bytes_total", "seconds", "simulated_seconds", "flops"),
     ]
     assert list(run.history["round"]) == [1, 2]
     assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]

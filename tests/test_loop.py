@@ -47,7 +47,10 @@ BAD = {
     "wrong shape": (upload(LONGER, layout=Layout.of(LONGER)), "holds arrays of layout"),
     "no update": (upload(None), "without the arrays that belong to it"),
     "wrong round": (upload(FINE, round=9), "answered 'train' of round 9 to 'train' of round"),
-    "wrong kind": (lambda round, plan: wire.encode(Message("statistics", round)), "must hold 1 scalars; got 0"),
+    "wrong kind": (
+        lambda round, plan: wire.encode(Message("statistics", round)),
+        "answered 'statistics' of round 1 to 'train' of round 1",
+    ),
     "nothing": (lambda round, plan: b"", "at least 20 bytes"),
     "random bytes": (lambda round, plan: np.random.default_rng(round).bytes(40), "Not bytes of fedgraft"),
     "cut short": (lambda round, plan: upload(FINE)(round, plan)[:-1], "bytes are left|needs"),

@@ -4,8 +4,8 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import AllClientsFailedError, BudgetError
+from fedgraft.exchange import PURPOSES as PURPOSE_OF
 from fedgraft.ledger import DIRECTIONS, PURPOSES
-from fedgraft.post import PURPOSES as PURPOSE_OF
 from fedgraft.wire import Message
 from toy_runs import looped, run, same, toy
 

@@ -1,6 +1,5 @@
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ class Fixed(Sampler[list]):
     def init(self, examples):
         return []
 
-    def draw(self, state, block, g):
+    def draw(self, state, block, stage, g):
         return list(self.draws)
 
     def update(self, state, draw, losses):
@@ -247,14 +246,12 @@ def test_one_draw_of_what_is_shared_is_plain_sgd():
 class Asking(Sampler[list]):
     """Batches of three, drawn by what was seen of their losses; every so many steps it asks to refresh."""
 
-    refreshes: ClassVar[bool] = True
-
     every: int = 2
 
     def init(self, examples):
         return {"drawn": 0, "loss": np.ones(examples)}
 
-    def draw(self, state, block, g):
+    def draw(self, state, block, stage, g):
         share = state["loss"][block] / state["loss"][block].sum()
         draws = [Draw(g.choice(block, 3, replace=False, p=share), None, k % self.every == 0) for k in range(5)]
         return [*draws, Draw(block[:2], np.array([0.5, 2.0], np.float32))]

@@ -85,7 +85,7 @@ class Hard(Sampler[dict]):
     def init(self, examples):
         return {"losses": np.full(examples, np.inf, np.float32)}
 
-    def draw(self, state, block, g):
+    def draw(self, state, block, stage, g):
         return [Draw(np.sort(block[np.argsort(-state["losses"][block], kind="stable")][: (len(block) + 1) // 2]))]
 
     def update(self, state, draw, losses):

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft import seeds, wire
+from fedgraft import flops, seeds, wire
 from fedgraft.answering import answering
 from fedgraft.contracts import Draw, Sums
 from fedgraft.errors import ClientError
 from fedgraft.flat import FlatModel
+from fedgraft.mail import Courier, asked_arrays, part_of
 from fedgraft.metrics import improves
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
-from fedgraft.trainer import LocalTrainer, Optimizer
-from fedgraft.types import Arrays
+from fedgraft.trainer import LocalTrainer, Optimizer, Paused
+from fedgraft.types import Arrays, Tree
 from fedgraft.wire import Message
 
 Memory = dict[str, Any]
@@ -31,8 +32,11 @@ Memory = dict[str, Any]
     private     parameters that do not travel                uplink      the uplink codec's state
     sharing     the sharing method's memory                  probed      the model of a probe, until it trains
     held        the model that it keeps                      best        its best model, those that answer with it,
-                                                                         and their choice and sums
+    states      hidden states of its nodes and its halo                  and their choice and sums
+    paused      a round that waits for rows
 """
+FREE = ("measure", "relay")
+"""Requests of the experimenter: what a client remembers of nodes plays no part, and its work is not counted."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,22 @@ class Client:
         self._shards = shards
         self._prepared: dict[int, Any] = {} if prepared is None else prepared
         self._models: dict[Hashable, _Model] = {}
+        self._courier = Courier(plan)
+        self.flops = 0
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
             "probe": self._probe,
             "train": self._train,
             "alone": self._train,
+            "rows": self._go_on,
+            "relay": self._relay,
             "evaluate": self._evaluate,
             "measure": self._evaluate,
         }
 
     def serve(self, client: int, request: bytes, memory: bytes) -> tuple[bytes, bytes]:
-        """Answer one request.
+        """Answer one request; `flops` then tells what it took.
 
         Args:
             client: who is asked.
@@ -80,17 +88,20 @@ class Client:
         """
         round = 0
         try:
-            message = wire.decode(request, self._plan.request_layouts)
+            message = wire.decode(request, self._plan.request_layouts, self._plan.told)
             kind, round = message.kind, message.round
             if kind not in self._handlers:
                 raise ClientError(f"no client answers a message of kind {kind!r}")
             remembered: Memory = dict(wire.unpack(memory)) if memory else {}  # type: ignore[arg-type]
             before = dict(remembered)
-            with seeds.seeded_torch(self._plan.seed, kind, round, client, self._plan.device):
+            role = f"{kind}-{message.flags}" if kind == "rows" else kind  # a round's segments differ
+            with flops.metered() as meter, seeds.seeded_torch(self._plan.seed, role, round, client, self._plan.device):
                 reply = self._handlers[kind](client, message, remembered)
-            encoded = wire.encode(reply, self._plan.reply_layouts.get(kind), self._plan.names(kind))
+            self.flops = 0 if kind in FREE else meter.flops
+            encoded = wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
             return encoded, memory if _same(remembered, before) else _packed(remembered)
         except Exception as error:  # a client's failure is its reply, whatever it was
+            self.flops = 0
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             return wire.encode(Message("error", round, text=text)), memory
 
@@ -119,10 +130,43 @@ class Client:
         return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})
 
     def _train(self, client: int, message: Message, memory: Memory) -> Message:
-        plan = self._plan
         received = self._received(message, memory)
         memory.pop("probed", None)
+        memory.pop("paused", None)
         data, model = self._load(client, received, memory)
+        if message.arrays is not None:
+            self._plan.task.hear(data, self._courier.decode(message.arrays))
+        going = {
+            "kind": message.kind,
+            "received": received,
+            "told": dict(message.report),
+            "heard": message.arrays is not None,
+            "rate": self._plan.training.rate(message.flags / PROGRESS_STEPS),
+        }
+        return self._go(client, message, data, model, going, None, memory)
+
+    def _go_on(self, client: int, message: Message, memory: Memory) -> Message:
+        """Take a round up that waits for rows."""
+        paused = memory.pop("paused", None)
+        if paused is None:
+            raise ClientError("sent rows that it does not wait for")
+        going = paused["going"]
+        data, model = self._load(client, going["received"], memory)
+        self._plan.task.hear(data, self._courier.decode(message.arrays or {}))
+        return self._go(client, message, data, model, going, paused["trainer"], memory)
+
+    def _go(
+        self,
+        client: int,
+        message: Message,
+        data: Any,
+        model: _Model,
+        going: Mapping[str, Any],
+        paused: Tree,
+        memory: Memory,
+    ) -> Message:
+        """Train, as far as it goes without rows that must be asked for."""
+        plan = self._plan
         sampler_state = memory.get("sampler")
         if sampler_state is None:
             sampler_state = plan.sampler.init(plan.task.examples(data))
@@ -135,10 +179,20 @@ class Client:
             data=data,
             sampler_state=sampler_state,
             g=seeds.generator(plan.seed, "train", message.round, client),
-            learning_rate=plan.training.rate(message.flags / PROGRESS_STEPS),
-            collects=message.kind == "train",
+            learning_rate=going["rate"],
+            collects=going["kind"] == "train",
+            waits=plan.refreshes > 0 and going["kind"] == "train",
+            told=going["told"],
+            heard=going["heard"],
+            paused=paused,
         )
-        upload, memory["sharing"] = plan.sharing.local_update(trainer, received, memory.get("sharing"))
+        try:
+            upload, memory["sharing"] = plan.sharing.local_update(trainer, going["received"], memory.get("sharing"))
+        except Paused as pause:
+            memory["sampler"] = trainer.sampler_state
+            memory["paused"] = {"going": dict(going), "trainer": trainer.pause()}
+            asked = asked_arrays(pause.asked, plan.asked_layout)
+            return Message("wait", message.round, arrays={**self._tell(client, message, data, memory), **asked})
         memory["sampler"] = trainer.sampler_state
         if model.private:
             memory["private"] = model.flat.read(model.private)
@@ -148,13 +202,40 @@ class Client:
         report = trainer.report()
         known = {name: report[name] for name in plan.names("train")}
         if not trainer.collects:
+            self._keep_states(data, memory)
             return Message("alone", message.round, known)
         uplink_state = memory.get("uplink")
         if uplink_state is None:
             uplink_state = plan.uplink.init(plan.upload_layout)
         g = seeds.generator(plan.seed, "uplink", message.round, client)
         encoded, memory["uplink"] = plan.uplink.encode(upload, uplink_state, g)
-        return Message("train", message.round, known, encoded)
+        return Message("train", message.round, known, {**encoded, **self._tell(client, message, data, memory)})
+
+    def _tell(self, client: int, message: Message, data: Any, memory: Memory) -> Arrays:
+        """Rows that others need and that changed since they were last told."""
+        plan = self._plan
+        segment = message.flags + 1 if message.kind == "rows" else 0
+        told = plan.task.tell(data)
+        self._keep_states(data, memory)
+        return self._courier.encode(told, seeds.generator(plan.seed, f"rows-{segment}", message.round, client))
+
+    def _keep_states(self, data: Any, memory: Memory) -> None:
+        if self._plan.task.tables:
+            memory["states"] = self._plan.task.remember(data)
+
+    def _relay(self, client: int, message: Message, memory: Memory) -> Message:
+        """States of one more layer under a model that is scored; `flags` says of which."""
+        data, model = self._load_free(client, message, memory)
+        mail = self._plan.task.relay(model.flat.module.eval(), data, message.flags)
+        return Message("relay", message.round, arrays=self._courier.raw(mail))
+
+    def _load_free(self, client: int, message: Message, memory: Memory) -> tuple[Any, _Model]:
+        """As `_load`, for a request of the experimenter, with other clients' states as they are in it."""
+        arrays = message.arrays or {}
+        data, model = self._load(client, part_of(arrays, self._plan.model_layout), {**memory, "states": None})
+        if self._plan.task.tables:
+            self._plan.task.hear(data, self._courier.read(arrays))
+        return data, model
 
     def _evaluate(self, client: int, message: Message, memory: Memory) -> Message:
         plan = self._plan
@@ -163,7 +244,11 @@ class Client:
             arrays = self._received(message, memory)
         elif message.kind == "evaluate":
             arrays = self._plan.downlink.decode(arrays, self._plan.model_layout)
-        data, model = self._load(client, arrays, memory)
+        if message.kind == "measure":
+            data, model = self._load_free(client, message, memory)
+            arrays = part_of(arrays, plan.model_layout)
+        else:
+            data, model = self._load(client, arrays, memory)
         others = plan.sharing.others(arrays, memory.get("sharing"))
         with torch.no_grad():
             sums = plan.task.evaluate(answering(plan.task, model.flat, others), data)
@@ -175,7 +260,8 @@ class Client:
     def _received(self, message: Message, memory: Memory) -> Arrays:
         """The shared parameters that a request brought, or those of this round's probe."""
         if message.arrays is not None:
-            received = self._plan.downlink.decode(message.arrays, self._plan.download_layout)
+            coded = part_of(message.arrays, self._plan.request_layouts["probe"])
+            received = self._plan.downlink.decode(coded, self._plan.download_layout)
             if self._plan.sharing.holds:
                 memory["held"] = received
             return received
@@ -193,6 +279,8 @@ class Client:
         if client not in self._prepared:
             self._prepared[client] = plan.task.prepare(self._shards[client], memory.get("shared", {}))
         data = self._prepared[client]
+        if plan.task.tables:
+            plan.task.recall(data, memory.get("states"))
         model = self._model(plan.task.variant(data))
         own = plan.sharing.personalise(received, memory.get("sharing"))
         private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}

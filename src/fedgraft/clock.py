@@ -60,7 +60,7 @@ class Devices:
         moving = bytes / float(self.bytes_per_second[client])
         return self.latency_seconds + moving + examples / float(self.examples_per_second[client])
 
-    def all_seconds(self, bytes: int, examples: ArrayLike) -> NDArray[np.float64]:
-        """The same for all clients at once, float64 [N]: each moves `bytes` and trains on its own of `examples` [N]."""
-        moving = bytes / self.bytes_per_second
+    def all_seconds(self, bytes: ArrayLike, examples: ArrayLike) -> NDArray[np.float64]:
+        """The same for all clients at once, float64 [N]; `bytes` and `examples` are [N], or one number for all."""
+        moving = np.asarray(bytes) / self.bytes_per_second
         return self.latency_seconds + moving + np.asarray(examples, np.float64) / self.examples_per_second

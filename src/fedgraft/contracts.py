@@ -23,13 +23,16 @@ from fedgraft.values import (
     ClientFailed,
     Correction,
     Draw,
+    Halo,
     Indices,
+    Mail,
     Outcome,
     Penalty,
     Probe,
     Projection,
     Questions,
     Selection,
+    Stage,
     Sums,
     Trainer,
     Update,
@@ -41,7 +44,9 @@ __all__ = [
     "Codec",
     "Correction",
     "Draw",
+    "Halo",
     "Indices",
+    "Mail",
     "Outcome",
     "Penalty",
     "Prepared",
@@ -54,6 +59,7 @@ __all__ = [
     "Selector",
     "Shard",
     "Sharing",
+    "Stage",
     "State",
     "Sums",
     "Task",
@@ -96,19 +102,43 @@ class Selector(ABC, Generic[State]):
 class Sampler(ABC, Generic[State]):
     """On which of its training examples a client trains."""
 
-    refreshes: ClassVar[bool] = False
-    """Whether draws may ask to `refresh` what other clients told."""
+    tells: ClassVar[tuple[str, ...]] = ()
+    """Names of the scalars that the server tells each client that is to train; see `tell`."""
+    observes: ClassVar[bool] = False
+    """Whether a round begins with a look at the losses of all training examples; see `observe`."""
+
+    def refreshes(self, epochs: int) -> int:
+        """The most draws of a round of so many epochs that ask to `refresh` what other clients told."""
+        return 0
 
     @abstractmethod
     def init(self, examples: int) -> State:
         """State before a client's first round; None for a method that remembers nothing."""
 
+    def observe(self, state: State, losses: NDArray[np.float32]) -> State:
+        """State after a look at all training examples under the received model. Never mutates `state`."""
+        return state
+
     @abstractmethod
-    def draw(self, state: State, block: Indices, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: State, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
         """The local steps of one pass over `block`, examples that may share a step."""
 
     def update(self, state: State, draw: Draw, losses: NDArray[np.float32]) -> State:
         """State after a step whose per-example losses were `losses`. Never mutates `state`."""
+        return state
+
+    def begin(self, view: View) -> Tree:
+        """State of the sampler's other half, at the server, before the first round; None for nothing."""
+        return None
+
+    def tell(
+        self, state: Tree, view: View, cohort: Sequence[int], g: np.random.Generator
+    ) -> Mapping[int, Mapping[str, float]]:
+        """Server: {client: {name: scalar}} for a cohort, with every name in `tells`. Never mutates `state`."""
+        return {}
+
+    def learn(self, state: Tree, view: View, outcome: Outcome) -> Tree:
+        """Server: state after a round, given what it brought. Never mutates `state`."""
         return state
 
 
@@ -233,16 +263,39 @@ class Task(ABC, Generic[Shard, Prepared]):
     metric: ClassVar[str]
     better: ClassVar[str]
     """"lower" or "higher"."""
+    chancy: ClassVar[bool] = False
+    """Whether losses depend on chance beside dropout: then draws bring some (`Draw.chance`)."""
     asks: ClassVar[tuple[str, ...]]
     """Tables that questions to the trained model come in, such as "pairs"; each row of the first gets an answer."""
-    sums: ClassVar[tuple[str, ...]]
-    """The keys of `evaluate`'s result, in the order in which they travel; no sum is negative."""
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
     offers: ClassVar[frozenset[str]] = frozenset()
     """Parts that its model can have for a sharing method that needs them; `having` puts them in. "head": the weights
     of its last linear layer are `head.outer.weight` [classes, width]; "structure": parameters `structure.*`; and
     "together": several models can answer as one."""
+
+    @property
+    @abstractmethod
+    def sums(self) -> tuple[str, ...]:
+        """The keys of `evaluate`'s result, in the order in which they travel; no sum is negative."""
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        """Widths of the hidden states of nodes that clients tell each other, one for each layer; none by default."""
+        return ()
+
+    @property
+    def pulls(self) -> str:
+        """What a client that asks to refresh is sent of its halo.
+
+        What "changed" since it was last sent any, or what it "asked" for: rows that its next step `needs`, changed or
+        not.
+        """
+        return "changed"
+
+    def fitted(self, shards: Sequence[Shard]) -> Self:
+        """This task with what its model must know of the data, such as the number of features, as options."""
+        return self
 
     @abstractmethod
     def prepare(self, shard: Shard, shared: Arrays) -> Prepared:
@@ -276,6 +329,13 @@ class Task(ABC, Generic[Shard, Prepared]):
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Server: from what clients published to what each of them gets back."""
+        return {}
+
+    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
+        """Server: {client: how many nodes it has, and whose rows it needs}, from what clients published.
+
+        Raises `WireError` for what no client can have published.
+        """
         return {}
 
     @abstractmethod
@@ -313,9 +373,42 @@ class Task(ABC, Generic[Shard, Prepared]):
         """
         return None
 
+    def look(self, model: torch.nn.Module, data: Prepared, chance: int) -> Array:
+        """Losses of all training examples, float32 [examples], without a step; notes states of all nodes, if any."""
+        losses = np.empty(self.examples(data), np.float32)
+        for block in self.blocks(data):
+            found = self.loss(model, data, Draw(block, chance=chance), self.encode(model, data, block))
+            losses[block] = found.detach().cpu().numpy()
+        return losses
+
     @abstractmethod
     def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
         """Per-example losses [n] of a draw that lies within one block, given what `encode` made of that block."""
+
+    # What tasks with `tables` do with them. A client's data hold what it remembers of its own nodes' states and of its
+    # halo's; it is put in before a request is served and taken out afterwards.
+
+    def recall(self, data: Prepared, remembered: Tree) -> None:
+        """Make a client's data hold what `remember` told; None for nothing yet."""
+
+    def remember(self, data: Prepared) -> Tree:
+        """What must outlast a request."""
+        return None
+
+    def hear(self, data: Prepared, mail: Sequence[Mail]) -> None:
+        """Take rows of the halo in, one `Mail` a layer."""
+
+    def tell(self, data: Prepared) -> list[Mail]:
+        """Rows of own nodes that others need and that changed since this was last called, one `Mail` a layer."""
+        return []
+
+    def needs(self, data: Prepared, draw: Draw) -> list[Indices]:
+        """Slots of the halo whose rows a step reads, ascending, for each layer."""
+        return []
+
+    def relay(self, model: torch.nn.Module, data: Prepared, layer: int) -> list[Mail]:
+        """Rows of one layer under this model of all own nodes that others need, given those of layers before it."""
+        return []
 
     @abstractmethod
     def evaluate(self, model: torch.nn.Module, data: Prepared) -> dict[str, Sums]:
@@ -324,6 +417,14 @@ class Task(ABC, Generic[Shard, Prepared]):
     @abstractmethod
     def score(self, sums: Sums) -> float:
         """The metric, from merged sums; nan where there was nothing to score."""
+
+    def mean_loss(self, sums: Sums) -> float:
+        """The mean loss, from merged sums; nan for tasks that do not tell."""
+        return float("nan")
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Every measure that the sums tell, by name; the score alone by default."""
+        return {self.metric: self.score(sums)}
 
     def choice(self, sums: Sums) -> float:
         """What a model is chosen by on validation, better in the same direction as the score; the score by default."""
@@ -371,6 +472,10 @@ class Runtime(ABC):
     @abstractmethod
     def measure(self, requests: Mapping[int, bytes]) -> "dict[int, bytes | ClientFailed]":
         """The experimenter's own doings outside the protocol, such as a look at held-out data: never charged."""
+
+    def flops(self) -> dict[int, int]:
+        """{client: operations of its products since this was last asked}: the experimenter's own count, never sent."""
+        return {}
 
     @abstractmethod
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:

@@ -13,7 +13,7 @@ import tomli_w
 from fedgraft import plugins
 from fedgraft.clock import Clock
 from fedgraft.codec_sections import build_codec, resolved_codec
-from fedgraft.contracts import Selector, Sharing, Task
+from fedgraft.contracts import Codec, Selector, Sharing, Task
 from fedgraft.dropout import Dropout
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.plan import REPORTED, Plan
@@ -115,6 +115,7 @@ def build(recipe: str, content: Section) -> Experiment:
         sharing=sharing,
         downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
         uplink=uplink,
+        rows=_build_rows(content, task),
         training=settings["training"],
         needs=selector.needs,
         seed=seed,
@@ -151,6 +152,13 @@ def _build_task(content: Section, data: Data[Any], sharing: Sharing[Any]) -> Tas
             f"which {data.task!r} does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
         )
     return built.having(sharing.needs)
+
+
+def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
+    """The codec of hidden states that clients tell each other, if the task has them do so."""
+    if "rows" in content and not task.tables:
+        raise InputError("[rows] is for hidden states that clients tell each other; in this experiment they tell none.")
+    return build_codec("rows", content.get("rows", {"name": "identity"}))
 
 
 def _build_encoder(section: Section, task: str, needed: type[Encoder]) -> Encoder:
@@ -217,6 +225,7 @@ def _resolve(
         "sharing": as_section(names["sharing"], plan.sharing),
         "codec": resolved_codec(content.get("codec", "identity"), plan.uplink),
         **({"downlink": resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
+        **({"rows": resolved_codec(content["rows"], plan.rows)} if "rows" in content else {}),
     }
     return {
         "description": str(content.get("description", "")),

@@ -1,12 +1,15 @@
-"""The ledger: every byte that was on the wire, by round x client x direction x purpose.
+"""The ledger: every byte that was on the wire, by round x client x direction x purpose, and what clients computed.
 
-Entries are lengths of encoded messages, never estimates. A message with a model in it makes two entries: its payload
-under its purpose and the rest under "header"; so the ledger's total is the sum of `len()` of all messages.
+Entries are lengths of encoded messages, never estimates. A message with a model in it makes two entries, its payload
+under its purpose and the rest under "header", and a third, "halo", where it carries rows of nodes; so the ledger's
+total is the sum of `len()` of all messages.
 """
 
 from dataclasses import dataclass, field
 
 DIRECTIONS = ("down", "up")
+LOCAL, TRAINING = "local", "training"
+"""Direction and purpose of what a client computed, which moved no bytes."""
 PURPOSES = ("model", "probe", "halo", "statistics", "evaluation", "header")
 
 
@@ -17,9 +20,10 @@ class Entry:
     Args:
         round: 0 is the set-up before the first round.
         client: client index.
-        direction: "down" (server to client) or "up".
-        purpose: one of `PURPOSES`.
+        direction: "down" (server to client), "up", or "local" for what a client computes.
+        purpose: one of `PURPOSES`; "training" for what it computes.
         bytes: how many.
+        flops: operations of the products that it computed, a multiply-add as two.
     """
 
     round: int
@@ -27,6 +31,7 @@ class Entry:
     direction: str
     purpose: str
     bytes: int
+    flops: int = 0
 
 
 @dataclass
@@ -36,13 +41,22 @@ class Ledger:
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*DIRECTIONS, *PURPOSES), 0))
     pending: list[Entry] = field(default_factory=list)
 
-    def charge(self, round: int, client: int, direction: str, purpose: str, bytes: int, header: int = 0) -> None:
-        """Enter one message of `bytes` bytes, `header` of them header."""
-        for name, amount in ((purpose, bytes - header), ("header", header)):
+    def charge(
+        self, round: int, client: int, direction: str, purpose: str, bytes: int, header: int = 0, halo: int = 0
+    ) -> None:
+        """Enter one message of `bytes` bytes, `header` of them header and `halo` of them rows of nodes."""
+        parts = {purpose: bytes - header - halo, "header": header}
+        parts["halo"] = parts.get("halo", 0) + halo
+        for name, amount in parts.items():
             if amount:
                 self.pending.append(Entry(round, client, direction, name, amount))
                 self.totals[direction] += amount
                 self.totals[name] += amount
+
+    def compute(self, round: int, client: int, flops: int) -> None:
+        """Enter what a client computed in a round."""
+        if flops:
+            self.pending.append(Entry(round, client, LOCAL, TRAINING, 0, flops))
 
     @property
     def total(self) -> int:

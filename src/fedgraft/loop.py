@@ -19,10 +19,11 @@ from fedgraft.clock import Clock
 from fedgraft.contracts import Outcome, Runtime, Selection, Selector, Update, View
 from fedgraft.dropout import Dropout
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError
+from fedgraft.exchange import Replies
 from fedgraft.ledger import Ledger
 from fedgraft.metrics import improves
 from fedgraft.plan import SPLITS, Plan
-from fedgraft.post import Post, Replies
+from fedgraft.post import Post
 from fedgraft.state import RunState
 from fedgraft.terms import Evaluation, Row, Stopping
 from fedgraft.types import Arrays
@@ -72,12 +73,15 @@ class Loop:
         self._clients = tuple(runtime.clients())
         self._devices = clock.devices(len(self._clients), plan.seed)
         self.ledger = Ledger()
+        self._runtime = runtime
         self._post = Post(plan, runtime, self.ledger, stopping.bytes, deadline_seconds)
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
         introduced = self._post.introduce(self._clients)
         state = RunState(introduced.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
+        state.halos = introduced.halos
+        self._post.open(state)
         state.failing = {str(client): reason for client, reason in introduced.failed.items()}
         view = self._view(state, 1)
         least = 0 if self._plan.sharing.alone else int(view.bytes_per_client.min())
@@ -88,13 +92,15 @@ class Loop:
                 f"{least + self._fixed_bytes()}."
             )
         state.selector = self._selector.init(view)
+        state.sampler = self._plan.sampler.begin(view)
         self._score(state)
         state.bytes = dict(self.ledger.totals)
         return state
 
     def resume(self, state: RunState) -> None:
-        """Take the ledger up where a stored state left it."""
+        """Take the ledger and the mailbox up where a stored state left them."""
         self.ledger.totals = dict(state.bytes)
+        self._post.open(state)
 
     def run(self, state: RunState, after_round: Callable[[RunState, Row], None]) -> RunState:
         """Rounds until a limit is reached; `after_round` sees each."""
@@ -114,7 +120,7 @@ class Loop:
             self._finish(state)
             return None
         state.round = round
-        seconds = self._account(state, played)
+        seconds, flops = self._account(state, played), self._computed(state)
         scored, unscored = self._score(state) if self._due(state) else ({}, {})
         replies, uploads = played.replies, played.uploads
         outcome = Outcome(
@@ -128,12 +134,13 @@ class Loop:
         )
         if collects:  # of what clients do by themselves a selector hears nothing
             state.selector = self._selector.update(state.selector, played.view, outcome)
+            state.sampler = self._plan.sampler.learn(state.sampler, replace(view, losses=_pairs(state)), outcome)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
         if scored:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
-        return Row.of(state, outcome, scored, {**played.aside, **unscored})
+        return Row.of(state, outcome, scored, flops, {**played.aside, **unscored})
 
     # --- the training of a round -------------------------------------------------------------------------------------
 
@@ -148,7 +155,9 @@ class Loop:
         self._check(selection, view)
         state.cohort = list(selection.clients)
         reached = [client for client in selection.clients if client not in dropped]
-        replies = self._post.train(state, reached, view.probed, view.round, self._stopping.progress(state))
+        g = seeds.generator(self._plan.seed, "tell", view.round)
+        told = self._plan.sampler.tell(state.sampler, view, reached, g)
+        replies = self._post.train(state, reached, view.probed, view.round, self._stopping.progress(state), told)
         uploads = self._post.uploads(replies)
         if reached:
             self._note_failures(state, replies, view.round)
@@ -178,11 +187,12 @@ class Loop:
 
     def _view(self, state: RunState, round: int) -> View:
         budget, count, samples = self._stopping.bytes, len(self._clients), state.examples
-        train, probe = self._post.most_bytes("train"), self._post.most_bytes("probe")
+        train = np.array([self._post.most_training_bytes(client) for client in self._clients], np.int64)
+        probe = self._post.most_bytes("probe")
         return View(
             round=round,
             samples=np.array(samples, dtype=np.int64),
-            bytes_per_client=np.full(count, train, dtype=np.int64),
+            bytes_per_client=train,
             bytes_per_probe=np.full(count, probe, dtype=np.int64),
             seconds=self._devices.all_seconds(train, [self._trained(n) for n in samples]),
             available=np.array(samples) > 0,
@@ -190,6 +200,8 @@ class Loop:
             bytes_budget=budget or None,
             rounds=self._stopping.rounds,
             better=self._plan.task.better,
+            epochs=self._plan.training.epochs,
+            losses=_pairs(state),
         )
 
     def _fixed_bytes(self) -> int:
@@ -266,6 +278,14 @@ class Loop:
         state.simulated_seconds += played.asked + max(seconds.values())
         return seconds
 
+    def _computed(self, state: RunState) -> int:
+        """Enter what clients computed in the round; the sum."""
+        spent = self._runtime.flops()
+        for client, flops in sorted(spent.items()):
+            self.ledger.compute(state.round, client, flops)
+        state.flops += sum(spent.values())
+        return sum(spent.values())
+
     def _trained(self, examples: int) -> float:
         return float(examples * self._plan.training.epochs)
 
@@ -294,6 +314,10 @@ class Loop:
             str(client): {split: task.score(sums[split]) for split in SPLITS}
             for client, sums in scoring.clients.items()
         }
+        for split in SPLITS:
+            mean = task.mean_loss(scoring.sums[split])
+            if math.isfinite(mean):
+                state.losses[split] = [*state.losses.get(split, [mean])[:1], mean]
         state.curve.append(
             {
                 "round": state.round,
@@ -301,7 +325,7 @@ class Loop:
                 "seconds": state.seconds,
                 "validation": scores["validation"],
                 "test": scores["test"],
-                "flops": None,
+                "flops": state.flops,
             }
         )
         choice, best = task.choice(scoring.sums["validation"]), state.best.get("choice")
@@ -310,3 +334,7 @@ class Loop:
             models = {str(group): self._plan.scored(state.sharing, group) for group in groups}
             state.best = {"round": state.round, "choice": choice, **scores, "sums": scoring.sums, "models": models}
         return scores, {client: f"scoring: {reason}" for client, reason in scoring.failed.items()}
+
+
+def _pairs(state: RunState) -> dict[str, tuple[float, float]]:
+    return {split: (losses[0], losses[-1]) for split, losses in state.losses.items()}

@@ -1,39 +1,15 @@
 """What the server keeps of nodes that somebody else needs: rows by address, and who has seen which."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.errors import WireError
-from fedgraft.values import Indices
+from fedgraft.values import Halo, Indices, Mail
 
 Rows = NDArray[np.float32]
-
-
-class Halo(NamedTuple):
-    """The nodes that a client needs and others own, by address.
-
-    Args:
-        owner: int64 [halo], a client.
-        place: int64 [halo], which of the owner's nodes.
-    """
-
-    owner: Indices
-    place: Indices
-
-
-class Mail(NamedTuple):
-    """Rows of some of a client's halo.
-
-    Args:
-        slot: int64 [rows], which of its halo, ascending.
-        rows: float32 [rows, width].
-    """
-
-    slot: Indices
-    rows: Rows
 
 
 class State(TypedDict):
@@ -108,13 +84,37 @@ class Mailbox:
             seen[client] = state["time"]
         return mail
 
+    def look_up(self, state: State, client: int, slots: Sequence[Indices]) -> list[Mail]:
+        """Rows of some of a client's halo, per layer, whenever they were published; none that never was."""
+        mail, own = [], self._rows[client]
+        for rows, told, slot in zip(state["rows"], state["told"], slots, strict=True):
+            there = slot[told[own[slot]] > 0]
+            mail.append(Mail(there, rows[own[there]]))
+        return mail
+
     def _addressed(self, client: int, halo: Halo) -> Indices:
         """Where the rows of a halo are among all clients' nodes."""
-        owner, place = halo
-        other = (owner >= 0) & (owner < len(self._nodes)) & (owner != client) & (place >= 0)
-        other[other] &= place[other] < np.array(self._nodes)[owner[other]]
-        if not other.all():
-            slot = int(np.flatnonzero(~other)[0])
-            raise WireError(f"client {client} needs node {place[slot]} of client {owner[slot]}, where there is none")
-        rows: Indices = self._first[owner] + place
+        if reason := misfit(client, halo, self._nodes):
+            raise WireError(reason)
+        rows: Indices = self._first[halo.owner] + halo.place
         return rows
+
+
+def misfit(client: int, halo: Halo, nodes: Sequence[int | None]) -> str:
+    """What is wrong with the addresses of a client's halo; "" for nothing.
+
+    Args:
+        client: whose.
+        halo: the addresses.
+        nodes: how many each client has; None where that is not known.
+    """
+    owner, place = halo
+    if owner.shape != place.shape:
+        return f"client {client} needs nodes of {len(owner)} clients at {len(place)} places"
+    most = np.array([np.iinfo(np.int64).max if count is None else count for count in nodes])
+    other = (owner >= 0) & (owner < len(nodes)) & (owner != client) & (place >= 0)
+    other[other] &= place[other] < most[owner[other]]
+    if other.all():
+        return ""
+    slot = int(np.flatnonzero(~other)[0])
+    return f"client {client} needs node {place[slot]} of client {owner[slot]}, where there is none"

@@ -9,13 +9,15 @@ from fedgraft import seeds
 from fedgraft.contracts import Codec, Sampler, Sharing, Task
 from fedgraft.flat import FlatModel
 from fedgraft.trainer import Training
-from fedgraft.types import Arrays, Layout, Spec
+from fedgraft.types import VARIABLE, Arrays, Layout, Spec
 
 SPLITS = ("validation", "test")
 PROGRESS_STEPS = 2**16 - 1
 """How finely a training request tells how much of the run is over: its sixteen flag bits as a share."""
 PROBED = ("loss", "loss_sq")
 """What a probe can be asked: the model's mean and mean squared sample loss on all training examples."""
+MAIL = "halo."
+"""What the names of rows of other clients' nodes begin with in a message."""
 REPORTED = ("loss", "loss_sq")
 """What every training can report, whatever the task."""
 
@@ -30,6 +32,7 @@ class Plan:
         sharing: what is shared and how it is merged.
         downlink: codec of what the server sends.
         uplink: codec of what clients send.
+        rows: codec of hidden states that clients tell each other.
         training: how a client trains.
         needs: what the selector wants to know of those that trained.
         seed: of all randomness.
@@ -43,6 +46,7 @@ class Plan:
     sharing: Sharing[Any]
     downlink: Codec[Any]
     uplink: Codec[Any]
+    rows: Codec[Any]
     training: Training
     needs: frozenset[str]
     seed: int
@@ -80,6 +84,16 @@ class Plan:
         """The scalars in a reply of this kind, in order."""
         return self._names.get(kind, ())
 
+    @property
+    def told(self) -> dict[str, tuple[str, ...]]:
+        """{kind: the scalars in a request of this kind, in order}."""
+        return {"train": self.sampler.tells}
+
+    @cached_property
+    def refreshes(self) -> int:
+        """The most times that a client pauses in a round."""
+        return self.sampler.refreshes(self.training.epochs) if self.task.tables else 0
+
     @cached_property
     def model_layout(self) -> Layout:
         """Layout of the shared parameters."""
@@ -102,29 +116,90 @@ class Plan:
         return {"hello": ("examples", *profile), "probe": PROBED, "train": reported, "alone": reported}
 
     @cached_property
+    def mail_layout(self) -> Layout:
+        """Layout of rows as they are: for each layer, whose they are (a bit for each node that may be meant) and they.
+
+        Its names begin with `MAIL`.
+        """
+        specs = [
+            (Spec(f"{MAIL}slots.{k}", "uint8", (VARIABLE,)), Spec(f"{MAIL}rows.{k}", "float32", (VARIABLE, width)))
+            for k, width in enumerate(self.task.tables)
+        ]
+        return Layout(tuple(spec for pair in specs for spec in pair))
+
+    @cached_property
+    def coded_mail_layout(self) -> Layout:
+        """Layout of rows as they travel: the codec's arrays; their names begin with `MAIL` too."""
+        return _prefixed(self.rows.encoded(self.mail_layout)) if self.task.tables else Layout(())
+
+    @cached_property
+    def coded_download_layout(self) -> Layout:
+        """Layout of a model as it travels to those that train."""
+        return self.downlink.encoded(self.download_layout)
+
+    @cached_property
+    def coded_upload_layout(self) -> Layout:
+        """Layout of an update as it travels."""
+        return self.uplink.encoded(self.upload_layout)
+
+    @cached_property
     def request_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
-        down = self.downlink.encoded(self.download_layout)
+        down = self.coded_download_layout
         combined = self.task.combined_layout()
         scored = self.downlink.encoded(self.model_layout)
-        models = {**dict.fromkeys(("probe", "train", "alone"), down), "evaluate": scored}
-        return {"statistics": combined, **models, "measure": self.model_layout}
+        models = {**dict.fromkeys(("probe", "alone"), down), "evaluate": scored}
+        told = {"train": _joined(down, self.coded_mail_layout), "rows": self.coded_mail_layout}
+        free = dict.fromkeys(("measure", "relay"), _joined(self.model_layout, self.mail_layout))
+        return {"statistics": combined, **models, **told, **free}
 
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
         sums = Layout(tuple(Spec(split, "float64", (len(self.task.sums),)) for split in SPLITS))
-        up = self.uplink.encoded(self.upload_layout)
-        return {"hello": self.task.statistics_layout(), "train": up, "evaluate": sums, "measure": sums}
+        up = _joined(self.coded_upload_layout, self.coded_mail_layout)
+        wait = _joined(self.coded_mail_layout, self.asked_layout)
+        free = {"measure": sums, "relay": self.mail_layout}
+        return {"hello": self.task.statistics_layout(), "train": up, "wait": wait, "evaluate": sums, **free}
+
+    @cached_property
+    def asked_layout(self) -> Layout:
+        """Layout of which rows a client that waits asks for, a bit for each node of its halo; none if it need not."""
+        layers = range(len(self.task.tables)) if self.task.pulls == "asked" else ()
+        return Layout(tuple(Spec(f"{MAIL}asked.{k}", "uint8", (VARIABLE,)) for k in layers))
 
     @cached_property
     def request_bounds(self) -> dict[str, Layout]:
-        """As `request_layouts`, the largest possible number in place of each `VARIABLE` of a model."""
+        """{kind: layout of the model in a request, the largest possible number in place of each `VARIABLE`}."""
         down = self.downlink.bounds(self.download_layout, self.download_layout)
         scored = self.downlink.bounds(self.model_layout, self.model_layout)
-        return {**self.request_layouts, **dict.fromkeys(("probe", "train", "alone"), down), "evaluate": scored}
+        return {**dict.fromkeys(("probe", "train", "alone"), down), "evaluate": scored}
 
     @cached_property
-    def reply_bounds(self) -> dict[str, Layout]:
-        """As `reply_layouts`, the largest possible number in place of each `VARIABLE` of an update."""
-        return {**self.reply_layouts, "train": self.uplink.bounds(self.upload_layout, self.upload_layout)}
+    def upload_bounds(self) -> Layout:
+        """As `coded_upload_layout`, the largest possible number in place of each `VARIABLE`."""
+        return self.uplink.bounds(self.upload_layout, self.upload_layout)
+
+    def asked_bounds(self, nodes: int) -> Layout:
+        """As `asked_layout`, for a halo of so many nodes."""
+        return Layout(tuple(Spec(spec.name, spec.dtype, (-(-nodes // 8),)) for spec in self.asked_layout))
+
+    def mail_bounds(self, nodes: int) -> Layout:
+        """As `coded_mail_layout`, with the largest possible number in place of each `VARIABLE`, for so many nodes."""
+        if not self.task.tables:
+            return Layout(())
+        sizes = {"uint8": (-(-nodes // 8),), "float32": (nodes,)}
+        largest = Layout(
+            tuple(Spec(spec.name, spec.dtype, (*sizes[spec.dtype], *spec.shape[1:])) for spec in self.mail_layout)
+        )
+        return _prefixed(self.rows.bounds(self.mail_layout, largest))
+
+
+def _joined(one: Layout, other: Layout) -> Layout:
+    return Layout((*one.specs, *other.specs))
+
+
+def _prefixed(layout: Layout) -> Layout:
+    """Names that begin with `MAIL`, which those that a codec makes up do not."""
+    names = (spec.name if spec.name.startswith(MAIL) else MAIL + spec.name for spec in layout)
+    return Layout(tuple(Spec(name, spec.dtype, spec.shape) for name, spec in zip(names, layout, strict=True)))

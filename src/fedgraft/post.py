@@ -1,55 +1,28 @@
-"""The server's post office: encodes requests, exchanges them, trusts no reply, and charges every byte.
+"""The server's post office: what is asked of clients, kind by kind, and what it may cost.
 
-Whatever is wrong with a reply (an error, a wrong kind, round or layout, random bytes, NaN) becomes a reason in
-`failed`; only finite arrays of the agreed layout come out.
+How one exchange of messages is trusted and charged is `exchange`; how rounds go on where clients wait for rows of
+nodes is `segments`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from fedgraft import seeds, wire
-from fedgraft.contracts import ClientFailed, Probe, Runtime, Sums
+from fedgraft.contracts import Probe, Runtime, Sums
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError
+from fedgraft.exchange import Exchange, Replies, check_finite
 from fedgraft.ledger import Ledger
+from fedgraft.mail import part_of
 from fedgraft.metrics import merge
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
+from fedgraft.segments import Segments
 from fedgraft.state import RunState
-from fedgraft.types import VARIABLE, Array, Arrays, Layout
+from fedgraft.types import VARIABLE, Arrays
 from fedgraft.wire import Message
 
 REPLY_BYTES_UNLIMITED = 1 << 30
 """The most a set-up reply may hold when there is no byte budget."""
-
-PURPOSES = {
-    "hello": "statistics",
-    "statistics": "statistics",
-    "probe": "probe",
-    "train": "model",
-    "alone": "model",
-    "evaluate": "evaluation",
-}
-
-
-@dataclass
-class Replies:
-    """What came back from one exchange.
-
-    Args:
-        messages: {client: accepted reply}.
-        failed: {client: reason}.
-        bytes: {client: bytes of its request and reply}.
-    """
-
-    messages: dict[int, Message] = field(default_factory=dict)
-    failed: dict[int, str] = field(default_factory=dict)
-    bytes: dict[int, int] = field(default_factory=dict)
-
-    def refuse(self, client: int, reason: str) -> None:
-        """Take an accepted reply back."""
-        del self.messages[client]
-        self.failed[client] = reason
 
 
 @dataclass(frozen=True)
@@ -59,10 +32,12 @@ class Introduction:
     Args:
         profiles: what each client said of itself: "examples", and the profile that the selector needs; empty for one
             that failed.
+        halos: as `RunState.halos`.
         failed: {client: reason}.
     """
 
     profiles: list[dict[str, float]]
+    halos: list[dict[str, Any]]
     failed: dict[int, str]
 
 
@@ -96,17 +71,27 @@ class Post:
         self, plan: Plan, runtime: Runtime, ledger: Ledger, budget_bytes: int, deadline_seconds: float | None
     ) -> None:
         self._plan, self._runtime, self.ledger = plan, runtime, ledger
-        self._budget_bytes, self._deadline_seconds = budget_bytes, deadline_seconds
+        self._budget_bytes = budget_bytes
+        self._exchange = Exchange(plan, runtime, ledger, deadline_seconds)
+        self._segments = Segments(plan, self._exchange)
+
+    def open(self, state: RunState) -> None:
+        """Serve a run from its start, or from where it was stored."""
+        self._segments.open(state)
 
     def most_bytes(self, kind: str) -> int:
-        """The most that one client's request and reply of this kind can cost."""
+        """The most that one client's request and reply of this kind can cost, without rows of nodes."""
         return self.request_bytes(kind) + self._reply_limit(kind)
+
+    def most_training_bytes(self, client: int) -> int:
+        """The most that a client's round can cost."""
+        return self.most_bytes("train") + self._segments.most_bytes(client)[1]
 
     def introduce(self, clients: Sequence[int]) -> Introduction:
         """Round 0: every client says how much it has and publishes its statistics; the server answers with the sums."""
         hello = wire.encode(Message("hello", 0))
         limit = self._hello_limit(len(hello), len(clients))
-        replies = self._exchange("hello", 0, dict.fromkeys(clients, hello), limit, self._introduces)
+        replies = self._send("hello", 0, dict.fromkeys(clients, hello), limit, self._introduces)
         for client, message in list(replies.messages.items()):
             if not _is_count(message.report["examples"]):
                 replies.refuse(client, f"claims to have {message.report['examples']} training examples")
@@ -120,34 +105,47 @@ class Post:
                 raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
             raise AllClientsFailedError(0, replies.failed)
         published = {client: reply.arrays for client, reply in replies.messages.items() if reply.arrays}
+        halos = self._segments.introduce(published, replies, len(clients))
+        published = {client: arrays for client, arrays in published.items() if client in replies.messages}
         if published:
             layout = self._plan.request_layouts["statistics"]
             combined = self._plan.task.combine(published)
             requests = {c: wire.encode(Message("statistics", 0, arrays=combined[c]), layout) for c in sorted(combined)}
             cost = sum(map(len, requests.values())) + self._reply_limit("statistics") * len(requests)
             self._afford(cost, "sending every client the combined statistics")
-            for client, reason in self._exchange("statistics", 0, requests).failed.items():
+            for client, reason in self._send("statistics", 0, requests).failed.items():
                 replies.refuse(client, reason)
             if not replies.messages:
                 raise AllClientsFailedError(0, replies.failed)
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
-        return Introduction(profiles, replies.failed)
+        return Introduction(profiles, halos, replies.failed)
 
     def probe(self, state: RunState, probe: Probe, round: int) -> Replies:
         """Ask clients about the current model."""
-        replies = self._exchange("probe", round, self._requests(state, probe.clients, "probe", round, 0))
+        replies = self._send("probe", round, self._requests(state, probe.clients, "probe", round, 0))
         self._note_held(state, replies)
         return replies
 
     def train(
-        self, state: RunState, clients: Sequence[int], probed: Iterable[int], round: int, progress: float
+        self,
+        state: RunState,
+        clients: Sequence[int],
+        probed: Iterable[int],
+        round: int,
+        progress: float,
+        told: Mapping[int, Mapping[str, float]],
     ) -> Replies:
-        """Have a cohort train; those that were probed this round hold the model already.
+        """Have a cohort train, to the end of its round; those that were probed this round hold the model already.
 
-        `progress` is how much of the run is over, in [0, 1]; clients' learning rates follow it.
+        `progress` is how much of the run is over, in [0, 1]; clients' learning rates follow it. `told` is what each
+        client's sampler is told.
         """
         flags = int(progress * PROGRESS_STEPS)
-        replies = self._exchange("train", round, self._requests(state, clients, "train", round, flags, probed))
+        requests = self._requests(state, clients, "train", round, flags, probed, told)
+        limits = {client: self._reply_limit("train") + self._segments.most_bytes(client)[0] for client in clients}
+        replies = self._exchange.send("train", round, requests, limits)
+        self._segments.finish(state, replies, round, limits)
+        self._segments.forget(state, replies.failed)
         self._note_held(state, replies)
         if not self._plan.sharing.holds:
             state.published.clear()  # it will not be sent again
@@ -169,8 +167,8 @@ class Post:
         flags, holding = int(progress * PROGRESS_STEPS), frozenset(clients) - frozenset(lacking)
         requests = self._requests(state, clients, "alone", round, flags, holding)
         for client in lacking:
-            self._charge(round, client, "down", "alone", requests[client], len(requests[client]))
-        replies = self._exchange("alone", round, requests, charged=False)
+            self._exchange.charge(round, client, "down", "alone", requests[client], len(requests[client]))
+        replies = self._send("alone", round, requests, charged=False)
         replies.bytes = {client: len(requests[client]) if client in lacking else 0 for client in clients}
         self._note_held(state, replies, lacking)
         return replies
@@ -189,25 +187,14 @@ class Post:
         """Merged sums of every split for the model that the clients would keep."""
         sharing = self._plan.sharing
         if charged and sharing.holds:
-            replies = self._exchange("evaluate", round, self._requests(state, clients, "evaluate", round, 0))
+            replies = self._send("evaluate", round, self._requests(state, clients, "evaluate", round, 0))
             self._note_held(state, replies)
         elif charged:
             encoded = {group: self._encode_scored(state, group, round) for group in self._groups(state, clients)}
             requests = {client: encoded[sharing.group(state.sharing, client)] for client in clients}
-            replies = self._exchange("evaluate", round, requests)
+            replies = self._send("evaluate", round, requests)
         else:
-            layout = self._plan.request_layouts["measure"]
-            if sharing.holds and state.version:  # what is scored is what clients would hold
-                for group in self._groups(state, clients):
-                    self._publish(state, group)
-            encoded = {
-                group: wire.encode(Message("measure", round, arrays=self._plan.scored(state.sharing, group)), layout)
-                for group in self._groups(state, clients)
-            }
-            answers = self._runtime.measure({c: encoded[sharing.group(state.sharing, c)] for c in clients})
-            replies = Replies()
-            for client in clients:
-                self._accept(replies, "measure", round, client, answers[client])
+            replies = self._measure(state, clients, round)
         for client, message in list(replies.messages.items()):
             if any((array < 0).any() for array in (message.arrays or {}).values()):
                 replies.refuse(client, "scored a negative sum")
@@ -221,57 +208,41 @@ class Post:
         sums = {split: merge([nothing, *(part[split] for part in parts.values())]) for split in SPLITS}
         return Scoring(sums, parts, replies.failed)
 
-    # --- one exchange ------------------------------------------------------------------------------------------------
-
-    def _exchange(
-        self,
-        kind: str,
-        round: int,
-        requests: Mapping[int, bytes],
-        limit: int | None = None,
-        charged: bool = True,
-    ) -> Replies:
-        most = self._reply_limit(kind) if limit is None else limit
-        answers = self._runtime.exchange(requests, dict.fromkeys(requests, most), self._deadline_seconds)
+    def _measure(self, state: RunState, clients: Sequence[int], round: int) -> Replies:
+        """What the experimenter sees of a model without a word of it in the protocol."""
+        sharing, layout = self._plan.sharing, self._plan.request_layouts["measure"]
+        if sharing.holds and state.version:  # what is scored is what clients would hold
+            for group in self._groups(state, clients):
+                self._publish(state, group)
+        groups = {client: sharing.group(state.sharing, client) for client in clients}
+        models = {group: self._plan.scored(state.sharing, group) for group in self._groups(state, clients)}
         replies = Replies()
-        for client, request in requests.items():
-            answer = answers.get(client, ClientFailed("no reply"))
-            size = answer.bytes_up if isinstance(answer, ClientFailed) else len(answer)
-            if size > most:
-                answer, size = ClientFailed(f"a reply of {size} bytes where at most {most} are allowed"), most
-            if charged:
-                self._charge(round, client, "down", kind, request, len(request))
-                self._charge(round, client, "up", kind, answer, size)
-            replies.bytes[client] = len(request) + size
-            self._accept(replies, kind, round, client, answer)
+        if state.halos:
+            of_clients = {client: models[groups[client]] for client in clients}
+            mail, replies.failed = self._segments.relayed(self._runtime, state, of_clients, round)
+            requests = {
+                client: wire.encode(Message("measure", round, arrays={**model, **mail[client]}), layout)
+                for client, model in of_clients.items()
+            }
+        else:
+            encoded = {g: wire.encode(Message("measure", round, arrays=model), layout) for g, model in models.items()}
+            requests = {client: encoded[groups[client]] for client in clients}
+        answers = self._runtime.measure(requests)
+        for client in clients:
+            self._exchange.accept(replies, "measure", round, client, answers[client])
         return replies
 
-    def _charge(
-        self, round: int, client: int, direction: str, kind: str, message: bytes | ClientFailed, size: int
-    ) -> None:
-        self.ledger.charge(round, client, direction, PURPOSES[kind], size, _header_bytes(message))
-
-    def _accept(self, replies: Replies, kind: str, round: int, client: int, answer: bytes | ClientFailed) -> None:
-        try:
-            if isinstance(answer, ClientFailed):
-                raise ClientError(answer.reason)
-            message = wire.decode(answer, self._plan.reply_layouts.get(kind), self._plan.names(kind))
-            if message.kind == "error":
-                raise ClientError(message.text)
-            if (message.kind, message.round) != (kind, round):
-                raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
-            if message.arrays is None and (self._plan.reply_layouts.get(kind) or _EMPTY).specs:
-                raise ClientError(f"answered {kind!r} without the arrays that belong to it")
-            _check_finite(message.report)
-            if kind in _PLAIN:
-                _check_finite(message.arrays or {})
-            replies.messages[client] = message
-        except (WireError, ClientError) as error:
-            replies.failed[client] = str(error)
+    def _send(
+        self, kind: str, round: int, requests: Mapping[int, bytes], limit: int | None = None, charged: bool = True
+    ) -> Replies:
+        """An exchange in which one limit holds for all replies."""
+        most = self._reply_limit(kind) if limit is None else limit
+        return self._exchange.send(kind, round, requests, dict.fromkeys(requests, most), charged)
 
     def _decode_upload(self, message: Message) -> Arrays:
-        decoded = self._plan.uplink.decode(message.arrays or {}, self._plan.upload_layout)
-        _check_finite(decoded)
+        coded = part_of(message.arrays or {}, self._plan.coded_upload_layout)
+        decoded = self._plan.uplink.decode(coded, self._plan.upload_layout)
+        check_finite(decoded)
         return decoded
 
     # --- models ------------------------------------------------------------------------------------------------------
@@ -284,19 +255,24 @@ class Post:
         round: int,
         flags: int,
         probed: Iterable[int] = (),
+        told: Mapping[int, Mapping[str, float]] | None = None,
     ) -> dict[int, bytes]:
-        """A request for each client, with the current model for those who lack it; encoded once per group."""
-        layout, holding, encoded = self._plan.request_layouts[kind], frozenset(probed), dict[int, bytes]()
-        clients = list(clients)
+        """A request for each client, with the current model for those who lack it; equal ones are encoded once."""
+        layout, names = self._plan.request_layouts[kind], self._plan.told.get(kind, ())
+        clients, holding = list(clients), frozenset(probed)
         lacking = frozenset(self.lacking(state, clients)) - holding
-        bare = wire.encode(Message(kind, round, flags=flags), layout)
+        own = kind == "train" and bool(names or state.halos)  # what differs from client to client
+        encoded: dict[int, bytes] = {}
         requests = {}
         for client in clients:
-            group = self._plan.sharing.group(state.sharing, client)
-            if client in lacking and group not in encoded:
-                arrays = self._publish(state, group)
-                encoded[group] = wire.encode(Message(kind, round, arrays=arrays, flags=flags), layout)
-            requests[client] = encoded[group] if client in lacking else bare
+            group = self._plan.sharing.group(state.sharing, client) if client in lacking else -1
+            if own or group not in encoded:
+                arrays = self._publish(state, group) if client in lacking else None
+                if arrays is not None and kind == "train":
+                    arrays = {**arrays, **self._segments.orders(state, client, round)}
+                report = (told or {}).get(client, {}) if kind == "train" else {}
+                encoded[group] = wire.encode(Message(kind, round, report, arrays, flags), layout, names)
+            requests[client] = encoded[group]
         return requests
 
     def _publish(self, state: RunState, group: int) -> Arrays:
@@ -335,14 +311,20 @@ class Post:
     # --- limits ------------------------------------------------------------------------------------------------------
 
     def request_bytes(self, kind: str) -> int:
-        """The most that one request of this kind can cost."""
+        """The most that one request of this kind can cost, without rows of nodes."""
         plan = self._plan
-        return wire.message_bytes(plan.request_layouts[kind], bounds=plan.request_bounds[kind])
+        if kind not in plan.request_bounds:
+            return wire.message_bytes(plan.request_layouts[kind])
+        layout = plan.request_layouts["evaluate"] if kind == "evaluate" else plan.coded_download_layout
+        return wire.message_bytes(layout, plan.told.get(kind, ()), plan.request_bounds[kind])
 
     def _reply_limit(self, kind: str) -> int:
+        """The most that one reply of this kind can cost, without rows of nodes."""
         plan = self._plan
-        layout = plan.reply_layouts.get(kind)
-        message = wire.message_bytes(layout, plan.names(kind), plan.reply_bounds.get(kind))
+        if kind == "train":
+            message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), plan.upload_bounds)
+        else:
+            message = wire.message_bytes(plan.reply_layouts.get(kind), plan.names(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
 
     @property
@@ -372,25 +354,5 @@ class Post:
         return BudgetError(f"budget.bytes = {self._budget_bytes} does not pay for one round: {why}.")
 
 
-_EMPTY = Layout(())
-_PLAIN = ("hello", "evaluate")
-"""Replies whose arrays are numbers as they stand. An upload is looked at behind its codec, and a NaN that was measured
-is what the model is worth."""
-
-
-def _check_finite(values: Mapping[str, float | Array]) -> None:
-    for name, value in values.items():
-        if not np.isfinite(value).all():
-            raise ClientError(f"{name} of the reply is not finite")
-
-
 def _is_count(value: float) -> bool:
     return 0 <= value < 2**31 and value == int(value)
-
-
-def _header_bytes(answer: bytes | ClientFailed) -> int:
-    """Header bytes of a reply; 0 for what is no message, which is charged to its purpose as a whole."""
-    try:
-        return 0 if isinstance(answer, ClientFailed) else wire.header_bytes(answer)
-    except WireError:
-        return 0

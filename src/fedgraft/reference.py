@@ -63,7 +63,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     Nothing is sent, so nothing is lost on the way.
     """
     identity = find("codecs", "identity")()
-    plan = replace(experiment.plan, needs=frozenset(), uplink=identity, downlink=identity)
+    plan = replace(experiment.plan, needs=frozenset(), uplink=identity, downlink=identity, rows=identity)
     stopping = Stopping(rounds=experiment.stopping.rounds)
     runtime = InProcess(plan, shards, experiment.runtime.workers, experiment.runtime.threads)
     try:

@@ -175,7 +175,7 @@ def summarise(
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
         "seconds": state.seconds,
         "simulated_seconds": state.simulated_seconds,
-        "flops": None,
+        "flops": state.flops or None,
         "selections": sum(state.chosen),
         "digest": digest(_all_models(experiment, state, memories)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from fedgraft.errors import InputError
-from fedgraft.ledger import DIRECTIONS, PURPOSES, Entry
+from fedgraft.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.metrics import first_reaching
 from fedgraft.store import MODEL, Store
 from fedgraft.terms import Row
@@ -100,16 +100,17 @@ class RunFolder:
 
     @cached_property
     def ledger(self) -> pd.DataFrame:
-        """One row an entry: round, client, direction, purpose, bytes. They sum to what the summary says."""
+        """One row an entry: round, client, direction, purpose, bytes, flops. Bytes sum to what the summary says."""
         path = self.path / "ledger.jsonl"
         names = [field.name for field in fields(Entry)]
         frame = pd.DataFrame(list(_numbered(path, self._store.entries, names)), columns=names)
-        for column, known in (("direction", DIRECTIONS), ("purpose", PURPOSES)):
+        for column, known in (("direction", (*DIRECTIONS, LOCAL)), ("purpose", (*PURPOSES, TRAINING))):
             strange = frame.loc[~frame[column].isin(known), column]
             if len(strange):
                 raise InputError(f"{path} is damaged: {column} {strange.iloc[0]!r} is none of {', '.join(known)}.")
         try:
-            frame = frame.astype({"round": "int64", "client": "int64", "bytes": "int64"})
+            frame["flops"] = frame["flops"].fillna(0)  # entries of earlier versions have none
+            frame = frame.astype({"round": "int64", "client": "int64", "bytes": "int64", "flops": "int64"})
         except (TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {error}.") from error
         total, said = int(frame["bytes"].sum()), self.summary["bytes"]["total"]

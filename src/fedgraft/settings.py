@@ -22,6 +22,7 @@ METHODS = {
     "sampler": "samplers",
     "codec": "codecs",
     "downlink": "codecs",
+    "rows": "codecs",
     "sharing": "sharing",
 }
 """Sections that name a method, and the method's family."""

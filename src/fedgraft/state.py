@@ -15,6 +15,12 @@ class RunState:
         sharing: the sharing method's state, which holds the global model.
         selector: the selector's state.
         round: rounds done; 0 after the set-up.
+        halos: {"nodes", "owner", "place"} of each client: how many nodes it has, and the addresses of those that it
+            needs of others; empty where no rows travel.
+        mailbox: rows of nodes by address, see `mailbox.State`.
+        sampler: the state of the sampler's half at the server.
+        losses: {split: [mean loss of the first model, that of the last scored]} where the task tells.
+        flops: operations of all clients' products so far.
         version: of the global model: how often it was merged.
         downlink: {group: the downlink codec's state}; "evaluate-" before a group for models sent to be scored.
         published: {group: {"version", "arrays"}}, the encoded models that may be sent again.
@@ -36,6 +42,11 @@ class RunState:
     sharing: Any
     selector: Any = None
     round: int = 0
+    halos: list[dict[str, Any]] = field(default_factory=list)
+    mailbox: dict[str, Any] = field(default_factory=dict)
+    sampler: Any = None
+    losses: dict[str, list[float]] = field(default_factory=dict)
+    flops: int = 0
     version: int = 0
     downlink: dict[str, Any] = field(default_factory=dict)
     published: dict[str, Any] = field(default_factory=dict)

@@ -89,9 +89,12 @@ class Row:
     bytes_total: int
     seconds: float
     simulated_seconds: float
+    flops: int = 0
 
     @classmethod
-    def of(cls, state: RunState, outcome: Outcome, scores: Mapping[str, float], aside: Mapping[int, str]) -> "Row":
+    def of(
+        cls, state: RunState, outcome: Outcome, scores: Mapping[str, float], flops: int, aside: Mapping[int, str]
+    ) -> "Row":
         """The row of the round that `state` has just finished; `aside` are failures to do anything but to train."""
         losses = [report["loss"] for report in outcome.reports.values()]
         return cls(
@@ -103,6 +106,7 @@ class Row:
             test=scores.get("test"),
             bytes=outcome.bytes,
             bytes_total=state.bytes["down"] + state.bytes["up"],
+            flops=flops,
             seconds=state.seconds,
             simulated_seconds=state.simulated_seconds,
         )

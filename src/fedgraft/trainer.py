@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft import seeds
-from fedgraft.contracts import Correction, Draw, Penalty, Projection, Sampler, Task
+from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Sampler, Stage, Task
 from fedgraft.errors import ClientError, FedgraftError, require, require_one_of
 from fedgraft.flat import FlatModel
 from fedgraft.types import Array, Arrays, Tree
@@ -120,29 +120,40 @@ class Optimizer:
         self._torch.step()
 
 
+CHANCES = 2**31
+"""How many different chances a draw can have."""
+
+
 class Paused(Exception):
-    """A training stopped before a step that is to see other clients' rows anew."""
+    """A training stopped before a step that is to see other clients' rows anew.
+
+    Args:
+        asked: slots of the halo that the step reads, for each layer.
+    """
+
+    def __init__(self, asked: Sequence[Indices] = ()) -> None:
+        super().__init__("paused")
+        self.asked = asked
 
 
 @dataclass
 class _Walk:
-    """Where a run is: passes and blocks to come, the block at hand and its draws to come."""
+    """Where a run is: passes made and to come, blocks to come, the block at hand and its draws to come."""
 
     passes: int = 0
+    made: int = 0
     blocks: list[int] = field(default_factory=list)
     block: int = 0
     draws: list[Draw] = field(default_factory=list)
 
     def pack(self) -> Tree:
-        draws: list[Tree] = [
-            {"examples": draw.examples, "weights": draw.weights, "refresh": draw.refresh} for draw in self.draws
-        ]
-        return {"passes": self.passes, "blocks": [*self.blocks], "block": self.block, "draws": draws}
+        draws: list[Tree] = [{**vars(draw), "neighbours": [*draw.neighbours]} for draw in self.draws]
+        return {**vars(self), "blocks": [*self.blocks], "draws": draws}
 
     @classmethod
     def unpack(cls, packed: Any) -> "_Walk":
-        draws = [Draw(draw["examples"], draw["weights"], draw["refresh"]) for draw in packed["draws"]]
-        return cls(packed["passes"], list(packed["blocks"]), packed["block"], draws)
+        draws = [Draw(**{**draw, "neighbours": tuple(draw["neighbours"])}) for draw in packed["draws"]]
+        return cls(**{**packed, "blocks": list(packed["blocks"]), "draws": draws})
 
 
 class LocalTrainer:
@@ -160,6 +171,9 @@ class LocalTrainer:
         learning_rate: of this round.
         collects: whether what this round makes is sent to the server.
         waits: whether it pauses where draws ask to refresh; else they ask in vain.
+        told: what the sampler's other half told from the server.
+        heard: whether all that changed of other clients' rows came with the model, so that the round's first step
+            need not ask for it.
         paused: what an earlier trainer of this round told by `pause`, None for a new round. The sharing method begins
             anew; what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
     """
@@ -177,6 +191,8 @@ class LocalTrainer:
         learning_rate: float,
         collects: bool = True,
         waits: bool = False,
+        told: Mapping[str, float] | None = None,
+        heard: bool = False,
         paused: Tree = None,
     ) -> None:
         self._task, self._sampler, self._training = task, sampler, training
@@ -187,7 +203,8 @@ class LocalTrainer:
         self.examples = 0
         self._loss = 0.0
         self._loss_sq = 0.0
-        self._waits = waits and sampler.refreshes
+        self._waits, self._told, self._heard = waits, told or {}, heard
+        self._looks = (sampler.observes or bool(task.tables)) and paused is None
         self._done: list[Tree] = []
         self._walk = _Walk()
         self._paused = cast(dict[str, Any], paused) if paused is not None else {}
@@ -225,6 +242,8 @@ class LocalTrainer:
         else:
             fresh = False
             self._walk = _Walk(self._training.epochs if epochs is None else epochs)
+            if self._looks:
+                self._look()
         while self._walk.draws or self._next_block():
             self._train_draws(fresh, penalty, correct_gradient, project)
             fresh = False
@@ -253,12 +272,32 @@ class LocalTrainer:
             if not walk.blocks and not walk.passes:
                 return False
             if not walk.blocks:
-                walk.passes -= 1
+                walk.passes, walk.made = walk.passes - 1, walk.made + 1
                 walk.blocks = self._g.permutation(len(blocks))[: self._training.blocks or None].tolist()
                 continue
             walk.block = walk.blocks.pop(0)
-            walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], self._g))
+            stage = Stage(walk.made - 1, self._told)
+            walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
+            if self._task.chancy:
+                walk.draws = [replace(draw, chance=self._chance()) for draw in walk.draws]
         return True
+
+    def _look(self) -> None:
+        """At all training examples, before the first step of the round."""
+        module, chance = self._flat.module, self._chance() if self._task.chancy else 0
+        with torch.no_grad():
+            losses = self._task.look(module.eval(), self._data, chance)
+        module.train()
+        self._looks = False
+        if self._sampler.observes:
+            self.sampler_state = self._sampler.observe(self.sampler_state, losses)
+
+    def _chance(self) -> int:
+        return int(self._g.integers(CHANCES))
+
+    def _must_wait(self, draw: Draw) -> bool:
+        """Whether a draw's refresh takes another message."""
+        return draw.refresh and self._waits and not (self._heard and self.steps == 0 and self._task.pulls == "changed")
 
     def _train_draws(
         self,
@@ -274,10 +313,10 @@ class LocalTrainer:
         count = len(walk.draws)
         while walk.draws:
             draw = walk.draws[0]
-            if draw.refresh and self._waits and encoded is not None:
+            if self._must_wait(draw) and encoded is not None:
                 raise FedgraftError(f"{type(self._task).__name__} encodes whole blocks; no refresh may interrupt it.")
-            if draw.refresh and self._waits and not fresh:
-                raise Paused
+            if self._must_wait(draw) and not fresh:
+                raise Paused(self._task.needs(self._data, draw) if self._task.pulls == "asked" else ())
             fresh = False
             del walk.draws[0]
             losses = self._task.loss(self._flat.module, self._data, draw, shared)

@@ -5,7 +5,7 @@ They are data without behaviour of their own; `contracts` says who makes them an
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ class View:
         bytes_budget: the whole budget; None without one.
         rounds: the planned number of rounds.
         better: whether a "lower" or a "higher" score is better.
+        epochs: passes that a client makes over its examples in a round.
+        losses: {split: (mean loss of the first global model, that of the last that was scored)} where the task tells.
         probed: what probed clients answered this round: {client: {"loss": ...}}.
     """
 
@@ -48,6 +50,8 @@ class View:
     bytes_budget: int | None = None
     rounds: int = 1
     better: str = "lower"
+    epochs: int = 1
+    losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     probed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     @property
@@ -100,15 +104,59 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Draw:
-    """One local step: the examples whose loss is minimised, and their weights (None = plain mean).
+class Stage:
+    """Where a client's round is when a sampler draws.
 
-    With `refresh`, the client asks for other clients' rows anew before it.
+    Args:
+        epoch: the pass about to be made over the examples, counted from 0.
+        told: what the sampler's other half told from the server, by name.
+    """
+
+    epoch: int = 0
+    told: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One local step.
+
+    Args:
+        examples: whose loss is minimised.
+        weights: theirs; None = plain mean.
+        refresh: whether the client asks for other clients' rows anew before it.
+        neighbours: most neighbours of a node that take part, per layer, first layer first; empty = as the task says.
+        chance: where the task's own randomness in this step comes from; given by the trainer.
     """
 
     examples: Indices
     weights: NDArray[np.float32] | None = None
     refresh: bool = False
+    neighbours: tuple[int, ...] = ()
+    chance: int = 0
+
+
+class Halo(NamedTuple):
+    """The nodes that a client needs and others own, by address.
+
+    Args:
+        owner: int64 [halo], a client.
+        place: int64 [halo], which of the owner's nodes.
+    """
+
+    owner: Indices
+    place: Indices
+
+
+class Mail(NamedTuple):
+    """Rows of some nodes: of a client's own, or of its halo.
+
+    Args:
+        slot: int64 [rows], which of them, ascending.
+        rows: float32 [rows, width].
+    """
+
+    slot: Indices
+    rows: NDArray[np.float32]
 
 
 Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]

@@ -43,6 +43,7 @@ __all__ = [
     "MAX_DEPTH",
     "TEXT_BYTES",
     "Message",
+    "arrays_bytes",
     "check",
     "decode",
     "encode",
@@ -63,6 +64,9 @@ KINDS: Final = {
     "evaluate": 5,
     "measure": 6,
     "alone": 7,
+    "wait": 8,
+    "rows": 9,
+    "relay": 10,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 
@@ -142,7 +146,7 @@ def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...
 def decode(
     blob: bytes | memoryview,
     layout: Layout | Mapping[str, Layout | None] | None = None,
-    names: tuple[str, ...] = (),
+    names: tuple[str, ...] | Mapping[str, tuple[str, ...]] = (),
     limit: int = DEFAULT_LIMIT,
 ) -> Message:
     """The message of some bytes. Its arrays are read-only views of `blob` (copies where a buffer is not aligned).
@@ -150,7 +154,7 @@ def decode(
     Args:
         blob: any bytes.
         layout: of the arrays if the message may hold any, or {kind: layout} where that depends on its kind.
-        names: of the scalars in the report.
+        names: of the scalars in the report, or {kind: names}.
         limit: most bytes of `blob`; nothing but a few hundred bytes is allocated beside it.
 
     Raises:
@@ -161,6 +165,8 @@ def decode(
     kind = _KIND_NAMES[number]
     if isinstance(layout, Mapping):
         layout = layout.get(kind)
+    if isinstance(names, Mapping):
+        names = names.get(kind, ())
     offset = _HEAD.size + 4 * scalars
     if kind == "error":
         return Message(kind, round, flags=flags, text=_read_text(view, scalars, digest))
@@ -199,6 +205,13 @@ def message_bytes(layout: Layout | None = None, names: tuple[str, ...] = (), bou
             raise ValueError(f"Array {spec.name!r} has dimensions that vary: {spec.shape}; bounds must give a largest.")
         size += math.prod(bound.shape) * np.dtype(spec.dtype).itemsize + _DIM.size * len(_variable_axes(spec))
     return size
+
+
+def arrays_bytes(arrays: Mapping[str, Array], layout: Layout) -> int:
+    """How many bytes of a message some of its arrays take; `layout` is that of the message, or of those arrays."""
+    return sum(
+        arrays[spec.name].nbytes + _DIM.size * len(_variable_axes(spec)) for spec in layout if spec.name in arrays
+    )
 
 
 def check(arrays: Mapping[str, Array], layout: Layout) -> None:

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import plugins, wire
-from fedgraft.contracts import Sampler
+from fedgraft.contracts import Sampler, Stage
 
 NAMES = plugins.names("samplers")
+STAGE = Stage()
 
 
 def build(name):
@@ -37,7 +38,7 @@ def train(sampler, seed, examples, blocks, passes, resume=False):
     for _ in range(passes):
         for block in cut:
             before, seen = copy.deepcopy(state), block.copy()
-            draws = sampler.draw(state, block, g)
+            draws = sampler.draw(state, block, STAGE, g)
             assert equal(state, before), "draw changed the state it was given"
             assert np.array_equal(block, seen), "draw changed the block it was given"
             for draw in draws:
@@ -96,4 +97,4 @@ def test_equal_generators_and_a_resumed_state_give_equal_draws(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_block_is_survived(name):
     sampler = build(name)
-    assert list(sampler.draw(sampler.init(5), np.array([], np.int64), np.random.default_rng(0))) == []
+    assert list(sampler.draw(sampler.init(5), np.array([], np.int64), STAGE, np.random.default_rng(0))) == []

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedgraft import plugins
+from fedgraft.data.blocks import Blocks
 from fedgraft.data.molecules import Molecules
 from fedgraft.data.shops import Shops
 from fedgraft.providers import Yardstick
@@ -16,6 +17,8 @@ from fedgraft.providers import Yardstick
 NAMES = plugins.names("yardsticks")
 RATING = [name for name in NAMES if plugins.find("yardsticks", name).task == "rating"]
 GRAPH = [name for name in NAMES if plugins.find("yardsticks", name).task == "graph"]
+NODE = [name for name in NAMES if plugins.find("yardsticks", name).task == "node"]
+BLOCKS = Blocks(nodes=300, classes=3, clients=3, features=20)
 MOLECULES = Molecules(clients=3, graphs=120)
 SHOPS = Shops(users=150, items=150, categories=6, links=300, count=2500, clients=3)
 
@@ -82,3 +85,43 @@ def test_no_yardstick_for_graphs_is_worse_than_the_majority(graph_yardstick: Yar
     shards = MOLECULES.load(1)
     majority = plugins.build("yardsticks", "yardstick", {"name": "majority"}).score(shards)
     assert graph_yardstick.score(shards)["test"] >= majority["test"]
+
+
+@pytest.fixture(params=NODE)
+def node_yardstick(request: pytest.FixtureRequest) -> Yardstick[Any]:
+    return plugins.build("yardsticks", "yardstick", {"name": request.param})
+
+
+def test_accuracies_over_nodes_are_shares_and_repeatable(node_yardstick: Yardstick[Any]) -> None:
+    shards = BLOCKS.load(0)
+    first, again = node_yardstick.score(shards), node_yardstick.score(shards)
+    assert first == again
+    assert set(first) == {"validation", "test"}
+    assert all(0 <= value <= 1 for value in first.values())
+
+
+def test_test_labels_of_nodes_change_nothing_but_the_test_score(node_yardstick: Yardstick[Any]) -> None:
+    shards = BLOCKS.load(0)
+    blind = [replace(shard, label=np.where(shard.split == 2, 0, shard.label)) for shard in shards]
+    assert node_yardstick.score(blind)["validation"] == node_yardstick.score(shards)["validation"]
+
+
+def test_nodes_in_no_split_are_not_scored(node_yardstick: Yardstick[Any]) -> None:
+    shards = BLOCKS.load(0)
+    untested = [
+        replace(
+            shard,
+            label=np.where(shard.split == 2, -1, shard.label),
+            split=np.where(shard.split == 2, -1, shard.split).astype(np.int8),
+        )
+        for shard in shards
+    ]
+    found = node_yardstick.score(untested)
+    assert found["validation"] == node_yardstick.score(shards)["validation"]
+    assert np.isnan(found["test"])
+
+
+def test_no_yardstick_for_nodes_is_worse_than_the_majority(node_yardstick: Yardstick[Any]) -> None:
+    shards = BLOCKS.load(1)
+    majority = plugins.build("yardsticks", "yardstick", {"name": "node_majority"}).score(shards)
+    assert node_yardstick.score(shards)["test"] >= majority["test"]

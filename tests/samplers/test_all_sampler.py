@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from fedgraft.contracts import Stage
 from fedgraft.errors import InputError
 from fedgraft.samplers.all import All
 
@@ -9,7 +10,7 @@ BLOCK = np.array([3, 5, 8, 9, 12, 20, 21])
 
 def draw(block=BLOCK, seed=0, **options):
     sampler = All(**options)
-    return sampler.draw(sampler.init(100), block, np.random.default_rng(seed))
+    return sampler.draw(sampler.init(100), block, Stage(), np.random.default_rng(seed))
 
 
 def test_by_default_a_block_is_one_step_without_weights():

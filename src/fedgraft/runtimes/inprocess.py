@@ -71,6 +71,7 @@ class InProcess(Runtime):
         self._memories: dict[int, bytes] = {}
         self._changed: set[int] = set()
         self._seconds: dict[int, float] = {}
+        self._flops: dict[int, int] = {}
         count = min(_cores() if workers < 0 else workers, len(shards))
         self._threads_before = torch.get_num_threads()
         self._inline: Client | None = None
@@ -115,6 +116,11 @@ class InProcess(Runtime):
                 self._remember(client, answer[1])
         return replies
 
+    def flops(self) -> dict[int, int]:
+        """Operations since the last such call."""
+        spent, self._flops = self._flops, {}
+        return spent
+
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
         """Memories, ascending by client: those that changed since the last such call, or all."""
         clients = sorted(self._changed if changed else self._memories)
@@ -143,6 +149,10 @@ class InProcess(Runtime):
             self._inline = None
             torch.set_num_threads(self._threads_before)
 
+    def _count(self, client: int, flops: int) -> None:
+        if flops:
+            self._flops[client] = self._flops.get(client, 0) + flops
+
     def _remember(self, client: int, memory: bytes) -> None:
         if memory != self._memories.get(client, b""):
             self._memories[client] = memory
@@ -155,7 +165,11 @@ class InProcess(Runtime):
     ) -> dict[int, tuple[bytes, bytes] | ClientFailed]:
         if self._inline is not None:
             inline = self._inline
-            return {c: inline.serve(c, request, self._memories.get(c, b"")) for c, request in requests.items()}
+            served: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
+            for client, request in requests.items():
+                served[client] = inline.serve(client, request, self._memories.get(client, b""))
+                self._count(client, inline.flops)
+            return served
         answers: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
         waiting = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))  # longest first
         while len(answers) < len(requests):
@@ -207,7 +221,9 @@ class InProcess(Runtime):
                 if not worker.ready:
                     worker.ready, worker.due = True, None
                 elif worker.task is not None:
-                    answers[worker.task] = message
+                    reply, memory, flops = message
+                    answers[worker.task] = reply, memory
+                    self._count(worker.task, flops)
                     self._seconds[worker.task] = now - worker.since
                     worker.task = worker.due = None
             elif worker.due is not None and now >= worker.due:

@@ -13,7 +13,7 @@ from fedgraft.plan import Plan
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
-    """Answer (client, request, memory) with (reply, memory), one at a time.
+    """Answer (client, request, memory) with (reply, memory, operations), one at a time.
 
     Args:
         pipe: to the parent; its closing ends the process, also when the parent was killed.
@@ -28,6 +28,7 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
         pipe.send(os.getpid())
         while True:
             who, request, memory = pipe.recv()
-            pipe.send(client.serve(who, request, memory))
+            reply, remembered = client.serve(who, request, memory)
+            pipe.send((reply, remembered, client.flops))
     except (EOFError, OSError):
         return

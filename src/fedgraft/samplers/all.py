@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, Sampler
+from fedgraft.contracts import Draw, Indices, Sampler, Stage
 from fedgraft.errors import require
 
 
@@ -31,7 +31,7 @@ class All(Sampler[None]):
     def init(self, examples: int) -> None:
         """Nothing to remember."""
 
-    def draw(self, state: None, block: Indices, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
         """The block in random parts of nearly equal size; nothing of an empty one."""
         if not len(block):
             return []
