@@ -4,7 +4,7 @@ Everything is checked and every method built before any data are loaded. Unknown
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, get_type_hints
 
@@ -78,6 +78,14 @@ class Experiment:
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"The stored experiment is not valid TOML: {error}.") from error
         return build(str(content.pop("recipe", "")), content)
+
+    def fitted(self, shards: Sequence[Any]) -> "Experiment":
+        """The same experiment, its task knowing what it must of the data."""
+        task = self.plan.task.fitted(shards)
+        if task == self.plan.task:
+            return self
+        known = {key: value for key, value in plain(plugins.options_of(task)).items() if key in self.sections["task"]}
+        return self.with_changes({f"task.{key}": value for key, value in known.items()})
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """The same experiment with some keys changed, as by overrides."""

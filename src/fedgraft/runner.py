@@ -60,6 +60,7 @@ def execute(experiment: Experiment, folder: Path | None = None, watcher: Watcher
     if folder is not None:
         Store.check_free(folder)  # before data are loaded for nothing
     shards = experiment.data.load(experiment.seed)
+    experiment = experiment.fitted(shards)
     store = Store.create(folder, experiment.to_toml(), environment()) if folder is not None else None
     return _train(experiment, shards, store, watcher or Silent())
 
@@ -69,6 +70,7 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 
     `prepared` keeps the clients' prepared data for the next experiment with the same shards and the same task.
     """
+    experiment = experiment.fitted(shards)
     with _runtime(experiment, shards, prepared) as runtime:
         loop = _loop(experiment, runtime)
         state = loop.run(loop.start(), lambda state, row: loop.ledger.pending.clear())

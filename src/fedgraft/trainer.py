@@ -279,7 +279,7 @@ class LocalTrainer:
             stage = Stage(walk.made - 1, self._told)
             walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
             if self._task.chancy:
-                walk.draws = [replace(draw, chance=self._chance()) for draw in walk.draws]
+                walk.draws = [replace(draw, chance=draw.chance or self._chance()) for draw in walk.draws]
         return True
 
     def _look(self) -> None:

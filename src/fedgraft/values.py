@@ -125,7 +125,8 @@ class Draw:
         weights: theirs; None = plain mean.
         refresh: whether the client asks for other clients' rows anew before it.
         neighbours: most neighbours of a node that take part, per layer, first layer first; empty = as the task says.
-        chance: where the task's own randomness in this step comes from; given by the trainer.
+        chance: where the task's own randomness in this step comes from; the trainer gives it where it is 0.
+        ahead: examples whose rows are asked for with `refresh`; None = this step's.
     """
 
     examples: Indices
@@ -133,6 +134,7 @@ class Draw:
     refresh: bool = False
     neighbours: tuple[int, ...] = ()
     chance: int = 0
+    ahead: Indices | None = None
 
 
 class Halo(NamedTuple):

@@ -1,7 +1,8 @@
 """Which states a batch of nodes is computed from: neighbours drawn over a client's CSR, layer by layer."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
@@ -12,8 +13,10 @@ from fedgraft.nodes.sets import NodeShard
 from fedgraft.propagate import Block, Sparse
 from fedgraft.values import Indices
 
-Uniform = Callable[[int], NDArray[np.float64]]
-"""So many numbers in [0, 1)."""
+Known = NDArray[np.bool_]
+_MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+"""Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64)."""
+_SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +27,11 @@ class Hop:
     taken from what is remembered of them. Numbers are those of the shard: own nodes, then its halo.
 
     Args:
-        receivers: int64 [receivers], own nodes.
-        fresh: int64 [fresh], own nodes, the receivers among them.
+        receivers: int64 [receivers], own nodes, the first of `fresh`.
+        fresh: int64 [fresh], own nodes.
         stored: int64 [stored], nodes of any kind.
-        block: from senders to receivers; its degrees are those in the whole graph.
+        block: from senders to receivers. A receiver's degree is that in the graph; where only some neighbours take
+            part, each counts as many times as makes up for the others.
     """
 
     receivers: Indices
@@ -36,61 +40,98 @@ class Hop:
     block: Block
 
 
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """What may take part.
+
+    Args:
+        known: per layer, bool [own + halo], whose states the layer can read; own neighbours that are computed afresh
+            can be read in any case.
+        most: per layer, neighbours of a node that take part, drawn where there are more; 0 = all.
+        deep: whether the own neighbours of a layer's receivers are computed by the layer before; else only the targets
+            are, in every layer, and all others are taken from what is remembered.
+        chance: where the draws come from; equal chances draw equal neighbours of a node, whatever the batch.
+    """
+
+    known: Sequence[Known]
+    most: Sequence[int]
+    deep: bool
+    chance: int = 0
+
+
 class Neighbourhoods:
     """A client's graph, ready to be drawn from.
 
     Args:
         shard: the client's part.
-        most: neighbours of a node that take part in a layer, drawn anew each time where there are more; 0 = all.
+        halo_degree: int64 [halo], how many neighbours the nodes of others have; 0 = unknown.
     """
 
-    def __init__(self, shard: NodeShard, most: int) -> None:
-        self._pointers, self._senders, self._most = shard.pointers, shard.senders.astype(np.int64), most
+    def __init__(self, shard: NodeShard, halo_degree: Indices | None = None) -> None:
+        self._pointers, self._senders = shard.pointers, shard.senders.astype(np.int64)
         self._own = shard.own
+        elsewhere = np.zeros(shard.halo, np.int64) if halo_degree is None else halo_degree
+        self._degree = np.concatenate([shard.degree, elsewhere]).astype(np.float32)
         self._number = np.full(shard.own + shard.halo, -1)
+        self.most = int(shard.degree.max(initial=0))
 
-    def around(self, targets: Indices, layers: int, deep: bool, uniform: Uniform) -> list[Hop]:
+    def around(self, targets: Indices, layers: int, reach: Reach) -> list[Hop]:
         """The layers that end at some own nodes, first layer first.
 
         Args:
             targets: own nodes, each once.
             layers: how many.
-            deep: whether the own neighbours of a layer's receivers are computed by the layer before; else only the
-                targets are, in every layer, and all others are taken from what is remembered.
-            uniform: where chance comes from.
+            reach: what may take part.
         """
         hops: list[Hop] = []
         receivers = targets
-        for layer in range(layers, 0, -1):
-            row, sender = self._drawn(receivers, uniform)
+        for layer in range(layers - 1, -1, -1):
+            row, sender = self._drawn(receivers, layer, reach)
+            readable = reach.known[layer][sender]
+            if layer > 0:
+                if reach.deep:
+                    readable = readable | (sender < self._own)
+                else:
+                    among = np.zeros(len(self._number), bool)
+                    among[targets] = True
+                    readable = readable | among[sender]
+            row, sender = row[readable], sender[readable]
             others = np.unique(sender)
-            computed = others[others < self._own] if deep and layer > 1 else others[:0]
+            computed = others[others < self._own] if reach.deep and layer > 0 else others[:0]
             fresh = np.concatenate([receivers, np.setdiff1d(computed, receivers, assume_unique=True)])
             stored = np.setdiff1d(others, fresh, assume_unique=True)
             hops.append(Hop(receivers, fresh, stored, self._block(receivers, fresh, stored, row, sender)))
             receivers = fresh
         return hops[::-1]
 
-    def _drawn(self, receivers: Indices, uniform: Uniform) -> tuple[Indices, Indices]:
+    def _drawn(self, receivers: Indices, layer: int, reach: Reach) -> tuple[Indices, Indices]:
         """Edges that take part: which receiver, and the sender."""
+        most = reach.most[layer]
         first, degree = self._pointers[receivers], self._pointers[receivers + 1] - self._pointers[receivers]
-        row, place = np.repeat(np.arange(len(receivers)), degree), ranges(first, degree)
-        if self._most and degree.max(initial=0) > self._most:
-            order = np.lexsort((uniform(len(row)), row))  # edges of a receiver in random order
+        row, edge = np.repeat(np.arange(len(receivers)), degree), ranges(first, degree)
+        if most and degree.max(initial=0) > most:
+            order = np.lexsort((scattered(edge, reach.chance + layer), row))  # edges of a receiver in random order
             rank = np.arange(len(row)) - np.repeat(np.cumsum(degree) - degree, degree)
-            kept = np.sort(order[rank < self._most])
-            row, place = row[kept], place[kept]
-        return row, self._senders[place]
+            kept = np.sort(order[rank < most])
+            row, edge = row[kept], edge[kept]
+        return row, self._senders[edge]
 
     def _block(self, receivers: Indices, fresh: Indices, stored: Indices, row: Indices, sender: Indices) -> Block:
         senders = np.concatenate([fresh, stored])
         self._number[senders] = np.arange(len(senders))
         shape = len(receivers), len(senders)
+        degree = self._degree[receivers]
         drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
-        matrix = Sparse(row, self._number[sender], np.ones(len(row), np.float32), shape)
-        # What the degree of a node elsewhere is, its owner knows.
-        degree_from = np.zeros(len(senders), np.float32)
-        own = senders < self._own
-        degree_from[own] = (self._pointers[senders[own] + 1] - self._pointers[senders[own]]).astype(np.float32)
+        each = degree / np.maximum(drawn, 1)
+        matrix = Sparse(row, self._number[sender], each[row], shape)
         place = torch.from_numpy(self._number[receivers])
-        return Block(matrix, place, torch.from_numpy(drawn), torch.from_numpy(degree_from))
+        return Block(matrix, place, torch.from_numpy(degree), torch.from_numpy(self._degree[senders]))
+
+
+def scattered(numbers: Indices, chance: int) -> NDArray[np.uint64]:
+    """A pseudorandom number for each number, the same whenever `chance` is."""
+    start = np.uint64(chance * int(_MIX[2]) % 2**64)
+    mixed = numbers.astype(np.uint64) * _MIX[0] + start
+    for factor, shift in zip(_MIX[1:], _SHIFTS, strict=False):
+        mixed = (mixed ^ (mixed >> shift)) * factor
+    return mixed ^ (mixed >> _SHIFTS[2])

@@ -18,15 +18,28 @@ class All(Sampler[None]):
 
     Args:
         batch_size: examples per local step, about: a block is cut into equal parts of nearly this size; 0 = whole.
+        batches: into how many equal parts a block is cut instead, at most one for each example; 0 = by `batch_size`.
+        refresh: whether a client asks for other clients' rows anew before every step; else never.
 
     State: none.
-    Cost: no bytes.
+    Cost: no bytes; with `refresh`, rows of nodes for every step.
     """
 
     batch_size: int = 0
+    batches: int = 0
+    refresh: bool = False
 
     def __post_init__(self) -> None:
         require(self.batch_size >= 0, "All.batch_size", ">= 0 (0 = whole blocks)", self.batch_size)
+        require(self.batches >= 0, "All.batches", ">= 0 (0 = by batch_size)", self.batches)
+        both = self.batches > 0 and self.batch_size > 0
+        require(not both, "All.batches", "0 where batch_size is given", self.batches)
+
+    def refreshes(self, epochs: int) -> int:
+        """Once a step, if at all; how many steps a pass has is known where `batches` are given."""
+        if self.refresh and self.batches == 0:
+            require(self.batch_size == 0, "All.batch_size", "0 with refresh; give batches instead", self.batch_size)
+        return epochs * max(1, self.batches) if self.refresh else 0
 
     def init(self, examples: int) -> None:
         """Nothing to remember."""
@@ -35,7 +48,9 @@ class All(Sampler[None]):
         """The block in random parts of nearly equal size; nothing of an empty one."""
         if not len(block):
             return []
-        parts = max(1, round(len(block) / self.batch_size)) if self.batch_size else 1
+        parts = min(self.batches, len(block)) or 1
+        if self.batch_size:
+            parts = max(1, round(len(block) / self.batch_size))
         if parts == 1:
-            return [Draw(block)]
-        return [Draw(np.sort(part)) for part in np.array_split(g.permutation(block), parts)]
+            return [Draw(block, refresh=self.refresh)]
+        return [Draw(np.sort(part), refresh=self.refresh) for part in np.array_split(g.permutation(block), parts)]

@@ -1,0 +1,42 @@
+"""Features of a client's nodes and of its halo, one row a node, to be multiplied by what learns."""
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from fedgraft.graphs.sets import ranges
+from fedgraft.nodes.sets import Features
+from fedgraft.propagate import Sparse
+from fedgraft.types import Array
+from fedgraft.values import Indices
+
+
+class FeatureRows:
+    """Rows of features: own nodes, then the halo's.
+
+    Args:
+        own: float32 [own, f], dense or CSR.
+        halo: float32 [halo, f], of the same kind.
+    """
+
+    def __init__(self, own: Features, halo: Features) -> None:
+        self._parts = (own, halo)
+        self._first = own.shape[0]
+        if isinstance(own, np.ndarray):
+            self._dense: Array | None = own if not halo.shape[0] else np.concatenate([own, np.asarray(halo)])
+        else:
+            self._dense = None
+            matrix = own if not halo.shape[0] else sparse.csr_matrix(sparse.vstack([own, halo], format="csr"))
+            self._pointers, self._columns = matrix.indptr.astype(np.int64), matrix.indices
+            self._values = matrix.data
+            self._width = int(matrix.shape[1])
+
+    def rows(self, nodes: Indices) -> Sparse | Tensor:
+        """Those of some nodes, in their order."""
+        if self._dense is not None:
+            return torch.from_numpy(self._dense[nodes])
+        first, counts = self._pointers[nodes], self._pointers[nodes + 1] - self._pointers[nodes]
+        at = ranges(first, counts)
+        rows = np.repeat(np.arange(len(nodes)), counts)
+        return Sparse(rows, self._columns[at], self._values[at], (len(nodes), self._width))

@@ -1,0 +1,81 @@
+"""The model of the task `node`: convolutions over what a batch is computed from, and a linear layer or one more."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.layers import linear, row_linear
+from fedgraft.nodes.neighbourhoods import Hop
+from fedgraft.propagate import Sparse
+from fedgraft.providers import LayeredEncoder
+
+Stored = Callable[[int, Hop], Tensor]
+"""Of a hidden layer, counted from 0, what is remembered of a hop's stored nodes, float32 [stored, width]."""
+Note = Callable[[int, Hop, Tensor], None]
+"""Told of each hidden layer's fresh states [receivers, width]."""
+
+
+class NodeModel(nn.Module):
+    """From features to logits.
+
+    Args:
+        encoder: gives the convolutions.
+        features: width of the inputs.
+        classes: width of the outputs.
+        head: "linear" for a linear layer behind the encoder's convolutions, "convolution" for one more of them.
+        dropout: share of each hidden layer dropped in training.
+        g: what it is drawn from.
+    """
+
+    def __init__(
+        self, encoder: LayeredEncoder, features: int, classes: int, head: str, dropout: float, g: torch.Generator
+    ) -> None:
+        super().__init__()
+        widths = [features, *encoder.widths, *([classes] if head == "convolution" else [])]
+        self.convolutions = nn.ModuleList(
+            encoder.convolution(before, after, g, linear if number else row_linear)
+            for number, (before, after) in enumerate(itertools.pairwise(widths))
+        )
+        self.head = linear(widths[-1], classes, g) if head == "linear" else None
+        self.dropout = dropout
+
+    def forward(self, inputs: Tensor | Sparse, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
+        """Logits [targets, classes].
+
+        Args:
+            inputs: features of the first hop's senders.
+            hops: one for each convolution.
+            stored: what is remembered of stored nodes.
+            note: told of fresh states, before dropout.
+        """
+        logits: Tensor = self.convolutions[-1](self._last(inputs, hops, stored, note), hops[-1].block)
+        return logits if self.head is None else self.head(self._dropped(torch.relu(logits)))
+
+    def represent(self, inputs: Tensor | Sparse, hops: Sequence[Hop], stored: Stored) -> Tensor:
+        """The last hidden layer [targets, width]."""
+        last = self._last(inputs, hops, stored, None)
+        if self.head is not None:
+            return torch.relu(self.convolutions[-1](last, hops[-1].block))
+        assert isinstance(last, Tensor) or not hops
+        return (
+            last[: hops[-1].block.receivers]
+            if isinstance(last, Tensor)
+            else self.convolutions[-1](last, hops[-1].block)
+        )
+
+    def _last(self, inputs: Tensor | Sparse, hops: Sequence[Hop], stored: Stored, note: Note | None) -> Tensor | Sparse:
+        """What the last convolution is given."""
+        state = inputs
+        for layer, (hop, after) in enumerate(itertools.pairwise(hops)):
+            fresh = torch.relu(self.convolutions[layer](state, hop.block))
+            if note is not None:
+                note(layer, hop, fresh.detach())
+            state = (
+                torch.cat([self._dropped(fresh), stored(layer, after)]) if len(after.stored) else self._dropped(fresh)
+            )
+        return state
+
+    def _dropped(self, state: Tensor) -> Tensor:
+        return nn.functional.dropout(state, self.dropout, self.training) if self.dropout else state

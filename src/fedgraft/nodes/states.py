@@ -1,0 +1,75 @@
+"""What a client remembers of hidden states: its own nodes' from when they were last computed, its halo's as told."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.errors import WireError
+from fedgraft.types import Tree
+from fedgraft.values import Indices, Mail
+
+
+class States:
+    """Hidden states by layer; memory is linear in nodes and does not depend on what is computed at a time.
+
+    Args:
+        own: own nodes.
+        halo: nodes of others.
+        widths: of the layers.
+
+    Attributes:
+        rows: per layer, float32 [own + halo, width].
+        known: per layer, bool [own + halo], whether there is a state at all.
+        untold: per layer, bool [own], whether it changed since it was last told.
+    """
+
+    def __init__(self, own: int, halo: int, widths: Sequence[int]) -> None:
+        self.own = own
+        self.rows = [np.zeros((own + halo, width), np.float32) for width in widths]
+        self.known = [np.zeros(own + halo, bool) for _ in widths]
+        self.untold = [np.zeros(own, bool) for _ in widths]
+
+    def write(self, layer: int, nodes: Indices, rows: NDArray[np.float32]) -> None:
+        """Remember fresh states of own nodes."""
+        self.rows[layer][nodes] = rows
+        self.known[layer][nodes] = True
+        self.untold[layer][nodes] = True
+
+    def hear(self, mail: Sequence[Mail]) -> None:
+        """Remember states of the halo. Raises `WireError` for nodes that are not in it."""
+        halo = len(self.known[0]) - self.own if self.known else 0
+        for layer, (slot, rows) in enumerate(mail):
+            if len(slot) and slot[-1] >= halo:
+                raise WireError(f"a row of halo node {slot[-1]} where there are {halo}")
+            self.rows[layer][self.own + slot] = rows
+            self.known[layer][self.own + slot] = True
+
+    def tell(self, needed: Indices) -> list[Mail]:
+        """States of the own nodes among `needed` that changed since the last call."""
+        told = []
+        for rows, untold in zip(self.rows, self.untold, strict=True):
+            slot = needed[untold[needed]]
+            untold[slot] = False
+            told.append(Mail(slot, rows[slot]))
+        return told
+
+    def to_tree(self) -> Tree:
+        """As a client's memory keeps it; copies."""
+        return {
+            "rows": [rows.copy() for rows in self.rows],
+            "known": [np.packbits(known) for known in self.known],
+            "untold": [np.packbits(untold) for untold in self.untold],
+        }
+
+    def load(self, tree: Any) -> None:
+        """Take up where `to_tree` was called; None forgets everything."""
+        for layer, rows in enumerate(self.rows):
+            known, untold = self.known[layer], self.untold[layer]
+            if tree is None:
+                known[:], untold[:] = False, False
+                continue
+            np.copyto(rows, tree["rows"][layer])
+            np.copyto(known, np.unpackbits(tree["known"][layer], count=len(known)).view(bool))
+            np.copyto(untold, np.unpackbits(tree["untold"][layer], count=len(untold)).view(bool))

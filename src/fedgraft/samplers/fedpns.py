@@ -1,0 +1,62 @@
+"""FedPNS: all examples; neighbours elsewhere are drawn, and their rows asked for, every few passes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedgraft.contracts import Draw, Indices, Sampler, Stage
+from fedgraft.errors import require
+
+CHANCES = 2**31
+"""How many different draws of neighbours there are."""
+
+
+@dataclass(frozen=True)
+class FedPNS(Sampler[int]):
+    """FedPNS: all examples; neighbours elsewhere are drawn, and their rows asked for, every few passes.
+
+    In between the same neighbours take part with the rows that were asked for then.
+
+    Source: Du and Wu, "Federated graph learning with periodic neighbour sampling", IWQoS 2022; interval as in Li et
+        al., "FedAIS", AAAI 2025.
+    Differs: own neighbours are drawn as rarely as those elsewhere. Not the FedPNS of Wu and Wang, TNSE 2022.
+
+    Args:
+        interval: passes between two draws, >= 1; 2 as in FedAIS's experiments.
+        batches: steps of a pass, >= 1; 10 as in FedAIS.
+
+    State: the number that the draws of the present interval come from.
+    Cost: no bytes; rows of the neighbours drawn, every `interval` passes.
+    """
+
+    interval: int = 2
+    batches: int = 10
+
+    def __post_init__(self) -> None:
+        require(self.interval >= 1, "FedPNS.interval", ">= 1", self.interval)
+        require(self.batches >= 1, "FedPNS.batches", ">= 1", self.batches)
+
+    def refreshes(self, epochs: int) -> int:
+        """At the first step of each interval."""
+        return -(-epochs // self.interval)
+
+    def init(self, examples: int) -> int:
+        """Nothing has been drawn."""
+        return 1
+
+    def draw(self, state: int, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+        """The block in random parts of nearly equal size; nothing of an empty one."""
+        if not len(block):
+            return []
+        due = stage.epoch % self.interval == 0
+        chance = int(g.integers(1, CHANCES)) if due else state
+        parts = np.array_split(g.permutation(block), min(self.batches, len(block)))
+        draws = [Draw(np.sort(part), chance=chance) for part in parts]
+        if due:
+            draws[0] = replace(draws[0], refresh=True, ahead=block)
+        return draws
+
+    def update(self, state: int, draw: Draw, losses: np.ndarray[tuple[int], np.dtype[np.float32]]) -> int:
+        """Remembers what the neighbours of this interval come from."""
+        return draw.chance

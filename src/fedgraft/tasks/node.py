@@ -1,0 +1,380 @@
+"""Node: tell the class of a node of one graph that is cut over clients."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Halo, Indices, Mail, Questions, Sums, Task
+from fedgraft.errors import InputError, require
+from fedgraft.nodes import measures
+from fedgraft.nodes.features import FeatureRows
+from fedgraft.nodes.introductions import Introductions, thinned, without_edges
+from fedgraft.nodes.model import NodeModel
+from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
+from fedgraft.nodes.queries import Asked, split_nodes_asked, with_new_nodes
+from fedgraft.nodes.sets import NodeShard, merge_shards
+from fedgraft.nodes.states import States
+from fedgraft.propagate import Sparse
+from fedgraft.providers import LayeredEncoder
+from fedgraft.types import Array, Arrays, Layout, Tree
+from fedgraft.values import SPLITS
+
+LABEL_BINS = 5
+"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
+
+
+@dataclass(eq=False)
+class NodeData:
+    """A client's own part of the graph, ready to train on, and what it remembers of hidden states.
+
+    Args:
+        features: of own nodes and of the halo.
+        around: neighbourhoods.
+        own: how many own nodes.
+        halo: how many nodes of others.
+        label: int64 [own].
+        rows: {split: int64 [nodes], own nodes}.
+        known: bool [own + halo], whose features are known.
+        needed: int64 [needed], own nodes that others need.
+        states: hidden states.
+        label_shares: shares of training nodes in consecutive parts of the list of classes.
+    """
+
+    features: FeatureRows
+    around: Neighbourhoods
+    own: int
+    halo: int
+    label: Indices
+    rows: dict[str, Indices]
+    known: NDArray[np.bool_]
+    needed: Indices
+    states: States
+    label_shares: tuple[float, ...]
+    kept: dict[str, tuple[Indices, list[NDArray[np.bool_]], "Computed"]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """What some nodes are computed from: the hops to them and the features of the first one's senders."""
+
+    hops: list[Hop]
+    inputs: Tensor | Sparse
+
+
+@dataclass(frozen=True)
+class Node(Task[NodeShard, NodeData]):
+    """Node: tell the class of a node of one graph that is cut over clients.
+
+    The encoder's convolutions are followed by a linear layer. Edges between clients stay: of a node elsewhere a client
+    knows its features, if these are shared, and its hidden states as its owner last told them. Own neighbours outside a
+    batch take part with the states that they had when they were last computed, or are computed anew.
+
+    Source: Li et al., "FedAIS", AAAI 2025, Eq. (6) and Algorithm 1; historical states of own nodes as Fey et al.,
+        "GNNAutoScale", ICML 2021.
+    Differs: a round begins with one pass over all own nodes, not over training nodes alone, so that others are told of
+        every node (FedAIS does not say where states of nodes without a label come from). A neighbour of which nothing
+        is known yet is left out, and the others count for it; the paper has one round of warm-up instead.
+
+    Args:
+        encoder: the convolutions; the recipe's [model].
+        head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
+        neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
+            all (FedAIS: 10). Scores and predictions always see all.
+        halo: most neighbours elsewhere of a node, chosen once for the whole run; 0 = all. What a client keeps of others
+            is at most so many times what it keeps of its own nodes.
+        share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
+        share_states: whether clients tell each other hidden states of such nodes. With neither, the edges between
+            clients are as if they were not there.
+        fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
+        pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
+            come reads it, changed or not.
+        dropout: share of each hidden layer dropped in training, in [0, 1).
+        features: width of features; 0 = as the data have.
+        classes: how many; 0 = as the data have.
+        sparse: whether features are sparse; taken from the data where `features` is 0.
+    """
+
+    metric: ClassVar[str] = "accuracy"
+    better: ClassVar[str] = "higher"
+    chancy: ClassVar[bool] = True
+    asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
+    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+
+    encoder: LayeredEncoder
+    head: Literal["linear", "convolution"] = "linear"
+    neighbours: int = 10
+    halo: int = 0
+    share_features: bool = True
+    share_states: bool = True
+    fresh: bool = False
+    pull: Literal["changed", "asked"] = "changed"
+    dropout: float = 0.0
+    features: int = 0
+    classes: int = 0
+    sparse: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("neighbours", "halo", "features", "classes"):
+            require(getattr(self, name) >= 0, f"Node.{name}", ">= 0", getattr(self, name))
+        require(0 <= self.dropout < 1, "Node.dropout", "in [0, 1)", self.dropout)
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Right answers, examples, cross-entropy; counts for macro-F1 and AUC."""
+        return measures.names(self.classes or 2)
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        """Widths of hidden layers that another convolution reads."""
+        widths = self.encoder.widths
+        return (widths if self.head == "convolution" else widths[:-1]) if self.share_states else ()
+
+    @property
+    def pulls(self) -> str:
+        """As the option says."""
+        return self.pull
+
+    @property
+    def layers(self) -> int:
+        """How many convolutions."""
+        return self.encoder.depth + (self.head == "convolution")
+
+    # --- before training ---------------------------------------------------------------------------------------------
+
+    def fitted(self, shards: Sequence[NodeShard]) -> Self:
+        """With the width of features and the number of classes."""
+        first = shards[0]
+        for name, said, found in (
+            ("features", self.features, first.width),
+            ("classes", self.classes, len(first.classes)),
+        ):
+            if said not in (0, found):
+                raise InputError(f"task.{name} = {said}, but the data have {found}.")
+        kind = not isinstance(first.features, np.ndarray)
+        return replace(self, features=first.width, classes=len(first.classes), sparse=kind)
+
+    def statistics_layout(self) -> Layout:
+        """Addresses of the halo; what others may know of own nodes."""
+        return self._introductions.statistics_layout if self._connected else Layout(())
+
+    def statistics(self, shard: NodeShard) -> Arrays:
+        """What a client publishes."""
+        return self._introductions.statistics(self._seen(shard)) if self._connected else {}
+
+    def check(self, statistics: Arrays) -> None:
+        """Sizes, order and finite numbers."""
+        self._introductions.check(statistics)
+
+    def combined_layout(self) -> Layout:
+        """What is known of the halo; which own nodes others need."""
+        return self._introductions.combined_layout if self._connected else Layout(())
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+        """Everybody's halo, from what its owners published."""
+        return dict(self._introductions.combine(statistics))
+
+    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
+        """As published."""
+        return self._introductions.halos(statistics)
+
+    def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
+        """Neighbourhoods, features of own nodes and of the halo, no states yet."""
+        seen = self._seen(shard)
+        features, known, degree, needed = self._introductions.received(seen, shared)
+        train = seen.rows("train")
+        part = seen.label[train] * LABEL_BINS // max(1, len(seen.classes))
+        shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
+        return NodeData(
+            features=FeatureRows(seen.features, features),
+            around=Neighbourhoods(seen, degree),
+            own=seen.own,
+            halo=seen.halo,
+            label=seen.label,
+            rows={split: seen.rows(split) for split in SPLITS},
+            known=np.concatenate([np.ones(seen.own, bool), known]),
+            needed=needed,
+            states=States(seen.own, seen.halo, self.tables),
+            label_shares=tuple(shares.tolist()),
+        )
+
+    def examples(self, data: NodeData) -> int:
+        """How many training nodes the client has."""
+        return len(data.rows["train"])
+
+    def describe(self, data: NodeData) -> dict[str, float]:
+        """Shares of training nodes in consecutive parts of the list of classes."""
+        return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
+
+    def merge(self, shards: Sequence[NodeShard]) -> NodeShard:
+        """The whole graph."""
+        return merge_shards(shards)
+
+    def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
+        """The same for all clients."""
+        return NodeModel(self.encoder, self.features or 1, self.classes or 2, self.head, self.dropout, g)
+
+    # --- training ----------------------------------------------------------------------------------------------------
+
+    def look(self, model: nn.Module, data: NodeData, chance: int) -> Array:
+        """One pass over all own nodes, which notes their states; losses of the training nodes among them."""
+        everybody = np.arange(data.own)
+        logits = self._logits(
+            model, data, self._computed(data, everybody, self._drawn(chance), True, chance, "look"), True
+        )
+        train = data.rows["train"]
+        losses = nn.functional.cross_entropy(logits[train], torch.from_numpy(data.label[train]), reduction="none")
+        return losses.numpy()
+
+    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Cross-entropies."""
+        nodes = data.rows["train"][draw.examples]
+        most = draw.neighbours or self._drawn(0)
+        logits = self._logits(model, data, self._computed(data, nodes, most, self._deep, draw.chance), model.training)
+        return nn.functional.cross_entropy(logits, torch.from_numpy(data.label[nodes]), reduction="none")
+
+    def recall(self, data: NodeData, remembered: Tree) -> None:
+        """States, of own nodes and of the halo."""
+        data.states.load(remembered)
+
+    def remember(self, data: NodeData) -> Tree:
+        """States, of own nodes and of the halo."""
+        return data.states.to_tree()
+
+    def hear(self, data: NodeData, mail: Sequence[Mail]) -> None:
+        """States of the halo."""
+        data.states.hear(mail)
+
+    def tell(self, data: NodeData) -> list[Mail]:
+        """States of nodes that others need, those that changed."""
+        return data.states.tell(data.needed)
+
+    def needs(self, data: NodeData, draw: Draw) -> list[Indices]:
+        """Halo nodes that are stored senders of each hidden layer."""
+        nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
+        all_known = [np.ones(data.own + data.halo, bool)] * self.layers
+        reach = Reach(all_known, draw.neighbours or self._drawn(0), self._deep, draw.chance)
+        hops = data.around.around(nodes, self.layers, reach)
+        return [np.sort(hop.stored[hop.stored >= data.own]) - data.own for hop in hops[1:]]
+
+    def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[Mail]:
+        """States of one hidden layer, from a pass over all own nodes and all their neighbours."""
+        with torch.no_grad():
+            self._logits(model, data, self._whole(data), True)
+        told = data.states.tell(data.needed)
+        return [mail if number == layer else Mail(mail.slot[:0], mail.rows[:0]) for number, mail in enumerate(told)]
+
+    # --- scores and answers ------------------------------------------------------------------------------------------
+
+    def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
+        """Sums of a classification."""
+        with torch.no_grad():
+            shares = self._logits(model, data, self._whole(data), False).softmax(1).numpy()
+        return {split: measures.sums_of(shares[data.rows[split]], data.label[data.rows[split]]) for split in SPLITS[1:]}
+
+    def score(self, sums: Sums) -> float:
+        """Accuracy."""
+        return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else float("nan")
+
+    def choice(self, sums: Sums) -> float:
+        """Accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
+        if not sums.get("count"):
+            return float("nan")
+        return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Mean cross-entropy."""
+        return sums["loss"] / sums["count"] if sums.get("count") else float("nan")
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Accuracy, macro-F1, AUC."""
+        return measures.measures(sums)
+
+    def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
+        """The last hidden layer of the test nodes, and their classes by number."""
+        computed = self._whole(data)
+        with torch.no_grad():
+            hidden = model.represent(computed.inputs, computed.hops, self._stored(data))  # type: ignore[operator]
+        test = data.rows["test"]
+        return hidden[test].numpy(), data.label[test]
+
+    def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Nodes that clients have, by id, and new ones with features and edges of their own."""
+        return split_nodes_asked(shards, tables)
+
+    def predict(self, model: nn.Module, shard: NodeShard, shared: Arrays, asked: Asked) -> dict[str, Array]:
+        """The likeliest class of each node, and how likely the model takes it to be, from the client's own part."""
+        known = bool(shared) and not asked.new
+        data = self.prepare(with_new_nodes(shard, asked), shared if known else {})
+        with torch.no_grad():
+            shares = self._logits(model, data, self._whole(data), False)[asked.nodes].softmax(1)
+        best = shares.argmax(1)
+        return {
+            "node": asked.ids,
+            "class": np.array(shard.classes, dtype=object)[best.numpy()],
+            "probability": shares[torch.arange(len(best)), best].double().numpy(),
+        }
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _connected(self) -> bool:
+        return self.share_features or self.share_states
+
+    @property
+    def _deep(self) -> bool:
+        return self.fresh or not self.share_states
+
+    @property
+    def _introductions(self) -> Introductions:
+        return Introductions(self.features, self.sparse, self.share_features)
+
+    def _seen(self, shard: NodeShard) -> NodeShard:
+        """The part of the graph that takes part."""
+        if self._connected:
+            return thinned(shard, self.halo)
+        return without_edges(shard, shard.senders < shard.own)
+
+    def _drawn(self, chance: int) -> tuple[int, ...]:
+        return (self.neighbours,) * self.layers
+
+    def _computed(
+        self, data: NodeData, nodes: Indices, most: Sequence[int], deep: bool, chance: int = 0, keep: str = "train"
+    ) -> Computed:
+        """What some nodes are computed from; kept where it is sure to be the same the next time."""
+        known = (
+            [data.known, *data.states.known]
+            if self.tables
+            else [data.known, *([np.zeros_like(data.known)] * (self.layers - 1))]
+        )
+        sure = not any(each and each < data.around.most for each in most)
+        kept = data.kept.get(keep) if sure else None
+        if kept is not None and np.array_equal(kept[0], nodes) and all(map(np.array_equal, kept[1], known)):
+            return kept[2]
+        hops = data.around.around(nodes, self.layers, Reach(known, most, deep, chance))
+        first = hops[0]
+        computed = Computed(hops, data.features.rows(np.concatenate([first.fresh, first.stored])))
+        if sure:
+            data.kept[keep] = (nodes, [each.copy() for each in known], computed)
+        return computed
+
+    def _whole(self, data: NodeData) -> Computed:
+        """What all own nodes are computed from, with all their neighbours."""
+        return self._computed(data, np.arange(data.own), (0,) * self.layers, True, keep="whole")
+
+    def _logits(self, model: nn.Module, data: NodeData, computed: Computed, notes: bool) -> Tensor:
+        def note(layer: int, hop: Hop, fresh: Tensor) -> None:
+            data.states.write(layer, hop.receivers, fresh.numpy())
+
+        found: Tensor = model(
+            computed.inputs, computed.hops, self._stored(data), note if notes and self.tables else None
+        )
+        return found
+
+    def _stored(self, data: NodeData) -> Any:
+        return lambda layer, hop: torch.from_numpy(data.states.rows[layer][hop.stored])
