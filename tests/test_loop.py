@@ -49,7 +49,7 @@ BAD = {
     "wrong round": (upload(FINE, round=9), "answered 'train' of round 9 to 'train' of round"),
     "wrong kind": (
         lambda round, plan: wire.encode(Message("statistics", round)),
-        "answered 'statistics' of round 1 to 'train' of round 1",
+        "answered 'statistics' of round",
     ),
     "nothing": (lambda round, plan: b"", "at least 20 bytes"),
     "random bytes": (lambda round, plan: np.random.default_rng(round).bytes(40), "Not bytes of fedgraft"),

@@ -109,10 +109,14 @@ class Client:
         data = self._plan.task.prepare(self._shards[client], {})
         known = {"examples": float(self._plan.task.examples(data)), **self._plan.task.describe(data)}
         report = {name: known[name] for name in self._plan.names("hello")}
-        return Message("hello", message.round, report, self._plan.task.statistics(self._shards[client]) or None)
+        published = self._plan.task.statistics(self._shards[client])
+        if published:
+            layout, g = self._plan.task.statistics_layout(), seeds.generator(self._plan.seed, "rows-hello", 0, client)
+            published, _ = self._plan.rows.encode(published, self._plan.rows.init(layout), g)
+        return Message("hello", message.round, report, published or None)
 
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
-        memory["shared"] = message.arrays or {}
+        memory["shared"] = self._plan.rows.decode(message.arrays or {}, self._plan.task.combined_layout())
         self._prepared.pop(client, None)
         return Message("statistics", message.round)
 

@@ -106,6 +106,8 @@ class Sampler(ABC, Generic[State]):
     """Names of the scalars that the server tells each client that is to train; see `tell`."""
     observes: ClassVar[bool] = False
     """Whether a round begins with a look at the losses of all training examples; see `observe`."""
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """What `learn` is to be given beside reports: "update" (the decoded uploads), or nothing."""
 
     def refreshes(self, epochs: int) -> int:
         """The most draws of a round of so many epochs that ask to `refresh` what other clients told."""
@@ -137,8 +139,8 @@ class Sampler(ABC, Generic[State]):
         """Server: {client: {name: scalar}} for a cohort, with every name in `tells`. Never mutates `state`."""
         return {}
 
-    def learn(self, state: Tree, view: View, outcome: Outcome) -> Tree:
-        """Server: state after a round, given what it brought. Never mutates `state`."""
+    def learn(self, state: Tree, view: View, outcome: Outcome, g: np.random.Generator) -> Tree:
+        """Server: state after a round, given what it brought; its score is validation's. Never mutates `state`."""
         return state
 
 

@@ -163,9 +163,9 @@ def _build_task(content: Section, data: Data[Any], sharing: Sharing[Any]) -> Tas
 
 
 def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
-    """The codec of hidden states that clients tell each other, if the task has them do so."""
-    if "rows" in content and not task.tables:
-        raise InputError("[rows] is for hidden states that clients tell each other; in this experiment they tell none.")
+    """The codec of what clients tell each other of nodes, if the task has them do so."""
+    if "rows" in content and not (task.tables or task.statistics_layout().specs):
+        raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
     return build_codec("rows", content.get("rows", {"name": "identity"}))
 
 

@@ -41,6 +41,7 @@ class _Played:
     uploads: dict[int, Arrays] = field(default_factory=dict)
     asked: float = 0.0
     aside: dict[int, str] = field(default_factory=dict)
+    told: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Loop:
@@ -131,10 +132,14 @@ class Loop:
             bytes=self.ledger.total - spent,
             seconds=seconds,
             updates=uploads if "update" in self._selector.needs else {},
+            told=played.told,
         )
         if collects:  # of what clients do by themselves a selector hears nothing
             state.selector = self._selector.update(state.selector, played.view, outcome)
-            state.sampler = self._plan.sampler.learn(state.sampler, replace(view, losses=_pairs(state)), outcome)
+            needed = uploads if "update" in self._plan.sampler.needs else {}
+            brought = replace(outcome, score=scored.get("validation"), updates=needed)
+            view, g = replace(view, losses=_pairs(state)), seeds.generator(self._plan.seed, "learn", round)
+            state.sampler = self._plan.sampler.learn(state.sampler, view, brought, g)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
         if scored:
@@ -165,7 +170,7 @@ class Loop:
         if updates := self._weighted(state, selection, uploads):
             state.sharing = sharing.merge(state.sharing, updates)
             state.version += 1
-        return _Played(view, selection.clients, replies, uploads, asked, aside)
+        return _Played(view, selection.clients, replies, uploads, asked, aside, told)
 
     def _train_alone(self, state: RunState, view: View) -> "_Played | None":
         """Have the last cohort, or at the start everybody, train on without a word to the server.

@@ -32,7 +32,7 @@ class Plan:
         sharing: what is shared and how it is merged.
         downlink: codec of what the server sends.
         uplink: codec of what clients send.
-        rows: codec of hidden states that clients tell each other.
+        rows: codec of what clients tell each other of nodes: hidden states, and features before training.
         training: how a client trains.
         needs: what the selector wants to know of those that trained.
         seed: of all randomness.
@@ -146,7 +146,7 @@ class Plan:
     def request_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
         down = self.coded_download_layout
-        combined = self.task.combined_layout()
+        combined = self.rows.encoded(self.task.combined_layout())
         scored = self.downlink.encoded(self.model_layout)
         models = {**dict.fromkeys(("probe", "alone"), down), "evaluate": scored}
         told = {"train": _joined(down, self.coded_mail_layout), "rows": self.coded_mail_layout}
@@ -160,7 +160,13 @@ class Plan:
         up = _joined(self.coded_upload_layout, self.coded_mail_layout)
         wait = _joined(self.coded_mail_layout, self.asked_layout)
         free = {"measure": sums, "relay": self.mail_layout}
-        return {"hello": self.task.statistics_layout(), "train": up, "wait": wait, "evaluate": sums, **free}
+        return {
+            "hello": self.rows.encoded(self.task.statistics_layout()),
+            "train": up,
+            "wait": wait,
+            "evaluate": sums,
+            **free,
+        }
 
     @cached_property
     def asked_layout(self) -> Layout:

@@ -92,25 +92,27 @@ class Post:
         hello = wire.encode(Message("hello", 0))
         limit = self._hello_limit(len(hello), len(clients))
         replies = self._send("hello", 0, dict.fromkeys(clients, hello), limit, self._introduces)
+        published: dict[int, Arrays] = {}
         for client, message in list(replies.messages.items()):
             if not _is_count(message.report["examples"]):
                 replies.refuse(client, f"claims to have {message.report['examples']} training examples")
             elif message.arrays:
                 try:
-                    self._plan.task.check(message.arrays)
-                except WireError as error:
+                    arrays = self._plan.rows.decode(message.arrays, self._plan.task.statistics_layout())
+                    check_finite(arrays)
+                    self._plan.task.check(arrays)
+                    published[client] = arrays
+                except (WireError, ClientError) as error:
                     replies.refuse(client, str(error))
         if not replies.messages:
             if self._hello_varies and self._budget_bytes and max(replies.bytes.values()) == len(hello) + limit:
                 raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
             raise AllClientsFailedError(0, replies.failed)
-        published = {client: reply.arrays for client, reply in replies.messages.items() if reply.arrays}
         halos = self._segments.introduce(published, replies, len(clients))
         published = {client: arrays for client, arrays in published.items() if client in replies.messages}
         if published:
-            layout = self._plan.request_layouts["statistics"]
             combined = self._plan.task.combine(published)
-            requests = {c: wire.encode(Message("statistics", 0, arrays=combined[c]), layout) for c in sorted(combined)}
+            requests = {client: self._combined(client, combined[client]) for client in sorted(combined)}
             cost = sum(map(len, requests.values())) + self._reply_limit("statistics") * len(requests)
             self._afford(cost, "sending every client the combined statistics")
             for client, reason in self._send("statistics", 0, requests).failed.items():
@@ -207,6 +209,11 @@ class Post:
         nothing = dict.fromkeys(names, 0.0)
         sums = {split: merge([nothing, *(part[split] for part in parts.values())]) for split in SPLITS}
         return Scoring(sums, parts, replies.failed)
+
+    def _combined(self, client: int, arrays: Arrays) -> bytes:
+        plan, g = self._plan, seeds.generator(self._plan.seed, "rows-combined", 0, client)
+        coded, _ = plan.rows.encode(arrays, plan.rows.init(plan.task.combined_layout()), g)
+        return wire.encode(Message("statistics", 0, arrays=coded), plan.request_layouts["statistics"])
 
     def _measure(self, state: RunState, clients: Sequence[int], round: int) -> Replies:
         """What the experimenter sees of a model without a word of it in the protocol."""

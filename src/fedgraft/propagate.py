@@ -9,7 +9,8 @@ share one structure: an edge that is absent from one of them has the value zero 
 """
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -224,8 +225,10 @@ class Block:
         """The same on another device."""
         return Block(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
-    def sums(self, dense: Float[Tensor, "senders width"]) -> Float[Tensor, "receivers width"]:
-        """The sum of each receiver's neighbours' rows."""
+    def sums(
+        self, dense: Float[Tensor, "senders width"], map: "Callable[[Any], Tensor] | None" = None
+    ) -> Float[Tensor, "receivers width"]:
+        """The sum of each receiver's neighbours' rows; `map` is what made these of the senders' states, if linear."""
         return self.matrix @ dense
 
     def own(self, dense: Float[Tensor, "senders width"]) -> Float[Tensor, "receivers width"]:
@@ -236,6 +239,23 @@ class Block:
     def receivers(self) -> int:
         """How many."""
         return len(self.place)
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Block):
+    """A block whose sums are given: no sender's row is looked at but the receivers' own.
+
+    Args:
+        given: [receivers, width], the sum of each receiver's neighbours' states, scaled if they are to be.
+    """
+
+    given: "Sparse | Tensor" = field(kw_only=True)
+
+    def sums(
+        self, dense: Float[Tensor, "senders width"], map: "Callable[[Any], Tensor] | None" = None
+    ) -> Float[Tensor, "receivers width"]:
+        """What was given, mapped."""
+        return self.given if map is None else map(self.given)  # type: ignore[return-value]
 
 
 class _Product(torch.autograd.Function):

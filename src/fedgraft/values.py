@@ -92,6 +92,7 @@ class Outcome:
         bytes: bytes of the round, all purposes, both directions.
         seconds: {client: simulated seconds of its round}.
         updates: {client: decoded upload}; empty unless `needs` holds "update".
+        told: {client: what the sampler told it with its order to train}.
     """
 
     selected: tuple[int, ...]
@@ -101,6 +102,7 @@ class Outcome:
     bytes: int
     seconds: Mapping[int, float]
     updates: Mapping[int, Arrays] = field(default_factory=dict)
+    told: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

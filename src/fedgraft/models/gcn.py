@@ -70,7 +70,8 @@ class Convolution(nn.Module):
         scale_from = block.degree_from.clamp(min=1).rsqrt()[:, None]
         if isinstance(state, Sparse):  # mapped first, while they are sparse; the bias joins once
             sent = self.linear.product(state)
-            gathered: Tensor = block.own(sent) + scale * block.sums(scale_from * sent) + cast(Tensor, self.linear.bias)
+            sums = block.sums(scale_from * sent, self.linear.product)
+            gathered: Tensor = block.own(sent) + scale * sums + cast(Tensor, self.linear.bias)
             return gathered
         mapped: Tensor = self.linear(block.own(state) + scale * block.sums(scale_from * state))
         return mapped

@@ -56,9 +56,8 @@ class Convolution(nn.Module):
         """Float32 [receivers, outputs]."""
         if isinstance(state, Sparse):  # mapped first, while they are sparse; the bias joins once
             sent = self.inner.product(state)
-            gathered = torch.add(block.sums(sent), block.own(sent), alpha=1.0 + self.epsilon) + cast(
-                Tensor, self.inner.bias
-            )
+            sums = block.sums(sent, self.inner.product)
+            gathered = torch.add(sums, block.own(sent), alpha=1.0 + self.epsilon) + cast(Tensor, self.inner.bias)
         else:
             gathered = self.inner(torch.add(block.sums(state), block.own(state), alpha=1.0 + self.epsilon))
         mapped: Tensor = self.outer(torch.relu_(gathered))

@@ -54,7 +54,7 @@ class Convolution(nn.Module):
         few = block.degree.clamp(min=1)[:, None]
         if isinstance(state, Sparse):  # mapped first, while they are sparse
             own: Tensor = self.own(state.head(block.receivers))
-            return own + block.sums(self.mean(state)) / few
+            return own + block.sums(self.mean(state), self.mean) / few
         mean = block.sums(state) / few
         mapped: Tensor = self.own(block.own(state)) + self.mean(mean)
         return mapped

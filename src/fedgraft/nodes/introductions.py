@@ -13,12 +13,10 @@ from scipy import sparse
 
 from fedgraft.errors import WireError
 from fedgraft.graphs.sets import ranges
+from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import Features, NodeShard
 from fedgraft.types import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.values import Halo, Indices
-
-NARROW = (1 << 16) - 1
-"""Numbers below it travel as two bytes."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +24,11 @@ class Introductions:
     """How clients introduce their nodes.
 
     Args:
-        width: number of features.
-        is_sparse: whether they are.
+        coding: how rows of features travel.
         features: whether they are shared.
     """
 
-    width: int
-    is_sparse: bool
+    coding: FeatureCoding
     features: bool
 
     @property
@@ -68,7 +64,7 @@ class Introductions:
             "place": shard.halo_place.astype(np.uint32),
             "boundary": np.packbits(cut),
             "degree": shard.degree[boundary].astype(np.uint32),
-            **self._packed(shard.features[boundary]),
+            **(self.coding.pack(shard.features[boundary]) if self.features else {}),
         }
 
     def check(self, statistics: Arrays) -> None:
@@ -86,7 +82,7 @@ class Introductions:
         if (np.diff(address) <= 0).any():
             raise WireError("addresses must ascend, each node once")
         if self.features:
-            self._unpacked(statistics, len(boundary))
+            self.coding.unpack(statistics, len(boundary))
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """{client: how many nodes it has, and whose it needs}."""
@@ -114,64 +110,20 @@ class Introductions:
         Without anything received, as where a model is used outside a run, nothing of others is known.
         """
         halo = shard.halo
-        empty: Features = (
-            sparse.csr_matrix((halo, self.width), dtype=np.float32)
-            if self.is_sparse
-            else np.zeros((halo, self.width), np.float32)
-        )
+        empty = self.coding.empty(halo)
         if not shared:
             return empty, np.zeros(halo, bool), np.zeros(halo, np.int64), np.zeros(0, np.int64)
         told = np.unpackbits(shared["known"], count=halo).view(bool)
         features, known = empty, np.zeros(halo, bool)
         if self.features:
-            features, known = self._spread(self._unpacked(shared, int(told.sum())), told), told
+            features, known = self._spread(self.coding.unpack(shared, int(told.sum())), told), told
         degree = np.zeros(halo, np.int64)
         degree[told] = shared["degree"]
         return features, known, degree, _marked(shared["needed"])
 
     @property
     def _feature_specs(self) -> tuple[Spec, ...]:
-        if not self.features:
-            return ()
-        if not self.is_sparse:
-            return (Spec("features", "float32", (VARIABLE, self.width)),)
-        column = "uint16" if self.width <= NARROW else "uint32"
-        return (
-            Spec("counts", column, (VARIABLE,)),
-            Spec("columns", column, (VARIABLE,)),
-            Spec("values", "float32", (VARIABLE,)),
-        )
-
-    def _packed(self, features: Features) -> Arrays:
-        """Rows of features as they travel."""
-        if not self.features:
-            return {}
-        if isinstance(features, np.ndarray):
-            return {"features": np.ascontiguousarray(features)}
-        kind = np.uint16 if self.width <= NARROW else np.uint32
-        counts = np.diff(features.indptr)
-        return {
-            "counts": np.minimum(counts, np.iinfo(kind).max).astype(kind),
-            "columns": features.indices.astype(kind),
-            "values": features.data,
-        }
-
-    def _unpacked(self, arrays: Arrays, rows: int) -> Features:
-        """The inverse of `_packed`. Raises `WireError` for what it cannot have made."""
-        values = arrays["values" if self.is_sparse else "features"]
-        if not np.isfinite(values).all():
-            raise WireError("a feature is not finite")
-        if not self.is_sparse:
-            if len(values) != rows:
-                raise WireError(f"features of {len(values)} nodes where {rows} are meant")
-            return values
-        counts, columns = arrays["counts"].astype(np.int64), arrays["columns"]
-        if len(counts) != rows or counts.sum() != len(columns) or len(columns) != len(values):
-            raise WireError(f"{len(values)} features, {len(columns)} columns and {len(counts)} counts of {rows} nodes")
-        if columns.max(initial=0) >= max(1, self.width):
-            raise WireError(f"feature {columns.max()} where there are {self.width}")
-        pointers = np.concatenate([[0], np.cumsum(counts)])
-        return sparse.csr_matrix((values, columns.astype(np.int32), pointers), shape=(rows, self.width))
+        return self.coding.specs if self.features else ()
 
     def _answer(self, halo: Halo, needed: Array, published: Mapping[int, "_Published"]) -> Arrays:
         known = np.zeros(len(halo.owner), bool)
@@ -185,22 +137,12 @@ class Introductions:
             degree.append(published[owner].degree[there[there >= 0]])
             if self.features:
                 rows.append(published[owner].features[there[there >= 0]])  # type: ignore[index]
-        stacked: Features
-        if not rows:
-            stacked = (
-                sparse.csr_matrix((0, self.width), dtype=np.float32)
-                if self.is_sparse
-                else np.zeros((0, self.width), np.float32)
-            )
-        elif self.is_sparse:
-            stacked = sparse.csr_matrix(sparse.vstack(rows, format="csr"))
-        else:
-            stacked = np.concatenate(rows)
+        stacked = _stacked(rows) if rows else self.coding.empty(0)
         return {
             "needed": np.packbits(needed),
             "known": np.packbits(known),
             "degree": np.concatenate(degree).astype(np.uint32) if degree else np.zeros(0, np.uint32),
-            **self._packed(stacked),
+            **(self.coding.pack(stacked) if self.features else {}),
         }
 
     def _spread(self, rows: Features, told: Array) -> Features:
@@ -208,13 +150,13 @@ class Introductions:
         if told.all():
             return rows
         if isinstance(rows, np.ndarray):
-            spread = np.zeros((len(told), self.width), np.float32)
+            spread = np.zeros((len(told), self.coding.width), np.float32)
             spread[told] = rows
             return spread
         counts = np.zeros(len(told), np.int64)
         counts[told] = np.diff(rows.indptr)
         pointers = np.concatenate([[0], np.cumsum(counts)])
-        return sparse.csr_matrix((rows.data, rows.indices, pointers), shape=(len(told), self.width))
+        return sparse.csr_matrix((rows.data, rows.indices, pointers), shape=(len(told), self.coding.width))
 
 
 class _Published:
@@ -225,13 +167,19 @@ class _Published:
         self._at = np.full(int(statistics["nodes"][0]), -1)
         self._at[boundary] = np.arange(len(boundary))
         self.degree = statistics["degree"].astype(np.int64)
-        self.features = introductions._unpacked(statistics, len(boundary)) if introductions.features else None
+        self.features = introductions.coding.unpack(statistics, len(boundary)) if introductions.features else None
 
     def position(self, place: Indices) -> Indices:
         """Rows of nodes among what was published; -1 for what was not."""
         inside = place < len(self._at)
         found: Indices = np.where(inside, self._at[np.where(inside, place, 0)], -1)
         return found
+
+
+def _stacked(rows: list[Features]) -> Features:
+    if all(isinstance(each, np.ndarray) for each in rows):
+        return np.concatenate(rows)
+    return sparse.csr_matrix(sparse.vstack(rows, format="csr"))
 
 
 def _marked(bits: Array) -> Indices:

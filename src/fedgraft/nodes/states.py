@@ -38,11 +38,12 @@ class States:
         self.untold[layer][nodes] = True
 
     def hear(self, mail: Sequence[Mail]) -> None:
-        """Remember states of the halo. Raises `WireError` for nodes that are not in it."""
+        """Remember states of the halo. Raises `WireError`, before anything is taken in, for nodes that are not in it."""
         halo = len(self.known[0]) - self.own if self.known else 0
-        for layer, (slot, rows) in enumerate(mail):
+        for slot, _ in mail:
             if len(slot) and slot[-1] >= halo:
                 raise WireError(f"a row of halo node {slot[-1]} where there are {halo}")
+        for layer, (slot, rows) in enumerate(mail):
             self.rows[layer][self.own + slot] = rows
             self.known[layer][self.own + slot] = True
 

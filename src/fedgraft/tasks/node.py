@@ -13,14 +13,16 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, Indices, Mail, Questions, Sums, Task
 from fedgraft.errors import InputError, require
 from fedgraft.nodes import measures
+from fedgraft.nodes.aggregates import Aggregates
 from fedgraft.nodes.features import FeatureRows
 from fedgraft.nodes.introductions import Introductions, thinned, without_edges
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.queries import Asked, split_nodes_asked, with_new_nodes
+from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import NodeShard, merge_shards
 from fedgraft.nodes.states import States
-from fedgraft.propagate import Sparse
+from fedgraft.propagate import Given, Sparse
 from fedgraft.providers import LayeredEncoder
 from fedgraft.types import Array, Arrays, Layout, Tree
 from fedgraft.values import SPLITS
@@ -44,6 +46,8 @@ class NodeData:
         needed: int64 [needed], own nodes that others need.
         states: hidden states.
         label_shares: shares of training nodes in consecutive parts of the list of classes.
+        sums: of the features of all neighbours of own nodes, where these were told; else None.
+        degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
     """
 
     features: FeatureRows
@@ -56,6 +60,8 @@ class NodeData:
     needed: Indices
     states: States
     label_shares: tuple[float, ...]
+    sums: FeatureRows | None
+    degree: NDArray[np.float32]
     kept: dict[str, tuple[Indices, list[NDArray[np.bool_]], "Computed"]] = field(default_factory=dict)
 
 
@@ -91,6 +97,9 @@ class Node(Task[NodeShard, NodeData]):
         share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
         share_states: whether clients tell each other hidden states of such nodes. With neither, the edges between
             clients are as if they were not there.
+        aggregates: whether every node gets, once, the sum of all its neighbours' features, to which clients contribute
+            what they know (FedGCN, Yao et al., NeurIPS 2023); the first layer then draws no neighbours. Then neither
+            features nor states are shared.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
             come reads it, changed or not.
@@ -112,6 +121,7 @@ class Node(Task[NodeShard, NodeData]):
     halo: int = 0
     share_features: bool = True
     share_states: bool = True
+    aggregates: bool = False
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
     dropout: float = 0.0
@@ -123,6 +133,8 @@ class Node(Task[NodeShard, NodeData]):
         for name in ("neighbours", "halo", "features", "classes"):
             require(getattr(self, name) >= 0, f"Node.{name}", ">= 0", getattr(self, name))
         require(0 <= self.dropout < 1, "Node.dropout", "in [0, 1)", self.dropout)
+        alone = not (self.aggregates and self._connected)
+        require(alone, "Node.aggregates", "false where features or states are shared", self.aggregates)
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -161,23 +173,24 @@ class Node(Task[NodeShard, NodeData]):
 
     def statistics_layout(self) -> Layout:
         """Addresses of the halo; what others may know of own nodes."""
-        return self._introductions.statistics_layout if self._connected else Layout(())
+        return self._set_up.statistics_layout if self._set_up else Layout(())
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """What a client publishes."""
-        return self._introductions.statistics(self._seen(shard)) if self._connected else {}
+        return self._set_up.statistics(shard if self.aggregates else self._seen(shard)) if self._set_up else {}
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
-        self._introductions.check(statistics)
+        if self._set_up:
+            self._set_up.check(statistics)
 
     def combined_layout(self) -> Layout:
         """What is known of the halo; which own nodes others need."""
-        return self._introductions.combined_layout if self._connected else Layout(())
+        return self._set_up.combined_layout if self._set_up else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Everybody's halo, from what its owners published."""
-        return dict(self._introductions.combine(statistics))
+        return dict(self._set_up.combine(statistics)) if self._set_up else {}
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """As published."""
@@ -186,7 +199,8 @@ class Node(Task[NodeShard, NodeData]):
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
         seen = self._seen(shard)
-        features, known, degree, needed = self._introductions.received(seen, shared)
+        features, known, degree, needed = self._introductions.received(seen, {} if self.aggregates else shared)
+        sums = self._aggregates.sums(shard, shared) if self.aggregates else None
         train = seen.rows("train")
         part = seen.label[train] * LABEL_BINS // max(1, len(seen.classes))
         shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
@@ -201,6 +215,8 @@ class Node(Task[NodeShard, NodeData]):
             needed=needed,
             states=States(seen.own, seen.halo, self.tables),
             label_shares=tuple(shares.tolist()),
+            sums=None if sums is None else FeatureRows(sums, sums[:0]),
+            degree=shard.degree.astype(np.float32),
         )
 
     def examples(self, data: NodeData) -> int:
@@ -234,7 +250,7 @@ class Node(Task[NodeShard, NodeData]):
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Cross-entropies."""
         nodes = data.rows["train"][draw.examples]
-        most = draw.neighbours or self._drawn(0)
+        most = self._most(draw)
         logits = self._logits(model, data, self._computed(data, nodes, most, self._deep, draw.chance), model.training)
         return nn.functional.cross_entropy(logits, torch.from_numpy(data.label[nodes]), reduction="none")
 
@@ -258,7 +274,7 @@ class Node(Task[NodeShard, NodeData]):
         """Halo nodes that are stored senders of each hidden layer."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
         all_known = [np.ones(data.own + data.halo, bool)] * self.layers
-        reach = Reach(all_known, draw.neighbours or self._drawn(0), self._deep, draw.chance)
+        reach = Reach(all_known, self._most(draw), self._deep, draw.chance)
         hops = data.around.around(nodes, self.layers, reach)
         return [np.sort(hop.stored[hop.stored >= data.own]) - data.own for hop in hops[1:]]
 
@@ -332,7 +348,22 @@ class Node(Task[NodeShard, NodeData]):
 
     @property
     def _introductions(self) -> Introductions:
-        return Introductions(self.features, self.sparse, self.share_features)
+        return Introductions(self._coding, self.share_features)
+
+    @property
+    def _aggregates(self) -> Aggregates:
+        return Aggregates(self._coding, self.encoder.by_degree)
+
+    @property
+    def _coding(self) -> FeatureCoding:
+        return FeatureCoding(self.features, self.sparse)
+
+    @property
+    def _set_up(self) -> Introductions | Aggregates | None:
+        """What clients tell each other once."""
+        if self.aggregates:
+            return self._aggregates
+        return self._introductions if self._connected else None
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part."""
@@ -342,6 +373,12 @@ class Node(Task[NodeShard, NodeData]):
 
     def _drawn(self, chance: int) -> tuple[int, ...]:
         return (self.neighbours,) * self.layers
+
+    def _most(self, draw: Draw) -> tuple[int, ...]:
+        """Most neighbours per layer, as the sampler says or by default."""
+        told = len(draw.neighbours)
+        require(told in (0, self.layers), "The sampler's layers", f"{self.layers}, the model's convolutions", told)
+        return draw.neighbours or self._drawn(0)
 
     def _computed(
         self, data: NodeData, nodes: Indices, most: Sequence[int], deep: bool, chance: int = 0, keep: str = "train"
@@ -357,6 +394,8 @@ class Node(Task[NodeShard, NodeData]):
         if kept is not None and np.array_equal(kept[0], nodes) and all(map(np.array_equal, kept[1], known)):
             return kept[2]
         hops = data.around.around(nodes, self.layers, Reach(known, most, deep, chance))
+        if data.sums is not None:
+            hops[0] = _given(hops[0], data.sums, data.degree)
         first = hops[0]
         computed = Computed(hops, data.features.rows(np.concatenate([first.fresh, first.stored])))
         if sure:
@@ -378,3 +417,16 @@ class Node(Task[NodeShard, NodeData]):
 
     def _stored(self, data: NodeData) -> Any:
         return lambda layer, hop: torch.from_numpy(data.states.rows[layer][hop.stored])
+
+
+def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:
+    """The hop whose receivers' sums are given, so that nobody but they need send."""
+    nodes = hop.receivers
+    block = Given(
+        matrix=hop.block.matrix,
+        place=torch.arange(len(nodes)),
+        degree=torch.from_numpy(degree[nodes]),
+        degree_from=torch.from_numpy(degree[nodes]),
+        given=sums.rows(nodes),
+    )
+    return Hop(nodes, nodes, nodes[:0], block)
