@@ -130,14 +130,15 @@ class Sparse:
     Args:
         rows: [entries], ascending; columns: [entries]; values: [entries].
         shape: (rows, columns).
+        small: entries, zeros and all, up to which it is stored with its zeros.
     """
 
-    def __init__(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> None:
+    def __init__(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int], small: int = SMALL) -> None:
         self.shape = shape
         self._dense: Tensor | None = None
         self._matrix: Tensor | None = None
         self._transposed: Tensor | None = None
-        if shape[0] * shape[1] <= SMALL:
+        if shape[0] * shape[1] <= small:
             dense = np.zeros(shape, np.float32)
             dense[rows, columns] = values
             self._dense = torch.from_numpy(dense)

@@ -204,6 +204,11 @@ def thinned(shard: NodeShard, most: int) -> NodeShard:
     return without_edges(shard, kept)
 
 
+def inside(shard: NodeShard) -> NodeShard:
+    """The shard without its neighbours elsewhere."""
+    return without_edges(shard, shard.senders < shard.own)
+
+
 def without_edges(shard: NodeShard, kept: Array) -> NodeShard:
     """The shard with some of its stored edges, bool [edges], and the halo that they leave."""
     row = np.repeat(np.arange(shard.own), shard.degree)[kept]

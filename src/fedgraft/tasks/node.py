@@ -14,8 +14,8 @@ from fedgraft.contracts import Draw, Halo, Indices, Mail, Questions, Sums, Task
 from fedgraft.errors import InputError, require
 from fedgraft.nodes import measures
 from fedgraft.nodes.aggregates import Aggregates
-from fedgraft.nodes.features import FeatureRows
-from fedgraft.nodes.introductions import Introductions, thinned, without_edges
+from fedgraft.nodes.features import FeatureRows, scaled
+from fedgraft.nodes.introductions import Introductions, inside, thinned
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.queries import Asked, split_nodes_asked, with_new_nodes
@@ -104,6 +104,7 @@ class Node(Task[NodeShard, NodeData]):
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
             come reads it, changed or not.
         dropout: share of each hidden layer dropped in training, in [0, 1).
+        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: width of features; 0 = as the data have.
         classes: how many; 0 = as the data have.
         sparse: whether features are sparse; taken from the data where `features` is 0.
@@ -125,6 +126,7 @@ class Node(Task[NodeShard, NodeData]):
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
     dropout: float = 0.0
+    scale: float = 0.0
     features: int = 0
     classes: int = 0
     sparse: bool = False
@@ -133,6 +135,7 @@ class Node(Task[NodeShard, NodeData]):
         for name in ("neighbours", "halo", "features", "classes"):
             require(getattr(self, name) >= 0, f"Node.{name}", ">= 0", getattr(self, name))
         require(0 <= self.dropout < 1, "Node.dropout", "in [0, 1)", self.dropout)
+        require(self.scale >= 0, "Node.scale", ">= 0 (0 = as they are)", self.scale)
         alone = not (self.aggregates and self._connected)
         require(alone, "Node.aggregates", "false where features or states are shared", self.aggregates)
 
@@ -177,7 +180,7 @@ class Node(Task[NodeShard, NodeData]):
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """What a client publishes."""
-        return self._set_up.statistics(shard if self.aggregates else self._seen(shard)) if self._set_up else {}
+        return self._set_up.statistics(self._seen(shard)) if self._set_up else {}
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
@@ -199,8 +202,10 @@ class Node(Task[NodeShard, NodeData]):
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
         seen = self._seen(shard)
+        sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
+        if self.aggregates:
+            seen = inside(seen)
         features, known, degree, needed = self._introductions.received(seen, {} if self.aggregates else shared)
-        sums = self._aggregates.sums(shard, shared) if self.aggregates else None
         train = seen.rows("train")
         part = seen.label[train] * LABEL_BINS // max(1, len(seen.classes))
         shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
@@ -216,7 +221,7 @@ class Node(Task[NodeShard, NodeData]):
             states=States(seen.own, seen.halo, self.tables),
             label_shares=tuple(shares.tolist()),
             sums=None if sums is None else FeatureRows(sums, sums[:0]),
-            degree=shard.degree.astype(np.float32),
+            degree=full.astype(np.float32),
         )
 
     def examples(self, data: NodeData) -> int:
@@ -366,10 +371,12 @@ class Node(Task[NodeShard, NodeData]):
         return self._introductions if self._connected else None
 
     def _seen(self, shard: NodeShard) -> NodeShard:
-        """The part of the graph that takes part."""
-        if self._connected:
-            return thinned(shard, self.halo)
-        return without_edges(shard, shard.senders < shard.own)
+        """The part of the graph that takes part, its features as the model reads them."""
+        if self.scale:
+            shard = replace(shard, features=scaled(shard.features, self.scale))
+        if self.aggregates:
+            return shard
+        return thinned(shard, self.halo) if self._connected else inside(shard)
 
     def _drawn(self, chance: int) -> tuple[int, ...]:
         return (self.neighbours,) * self.layers
