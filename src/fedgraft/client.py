@@ -53,14 +53,20 @@ class Client:
         plan: what both ends agreed on.
         shards: {client: its own shard}; prepared when first needed, then kept.
         prepared: where to keep what was prepared; given by callers that run several experiments on the same shards.
+        holds: whether a round that waits for rows stays here, as live objects, until the next request of that client,
+            which must then come here; else it is in the client's memory, which takes a copy of everything.
     """
 
-    def __init__(self, plan: Plan, shards: Mapping[int, Any], prepared: dict[int, Any] | None = None) -> None:
+    def __init__(
+        self, plan: Plan, shards: Mapping[int, Any], prepared: dict[int, Any] | None = None, holds: bool = False
+    ) -> None:
         self._plan = plan
         self._shards = shards
         self._prepared: dict[int, Any] = {} if prepared is None else prepared
         self._models: dict[Hashable, _Model] = {}
         self._courier = Courier(plan)
+        self._holds = holds
+        self._held: dict[int, Memory] = {}
         self.flops = 0
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
@@ -92,18 +98,26 @@ class Client:
             kind, round = message.kind, message.round
             if kind not in self._handlers:
                 raise ClientError(f"no client answers a message of kind {kind!r}")
-            remembered: Memory = dict(wire.unpack(memory)) if memory else {}  # type: ignore[arg-type]
+            held = self._held.pop(client, None)
+            remembered = held if held is not None and kind == "rows" else _unpacked(memory)
             before = dict(remembered)
             role = f"{kind}-{message.flags}" if kind == "rows" else kind  # a round's segments differ
             with flops.metered() as meter, seeds.seeded_torch(self._plan.seed, role, round, client, self._plan.device):
                 reply = self._handlers[kind](client, message, remembered)
             self.flops = 0 if kind in FREE else meter.flops
             encoded = wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
+            if reply.kind == "wait" and self._holds:
+                self._held[client] = remembered
+                return encoded, memory
             return encoded, memory if _same(remembered, before) else _packed(remembered)
         except Exception as error:  # a client's failure is its reply, whatever it was
             self.flops = 0
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             return wire.encode(Message("error", round, text=text)), memory
+
+    def holding(self, client: int) -> bool:
+        """Whether a round of this client waits here."""
+        return client in self._held
 
     def _hello(self, client: int, message: Message, memory: Memory) -> Message:
         data = self._plan.task.prepare(self._shards[client], {})
@@ -153,9 +167,13 @@ class Client:
         """Take a round up that waits for rows."""
         paused = memory.pop("paused", None)
         if paused is None:
-            raise ClientError("sent rows that it does not wait for")
+            raise ClientError("sent rows that it does not wait for, or no longer: its process may have ended")
         going = paused["going"]
-        data, model = self._load(client, going["received"], memory)
+        if self._holds:  # model and states are as they were put aside
+            data = self._prepared[client]
+            model = self._model(self._plan.task.variant(data))
+        else:
+            data, model = self._load(client, going["received"], memory)
         self._plan.task.hear(data, self._courier.decode(message.arrays or {}))
         return self._go(client, message, data, model, going, paused["trainer"], memory)
 
@@ -194,7 +212,8 @@ class Client:
             upload, memory["sharing"] = plan.sharing.local_update(trainer, going["received"], memory.get("sharing"))
         except Paused as pause:
             memory["sampler"] = trainer.sampler_state
-            memory["paused"] = {"going": dict(going), "trainer": trainer.pause()}
+            kept = trainer.park() if self._holds else trainer.pause()
+            memory["paused"] = {"going": dict(going), "trainer": kept}
             asked = asked_arrays(pause.asked, plan.asked_layout)
             return Message("wait", message.round, arrays={**self._tell(client, message, data, memory), **asked})
         memory["sampler"] = trainer.sampler_state
@@ -220,7 +239,8 @@ class Client:
         plan = self._plan
         segment = message.flags + 1 if message.kind == "rows" else 0
         told = plan.task.tell(data)
-        self._keep_states(data, memory)
+        if not (self._holds and "paused" in memory):
+            self._keep_states(data, memory)
         return self._courier.encode(told, seeds.generator(plan.seed, f"rows-{segment}", message.round, client))
 
     def _keep_states(self, data: Any, memory: Memory) -> None:
@@ -314,6 +334,10 @@ class Client:
 def _same(memory: Memory, before: Memory) -> bool:
     """Whether every value is the very object it was: handlers replace values, they never change them in place."""
     return all(memory.get(key) is before.get(key) for key in memory.keys() | before.keys())
+
+
+def _unpacked(memory: bytes) -> Memory:
+    return dict(wire.unpack(memory)) if memory else {}  # type: ignore[arg-type]
 
 
 def _packed(memory: Memory) -> bytes:

@@ -448,8 +448,14 @@ class Task(ABC, Generic[Shard, Prepared]):
         """
 
     @abstractmethod
-    def predict(self, model: torch.nn.Module, shard: Shard, shared: Arrays, asked: Any) -> dict[str, Array]:
-        """Columns of answers to a client's questions, from its own data (the training part where it is split)."""
+    def predict(
+        self, model: torch.nn.Module, shard: Shard, remembered: Mapping[str, Any], asked: Any
+    ) -> dict[str, Array]:
+        """Columns of answers to a client's questions, from its own data (the training part where it is split).
+
+        `remembered` is what it kept of the run: "shared", what `combine` sent it, and "states", what `remember` told;
+        nothing of a client that was not there.
+        """
 
 
 class Runtime(ABC):

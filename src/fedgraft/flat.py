@@ -5,11 +5,20 @@ made per client.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from fedgraft.types import Arrays, Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Parked:
+    """All arrays of a model, put aside: its vector and copies of its buffers."""
+
+    vector: torch.Tensor
+    buffers: dict[str, torch.Tensor]
 
 
 class FlatModel:
@@ -26,6 +35,8 @@ class FlatModel:
         self.vector = torch.empty(sum(sizes), device=device)
         self.gradient = torch.zeros_like(self.vector)
         self.gradients: dict[str, torch.Tensor] = {}
+        self._spare: list[torch.Tensor] = []
+        self._buffers = {name: buffer for name, buffer in module.named_buffers() if buffer.dtype == torch.float32}
         offset = 0
         for (name, parameter), size in zip(self.parameters.items(), sizes, strict=True):
             part = slice(offset, offset + size)
@@ -34,19 +45,43 @@ class FlatModel:
             parameter.data = view
             self.gradients[name] = parameter.grad = self.gradient[part].view(parameter.shape)
             offset += size
-        buffers = {name: buffer for name, buffer in module.named_buffers() if buffer.dtype == torch.float32}
-        self.tensors: dict[str, torch.Tensor] = {
-            **{name: parameter.detach() for name, parameter in self.parameters.items()},
-            **buffers,
-        }
-        # On the CPU the same memory as NumPy sees it, asked for once: a client's round reads and writes every array.
-        self._arrays = {name: tensor.numpy() for name, tensor in self.tensors.items()} if self.vector.is_cpu else {}
+        self._look_at()
         self.initial = self.read()
 
     @property
     def layout(self) -> Layout:
         """Layout of all arrays."""
         return Layout.of(self.initial)
+
+    def park(self) -> "Parked":
+        """Put all arrays aside as they are and go on with others, whose values mean nothing."""
+        parked = Parked(self.vector, {name: buffer.clone() for name, buffer in self._buffers.items()})
+        self._use(self._spare.pop() if self._spare else torch.empty_like(self.vector))
+        return parked
+
+    def unpark(self, parked: "Parked") -> None:
+        """Take up what was put aside, once."""
+        self._spare.append(self.vector)
+        self._use(parked.vector)
+        for name, values in parked.buffers.items():
+            self._buffers[name].copy_(values)
+
+    def _use(self, vector: torch.Tensor) -> None:
+        """Make the parameters views of another vector."""
+        self.vector = vector
+        offset = 0
+        for parameter in self.parameters.values():
+            parameter.data = vector[offset : offset + parameter.numel()].view(parameter.shape)
+            offset += parameter.numel()
+        self._look_at()
+
+    def _look_at(self) -> None:
+        self.tensors: dict[str, torch.Tensor] = {
+            **{name: parameter.detach() for name, parameter in self.parameters.items()},
+            **self._buffers,
+        }
+        # On the CPU the same memory as NumPy sees it, asked for once: a client's round reads and writes every array.
+        self._arrays = {name: tensor.numpy() for name, tensor in self.tensors.items()} if self.vector.is_cpu else {}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Overwrite the named arrays."""

@@ -86,6 +86,7 @@ class Optimizer:
     """A torch optimiser over the one flat vector, made once per worker and reset for every client."""
 
     def __init__(self, training: Training, flat: FlatModel) -> None:
+        self._flat = flat
         self._vector = torch.nn.Parameter(flat.vector, requires_grad=True)
         self._vector.data = flat.vector
         self._vector.grad = flat.gradient
@@ -115,8 +116,18 @@ class Optimizer:
         on = {name: torch.from_numpy(np.array(value)).to(self._vector.device) for name, value in moments.items()}
         self._torch.state[self._vector] = on
 
+    def park(self) -> dict[str, Any]:
+        """Put its moments aside, as they are."""
+        return dict(self._torch.state.pop(self._vector, {}))
+
+    def unpark(self, moments: dict[str, Any]) -> None:
+        """Take up what was put aside."""
+        if moments:
+            self._torch.state[self._vector] = moments
+
     def step(self) -> None:
         """Move the vector along its gradient."""
+        self._vector.data = self._flat.vector  # it may have been put aside since
         self._torch.step()
 
 
@@ -249,6 +260,12 @@ class LocalTrainer:
             fresh = False
         self._note_done()
 
+    def park(self) -> Any:
+        """As `pause`, as live objects: nothing is copied, and only a trainer over the same model can go on."""
+        counts = self._counts()
+        held = {"flat": self._flat.park(), "moments": self._optimizer.park(), "walk": self._walk, "g": self._g}
+        return {"done": self._done, "parked": {**held, "counts": counts}}
+
     def pause(self) -> Tree:
         """Everything that another trainer of this round needs to go on, beside the sampler's state."""
         return {
@@ -351,8 +368,10 @@ class LocalTrainer:
 
     def _state(self) -> Tree:
         """Parameters and counts as they are."""
-        counts = {"steps": self.steps, "examples": self.examples, "loss": self._loss, "loss_sq": self._loss_sq}
-        return {"arrays": dict(self._flat.read()), **counts}
+        return {"arrays": dict(self._flat.read()), **self._counts()}
+
+    def _counts(self) -> dict[str, Any]:
+        return {"steps": self.steps, "examples": self.examples, "loss": self._loss, "loss_sq": self._loss_sq}
 
     def _note_done(self) -> None:
         if self._waits:  # else no later run can pause
@@ -361,11 +380,21 @@ class LocalTrainer:
     def _restore(self, state: Tree) -> None:
         known = cast(dict[str, Any], state)
         self._flat.load(known["arrays"])
+        self._recount(known)
+
+    def _recount(self, known: Mapping[str, Any]) -> None:
         self.steps, self.examples = known["steps"], known["examples"]
         self._loss, self._loss_sq = known["loss"], known["loss_sq"]
 
     def _take_up(self) -> None:
         """Go on in the run that was paused."""
+        if parked := self._paused.get("parked"):
+            self._flat.unpark(parked["flat"])
+            self._optimizer.unpark(parked["moments"])
+            self._recount(parked["counts"])
+            self._walk, self._g = parked["walk"], parked["g"]
+            self._paused = {}
+            return
         self._restore(self._paused["now"])
         self._optimizer.load(self._paused["moments"])
         self._walk = _Walk.unpack(self._paused["walk"])

@@ -45,9 +45,12 @@ class FeatureRows:
 
 def scaled(features: Features, length: float) -> Features:
     """Every row brought to a length; rows of zeros stay."""
-    dense = isinstance(features, np.ndarray)
-    squares = (features**2).sum(1) if dense else np.asarray(features.multiply(features).sum(1)).ravel()
-    factor = np.divide(length, np.sqrt(squares), out=np.zeros(len(squares)), where=squares > 0).astype(np.float32)
-    if dense:
-        return np.asarray(features * factor[:, None])
-    return sparse.csr_matrix(sparse.diags(factor) @ features, dtype=np.float32)
+    if isinstance(features, np.ndarray):
+        return np.asarray(features * _factors((features**2).sum(1), length)[:, None])
+    factors = _factors(np.asarray(features.multiply(features).sum(1)).ravel(), length)
+    values = features.data * np.repeat(factors, np.diff(features.indptr))
+    return sparse.csr_matrix((values, features.indices, features.indptr), shape=features.shape)
+
+
+def _factors(squares: Array, length: float) -> Array:
+    return np.divide(length, np.sqrt(squares), out=np.zeros(len(squares)), where=squares > 0).astype(np.float32)

@@ -51,6 +51,8 @@ class FeatureCoding:
         if isinstance(features, np.ndarray):
             return {"features": np.ascontiguousarray(features)}
         kind = np.uint16 if self.width <= NARROW else np.uint32
+        if not features.has_sorted_indices:
+            features = features.sorted_indices()
         counts = np.diff(features.indptr).astype(kind)
         return {"counts": counts, "gaps": gaps_of(features), "values": features.data}
 

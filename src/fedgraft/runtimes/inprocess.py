@@ -38,6 +38,7 @@ class _Worker:
     pipe: Connection
     ready: bool = False
     clients: set[int] = field(default_factory=set)
+    holding: set[int] = field(default_factory=set)
     task: int | None = None
     since: float = 0.0
     due: float | None = None
@@ -81,7 +82,7 @@ class InProcess(Runtime):
             self._workers = [self._start() for _ in range(count)]
         else:
             torch.set_num_threads(threads)
-            self._inline = Client(plan, self._shards, prepared)
+            self._inline = Client(plan, self._shards, prepared, holds=True)
 
     def clients(self) -> Sequence[int]:
         """Client indices."""
@@ -174,20 +175,27 @@ class InProcess(Runtime):
         waiting = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))  # longest first
         while len(answers) < len(requests):
             for index, worker in enumerate(self._workers):
-                if worker.ready and worker.task is None and waiting:
-                    client = self._pick(worker, waiting)
-                    if self._send(index, client, requests[client]):
-                        waiting.remove(client)
-                        worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
+                if not worker.ready or worker.task is not None:
+                    continue
+                picked = self._pick(worker, waiting)
+                if picked is not None and self._send(index, picked, requests[picked]):
+                    waiting.remove(picked)
+                    worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
             self._collect(answers)
         return {client: answers[client] for client in requests}
 
-    def _pick(self, worker: _Worker, waiting: Sequence[int]) -> int:
-        """A client whose data the worker has, else one whose data no worker has, else any."""
-        elsewhere = set().union(*(other.clients for other in self._workers if other is not worker))
-        own = (client for client in waiting if client in worker.clients)
-        new = (client for client in waiting if client not in elsewhere)
-        return next(own, next(new, waiting[0]))
+    def _pick(self, worker: _Worker, waiting: Sequence[int]) -> int | None:
+        """A client whose data the worker has, else one whose data no worker has, else any; None for none.
+
+        A client whose round waits in a worker goes to no other.
+        """
+        others = [other for other in self._workers if other is not worker]
+        bound = set().union(*(other.holding for other in others))
+        free = [client for client in waiting if client not in bound]
+        elsewhere = set().union(*(other.clients for other in others))
+        own = (client for client in free if client in worker.clients)
+        new = (client for client in free if client not in elsewhere)
+        return next(own, next(new, next(iter(free), None)))
 
     def _send(self, index: int, client: int, request: bytes) -> bool:
         """Hand a client to a free worker; False if that worker had died since its last answer, and is replaced."""
@@ -221,8 +229,9 @@ class InProcess(Runtime):
                 if not worker.ready:
                     worker.ready, worker.due = True, None
                 elif worker.task is not None:
-                    reply, memory, flops = message
+                    reply, memory, flops, holds = message
                     answers[worker.task] = reply, memory
+                    (worker.holding.add if holds else worker.holding.discard)(worker.task)
                     self._count(worker.task, flops)
                     self._seconds[worker.task] = now - worker.since
                     worker.task = worker.due = None

@@ -13,7 +13,7 @@ from fedgraft.plan import Plan
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
-    """Answer (client, request, memory) with (reply, memory, operations), one at a time.
+    """Answer (client, request, memory) with (reply, memory, operations, whether its round waits here), one at a time.
 
     Args:
         pipe: to the parent; its closing ends the process, also when the parent was killed.
@@ -23,12 +23,12 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it stores the run first
     torch.set_num_threads(threads)
-    client = Client(plan, shards)
+    client = Client(plan, shards, holds=True)
     try:
         pipe.send(os.getpid())
         while True:
             who, request, memory = pipe.recv()
             reply, remembered = client.serve(who, request, memory)
-            pipe.send((reply, remembered, client.flops))
+            pipe.send((reply, remembered, client.flops, client.holding(who)))
     except (EOFError, OSError):
         return
