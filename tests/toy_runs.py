@@ -47,7 +47,7 @@ class Wrapped(Runtime):
     def exchange(self, requests, limits, deadline_seconds):
         replies = self.inner.exchange(requests, limits, deadline_seconds)
         for client, request in requests.items():
-            message = wire.decode(request, self.inner._plan.request_layouts)
+            message = wire.decode(request, self.inner._plan.request_layouts, self.inner._plan.told)
             self.sent.append((message.kind, message.round, client, request))
             if self.tamper is not None:
                 replies[client] = self.tamper(message.kind, message.round, client, replies[client])

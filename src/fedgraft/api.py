@@ -86,18 +86,20 @@ class Run:
         own: Given | None = None,
         own_trust: Given | None = None,
         *,
+        own_edges: Given | None = None,
         client: str | None = None,
         **tables: Given,
     ) -> pd.DataFrame:
         """Answer questions with the trained model.
 
         Args:
-            questions: a table whose rows get an answer each, such as pairs with columns "user" and "item"; or a list of
-                PyG `Data` objects to classify.
-            own: for ratings, one client's own data, to use the model where the run's data are not; None = the run's.
+            questions: a table whose rows get an answer each, such as pairs with columns "user" and "item", or nodes
+                with a column "node"; or a list of PyG `Data` objects to classify.
+            own: one client's own ratings or nodes, to use the model where the run's data are not; None = the run's.
             own_trust: that client's trust links.
+            own_edges: the edges of that client's nodes.
             client: the name of who answers all of them; None leaves it to the task and to a column "client".
-            tables: what else the task takes, by name: `nodes` and `edges` of graphs.
+            tables: what else the task takes, by name: `nodes` and `edges` of graphs, `edges` of new nodes.
 
         Returns:
             The questions with the client that answers each, and the answers, such as "rating" or "class".
@@ -107,7 +109,7 @@ class Run:
             asked[self.experiment.plan.task.asks[0]] = questions
         elif questions is not None:
             asked.update(tables_of(questions, "questions"))
-        return predict(self.folder, asked, client, own, own_trust)
+        return predict(self.folder, asked, client, own, own_trust, own_edges)
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
         """Every figure of the report; each shows inline in a notebook.

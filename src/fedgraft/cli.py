@@ -105,30 +105,43 @@ def predict(
         typer.Option(metavar="FILE", help="Graphs: column 'graph'; default: those of --nodes."),
     ] = None,
     nodes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Their nodes: columns 'graph', 'node' and the features.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Nodes: column 'node', and features of new ones; of graphs: columns 'graph', 'node' and the features.",
+        ),
     ] = None,
     edges: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Their edges: columns 'graph', 'source', 'target'.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Edges of new nodes, or of graphs: columns 'source', 'target' (and 'graph')."
+        ),
     ] = None,
     client: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who answers; default: the column 'client', or the task decides.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="One client's own ratings (CSV or Parquet); default: the run's data."),
+        typer.Option(
+            metavar="FILE", help="One client's own ratings or nodes (CSV or Parquet); default: the run's data."
+        ),
     ] = None,
+    data_edges: Annotated[Path | None, typer.Option(metavar="FILE", help="Edges of that client's nodes.")] = None,
     trust: Annotated[Path | None, typer.Option(metavar="FILE", help="That client's trust links.")] = None,
 ) -> None:
     """Use the trained model, from a run's folder and the clients' own data.
 
     Ratings of (user, item) pairs: --pairs. Classes of graphs: --nodes, --edges, and --client where there are several.
+    Classes of nodes of one graph: --nodes; for those that were added after training also --edges.
     """
     if trust is not None and data is None:
         raise InputError("--trust belongs to --data, one client's own ratings; give both.")
+    if data_edges is not None and data is None:
+        raise InputError("--data-edges belongs to --data, one client's own nodes; give both.")
     write = _writer(out)
     given = {"pairs": pairs, "graphs": graphs, "nodes": nodes, "edges": edges}
     tables = {name: path for name, path in given.items() if path is not None}
-    answers = predict_from(folder, tables, client, data, trust)
+    answers = predict_from(folder, tables, client, data, trust, data_edges)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)

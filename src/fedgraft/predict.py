@@ -1,5 +1,6 @@
 """Use a trained model: answers to queries from a run's folder and the clients' own data."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
@@ -15,16 +17,22 @@ from safetensors.numpy import load_file
 from fedgraft import wire
 from fedgraft.answering import answering
 from fedgraft.data.graphs import Graphs
+from fedgraft.data.nodes import Nodes
 from fedgraft.data.table import Table
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import Experiment
 from fedgraft.graphs.tables import Columns, Given
+from fedgraft.nodes import tables as node_tables
+from fedgraft.nodes.parts import own_part
 from fedgraft.plan import Plan
 from fedgraft.ratings.shards import known_shard
 from fedgraft.state import RunState
 from fedgraft.store import MODEL, Store
-from fedgraft.tables import read_file, read_table
+from fedgraft.tables import SUFFIXES, encode, read_file, read_table
+from fedgraft.tasks.node import Node
 from fedgraft.types import Arrays
+
+LOG = logging.getLogger("fedgraft.data")
 
 STARS = (1.0, 5.0)
 """The scale of every rating data set but the user's own tables."""
@@ -58,8 +66,10 @@ class FinishedRun:
         return self._end[1].get(client, {})
 
     def prepared(self, client: int) -> Any:
-        """A client's data as it trained on them."""
-        return self.plan.task.prepare(self.shards[client], self.memory(client).get("shared", {}))
+        """A client's data as it trained on them, with what it remembers of nodes' states."""
+        data = self.plan.task.prepare(self.shards[client], self.memory(client).get("shared", {}))
+        self.plan.task.recall(data, self.memory(client).get("states"))
+        return data
 
     def client_model(self, client: int, shared_alone: bool = False) -> torch.nn.Module:
         """A client's model; `shared_alone` leaves out what it adds to the shared parameters."""
@@ -83,17 +93,19 @@ def predict(
     client: str | None = None,
     own: Given | None = None,
     own_trust: Given | None = None,
+    own_edges: Given | None = None,
 ) -> pd.DataFrame:
     """Answer questions with the run's model, the one that was best on validation.
 
     Args:
         folder: the run's folder.
         tables: CSV or Parquet files or DataFrames with the task's questions, such as {"pairs": ...} for ratings or
-            {"nodes": ..., "edges": ...} for graphs.
+            {"nodes": ..., "edges": ...} for graphs and for nodes.
         client: who answers all of them, by name; None leaves it to the task and to a column "client".
-        own: for ratings, one client's own table, for a model that is used where the run's data are not; all its rows
-            are known. Without it the run's data are loaded again, and only their training part is known.
+        own: one client's own ratings or nodes, for a model that is used where the run's data are not; all its ratings
+            are known. Without it the run's data are loaded again, and of ratings only their training part is known.
         own_trust: that client's trust links.
+        own_edges: the edges of that client's nodes.
 
     Returns:
         The rows of the first of the task's tables (of what it makes of the others where that is not given), the client
@@ -105,15 +117,17 @@ def predict(
     if own is None:
         shards, names = run.shards, run.names
     else:
-        shards, names = [_own(experiment, own, own_trust)], ["own"]
+        shards, names = [_own(run, own, own_trust, own_edges)], ["own"]
         newcomer = _of_group(run.models, _only_group(run.models))
+    if isinstance(task, Node):
+        read["features"] = pd.DataFrame({"name": _feature_names(experiment.data, task, own)})
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, read).items():
         if own is None:
-            module, shared = run.client_model(number), run.memory(number).get("shared", {})
+            module, remembered = run.client_model(number), run.memory(number)
         else:
-            module, shared = _client_model(run.plan, shards[number], {}, newcomer), {}
-        found = task.predict(module, shards[number], shared, questions.asked)
+            module, remembered = _client_model(run.plan, shards[number], {}, newcomer), {}
+        found = task.predict(module, shards[number], remembered, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))
     result = pd.concat(answers).sort_index()
@@ -173,13 +187,15 @@ def _read_tables(
             raise InputError(f"--{name} is not for task {experiment.data.task!r}, which takes --{', --'.join(asks)}.")
     if not given:
         raise InputError(f"Nothing is asked: give --{', --'.join(asks)}.")
-    names: dict[Any, str] = {}
-    if isinstance(experiment.data, Graphs):
-        columns = (each.name for each in fields(Columns) if each.name != "attributes")
-        names = {getattr(experiment.data, column): column for column in columns}
-    tables = {
-        name: _table(given[name], f"--{name}").rename(columns=names) for name in asks if given.get(name) is not None
-    }
+    tables = {}
+    for name in asks:
+        if given.get(name) is None:
+            continue
+        table, names = _table(given[name], f"--{name}"), _own_columns(experiment.data, name)
+        for own, column in names.items():
+            if own != column and {own, column} <= {*table.columns}:
+                raise InputError(f"--{name}: columns {own!r} and {column!r} both say the {column}; one is needed.")
+        tables[name] = table.rename(columns=names)
     first = next(iter(tables))
     if not len(tables[first]):
         raise InputError(f"--{first} has no rows; at least one is needed.")
@@ -192,10 +208,111 @@ def _table(given: Given, parameter: str) -> pd.DataFrame:
     return given if isinstance(given, pd.DataFrame) else read_file(Path(given), parameter)
 
 
-def _own(experiment: Experiment, own: Given, trust: Given | None) -> Any:
-    """One client's shard, every row of it known, with the columns and the scale of the run's data."""
-    if experiment.data.task != "rating":
-        raise InputError(f"--data is for ratings; this run's task is {experiment.data.task!r}.")
+def _own_columns(data: Any, table: str) -> dict[str, str]:
+    """{name of a column in the user's own table: what tasks call it}."""
+    columns: Sequence[str] = ()
+    if isinstance(data, Graphs):
+        columns = [each.name for each in fields(Columns) if each.name != "attributes"]
+    elif isinstance(data, Nodes):
+        columns = ("node", "client") if table == "nodes" else ("source", "target")
+    return {getattr(data, column): column for column in columns}
+
+
+def _own(run: FinishedRun, own: Given, trust: Given | None, edges: Given | None) -> Any:
+    """One client's shard."""
+    experiment, task = run.experiment, run.plan.task
+    if experiment.data.task not in ("rating", "node"):
+        raise InputError(f"--data is for ratings and nodes; this run's task is {experiment.data.task!r}.")
+    for option, given, kind in (("--trust", trust, "rating"), ("--data-edges", edges, "node")):
+        if given is not None and experiment.data.task != kind:
+            raise InputError(f"{option} is for {kind}s; this run's task is {experiment.data.task!r}.")
+    if isinstance(task, Node):
+        return _own_nodes(experiment.data, task, own, edges)
+    return _own_ratings(experiment, own, trust)
+
+
+def _own_nodes(data: Any, task: Node, own: Given, edges: Given | None) -> Any:
+    """One client's nodes and the edges between them, with the columns of the run's data."""
+    if edges is None:
+        raise InputError("--data needs --data-edges, the edges of these nodes; a table without rows for none.")
+    table, where = _table(own, "--data"), _where(own)
+    columns = node_tables.Columns(features=_feature_names(data, task, own))
+    if isinstance(data, Nodes):
+        kept = ("node", "label", "client", "split", "source", "target")
+        columns = replace(columns, **{name: getattr(data, name) for name in kept})
+    classes = _class_names(data, task, table, where)
+    return own_part(table, where, edges, columns, classes, task.sparse)
+
+
+def _feature_names(data: Any, task: Node, own: Given | None) -> tuple[str, ...]:
+    """Columns of features in order: those of the user's own tables, else numbers from "0".
+
+    Where the run's own table is not there and nobody named them, they are those of the client's table, in its order.
+    """
+    if not _has_tables(data):
+        return tuple(map(str, range(task.features)))
+    if data.features is not None:
+        return tuple(data.features)
+    path = _first_file(Path(data.nodes))
+    if own is None or path.is_file():
+        columns, where = _header(path), str(path)
+    else:
+        columns, where = list(map(str, _table(own, "--data").columns)), _where(own)
+    names = [name for name in columns if name not in (data.node, data.label, data.client, data.split)]
+    if len(names) != task.features:
+        raise InputError(
+            f"{where}: {len(names)} columns of features, but the model was trained on {task.features}; "
+            "a run that names them in data.features finds them among others."
+        )
+    return tuple(names)
+
+
+def _class_names(data: Any, task: Node, own: pd.DataFrame, where: str) -> tuple[str, ...]:
+    """Those of the client's own labels if it has all of them, else numbers: the run's folder does not tell names."""
+    numbers = tuple(map(str, range(task.classes)))
+    if not _has_tables(data):
+        return numbers
+    found: list[str] = []
+    if data.label in own and own[data.label].notna().any():
+        labels = own[[data.label]].dropna()
+        found = encode(labels, data.label, [(where, len(labels))])[1].tolist()
+    if len(found) > task.classes:
+        raise InputError(f"{where}: {len(found)} classes in {data.label!r}, but the model knows {task.classes}.")
+    if len(found) == task.classes:
+        return tuple(found)
+    LOG.warning(
+        f"{where}: {len(found)} of {task.classes} classes in {data.label!r}; answers are their numbers, from 0, in the "
+        "order of the names of the run's classes."
+    )
+    return numbers
+
+
+def _has_tables(data: Any) -> bool:
+    """Whether the data are the user's own tables of nodes and edges."""
+    return isinstance(data, Nodes) and data.edges is not None
+
+
+def _first_file(path: Path) -> Path:
+    """The file, or the first table of a folder of them."""
+    if not path.is_dir():
+        return path
+    return next((file for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES), path)
+
+
+def _header(path: Path) -> list[str]:
+    """Names of columns, without what else is in the file."""
+    if path.suffix.lower() == ".parquet":
+        return list(map(str, pyarrow.parquet.read_schema(path).empty_table().to_pandas().columns))
+    return list(map(str, pd.read_csv(path, nrows=0, skipinitialspace=True).columns))
+
+
+def _where(given: Given) -> str:
+    """What errors call one client's own table."""
+    return "--data" if isinstance(given, pd.DataFrame) else str(given)
+
+
+def _own_ratings(experiment: Experiment, own: Given, trust: Given | None) -> Any:
+    """One client's ratings, all of them known, with the columns and the scale of the run's data."""
     table = _table(own, "--data")
     options: dict[str, Any] = dict(zip(("low", "high"), STARS, strict=True))
     if isinstance(experiment.data, Table):

@@ -42,3 +42,28 @@ def test_an_empty_block_is_no_step():
 def test_impossible_sizes_are_refused():
     with pytest.raises(InputError, match=r"^All\.batch_size must be"):
         All(batch_size=-1)
+
+
+@pytest.mark.parametrize(("batches", "sizes"), [(1, [7]), (3, [3, 2, 2]), (7, [1] * 7), (20, [1] * 7)])
+def test_a_block_may_be_cut_into_so_many_parts_instead(batches, sizes):
+    draws = draw(batches=batches)
+    assert [len(step.examples) for step in draws] == sizes
+    assert sorted(np.concatenate([step.examples for step in draws])) == BLOCK.tolist()
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 4), ({"batches": 3}, 12), ({"batches": 50}, 200)])
+def test_steps_may_ask_to_refresh(options, most):
+    draws = draw(refresh=True, **options)
+    assert all(step.refresh for step in draws)
+    assert All(refresh=True, **options).refreshes(4) == most
+    assert most >= 4 * len(draws)
+    assert All(**options).refreshes(4) == 0
+
+
+def test_parts_and_sizes_cannot_both_be_given():
+    with pytest.raises(InputError, match=r"^All\.batches must be 0 where batch_size is given; got 2\."):
+        All(batch_size=3, batches=2)
+    with pytest.raises(InputError, match=r"^All\.batches must be >= 0"):
+        All(batches=-1)
+    with pytest.raises(InputError, match=r"^All\.batch_size must be 0 with refresh; give batches instead; got 3\."):
+        All(batch_size=3, refresh=True).refreshes(1)

@@ -72,6 +72,8 @@ class Introductions:
         nodes, boundary = int(statistics["nodes"][0]), _marked(statistics["boundary"])
         if not nodes:
             raise WireError("a client without nodes")
+        if len(statistics["boundary"]) != -(-nodes // 8):  # so that nobody makes the server think of billions of nodes
+            raise WireError(f"{len(statistics['boundary'])} bytes of marks of {nodes} nodes")
         if len(boundary) and boundary[-1] >= nodes:
             raise WireError(f"node {boundary[-1]} has neighbours elsewhere, but there are {nodes} nodes")
         if len(statistics["degree"]) != len(boundary):

@@ -75,7 +75,8 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     features = shards[0].features[:0]
     if len(new):
         is_sparse = not isinstance(features, np.ndarray)
-        features = feature_rows(nodes, new, columns, is_sparse, source, f"a feature of new node {ids[new[0]]!r}")
+        table = nodes.drop(columns=["node", "client"], errors="ignore")
+        features = feature_rows(table, new, columns, is_sparse, source, f"a feature of new node {ids[new[0]]!r}")
     client[new] = newcomers.clients(client[new])
     for number in np.unique(client[new]).tolist():
         mine = new[client[new] == number]

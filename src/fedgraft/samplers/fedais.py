@@ -35,15 +35,18 @@ class FedAIS(Sampler[FedAISState]):
 
     Source: Li et al., "FedAIS", AAAI 2025, Algorithm 1, Eq. (7), (8) and (11).
     Differs: probabilities have a floor, so that no node dies. The loss of Eq. (11) is that on the validation split; the
-        paper's is on the test set ("test" does that). Without a score yet the interval is the first one.
+        paper's is on the test set ("test" does that). Without a score yet the interval is the first one, and it never
+        grows beyond that where the loss does.
 
     Args:
         share: of the training nodes that a pass takes, in (0, 1]; 0.7 as in the paper.
         batches: steps of a pass, >= 1; 10 as in the paper.
-        floor: least probability of a node, as a share of 1 / n, in [0, 1]; ours.
+        floor: least probability of a node before they are made to sum to one again, as a share of 1 / n, in [0, 1];
+            ours.
         importance: whether nodes are drawn by the change of their losses; else all are equally likely, and no look is
             taken (FedAIS2, with a share of 1).
-        unbiased: whether a drawn node weighs 1 / (n p), the paper's analysis; its algorithm does not.
+        unbiased: whether a drawn node weighs 1 / (n p), the paper's analysis; its algorithm does not. Exact for one
+            node a step; with more, drawn without replacement, likely nodes count a little too little.
         interval: the first interval in steps, >= 0; 0 = as many as a round has (the paper's rule).
         adaptive: whether the interval follows the loss.
         least: shortest interval that the loss leads to, in passes, >= 0; 2 as in the paper. Never below one step.

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -193,7 +193,9 @@ class Graph(Task[GraphShard, GraphData]):
         """
         return split_graphs(shards, tables)
 
-    def predict(self, model: nn.Module, shard: GraphShard, shared: Arrays, asked: GraphShard) -> dict[str, Array]:
+    def predict(
+        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
+    ) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it to be."""
         device = next(model.parameters()).device
         with torch.no_grad():

@@ -18,7 +18,7 @@ from fedgraft.nodes.features import FeatureRows, scaled
 from fedgraft.nodes.introductions import Introductions, inside, thinned
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
-from fedgraft.nodes.queries import Asked, split_nodes_asked, with_new_nodes
+from fedgraft.nodes.queries import Asked, split_nodes_asked, told_before, with_new_nodes
 from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import NodeShard, merge_shards
 from fedgraft.nodes.states import States
@@ -325,13 +325,18 @@ class Node(Task[NodeShard, NodeData]):
         return hidden[test].numpy(), data.label[test]
 
     def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
-        """Nodes that clients have, by id, and new ones with features and edges of their own."""
+        """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
         return split_nodes_asked(shards, tables)
 
-    def predict(self, model: nn.Module, shard: NodeShard, shared: Arrays, asked: Asked) -> dict[str, Array]:
-        """The likeliest class of each node, and how likely the model takes it to be, from the client's own part."""
-        known = bool(shared) and not asked.new
-        data = self.prepare(with_new_nodes(shard, asked), shared if known else {})
+    def predict(
+        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked
+    ) -> dict[str, Array]:
+        """The likeliest class of each node, and how likely the model takes it to be.
+
+        From the client's own part with all new nodes in it, and of its halo from what it was told: features, states.
+        """
+        data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
+        data.states.hear(told_before(remembered.get("states"), shard.own, data.halo, self.tables))
         with torch.no_grad():
             shares = self._logits(model, data, self._whole(data), False)[asked.nodes].softmax(1)
         best = shares.argmax(1)

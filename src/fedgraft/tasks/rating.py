@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -241,10 +241,10 @@ class Rating(Task[RatingShard, RatingData]):
         return found
 
     def predict(
-        self, model: nn.Module, shard: RatingShard, shared: Arrays, asked: Mapping[str, Array]
+        self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
-        elsewhere = self._elsewhere(shard, shared)
+        elsewhere = self._elsewhere(shard, remembered.get("shared", {}))
         shard, user, item = with_newcomers(shard, asked["user"], asked["item"])
         rows = shard.rows("train")
         known = self._known(shard, rows)
