@@ -54,8 +54,8 @@ class Wrapped(Runtime):
             self.received.append((message.kind, message.round, client, replies[client]))
         return replies
 
-    def measure(self, requests):
-        return self.inner.measure(requests)
+    def measure(self, requests, models):
+        return self.inner.measure(requests, models)
 
     def memories(self, changed=True):
         return self.inner.memories(changed)

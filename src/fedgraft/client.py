@@ -7,7 +7,7 @@ all clients.
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,13 +80,14 @@ class Client:
             "measure": self._evaluate,
         }
 
-    def serve(self, client: int, request: bytes, memory: bytes) -> tuple[bytes, bytes]:
+    def serve(self, client: int, request: bytes, memory: bytes, scored: bytes = b"") -> tuple[bytes, bytes]:
         """Answer one request; `flops` then tells what it took.
 
         Args:
             client: who is asked.
             request: an encoded message.
             memory: what the client remembered after its last request, b"" at first.
+            scored: an encoded message with the model that a request in `FREE` is about; b"" for any other.
 
         Returns:
             The encoded reply and the new memory. Whatever goes wrong at the client comes back as a message of kind
@@ -96,6 +97,9 @@ class Client:
         try:
             message = wire.decode(request, self._plan.request_layouts, self._plan.told)
             kind, round = message.kind, message.round
+            if scored:
+                model = wire.decode(scored, self._plan.request_layouts).arrays or {}
+                message = replace(message, arrays={**(message.arrays or {}), **model})
             if kind not in self._handlers:
                 raise ClientError(f"no client answers a message of kind {kind!r}")
             held = self._held.pop(client, None)

@@ -478,8 +478,14 @@ class Runtime(ABC):
         """
 
     @abstractmethod
-    def measure(self, requests: Mapping[int, bytes]) -> "dict[int, bytes | ClientFailed]":
-        """The experimenter's own doings outside the protocol, such as a look at held-out data: never charged."""
+    def measure(self, requests: Mapping[int, bytes], models: Mapping[int, bytes]) -> "dict[int, bytes | ClientFailed]":
+        """The experimenter's own doings outside the protocol, such as a look at held-out data: never charged.
+
+        Args:
+            requests: {client: message}.
+            models: {client: a message with the model to be scored}; equal ones may be one object, which is then handed
+                over once.
+        """
 
     def flops(self) -> dict[int, int]:
         """{client: operations of its products since this was last asked}: the experimenter's own count, never sent."""

@@ -150,7 +150,7 @@ class Plan:
         scored = self.downlink.encoded(self.model_layout)
         models = {**dict.fromkeys(("probe", "alone"), down), "evaluate": scored}
         told = {"train": _joined(down, self.coded_mail_layout), "rows": self.coded_mail_layout}
-        free = dict.fromkeys(("measure", "relay"), _joined(self.model_layout, self.mail_layout))
+        free = {**dict.fromkeys(("measure", "relay"), self.mail_layout), "scored": self.model_layout}
         return {"statistics": combined, **models, **told, **free}
 
     @cached_property

@@ -217,24 +217,23 @@ class Post:
 
     def _measure(self, state: RunState, clients: Sequence[int], round: int) -> Replies:
         """What the experimenter sees of a model without a word of it in the protocol."""
-        sharing, layout = self._plan.sharing, self._plan.request_layouts["measure"]
+        sharing, layout = self._plan.sharing, self._plan.request_layouts["scored"]
         if sharing.holds and state.version:  # what is scored is what clients would hold
             for group in self._groups(state, clients):
                 self._publish(state, group)
-        groups = {client: sharing.group(state.sharing, client) for client in clients}
-        models = {group: self._plan.scored(state.sharing, group) for group in self._groups(state, clients)}
+        encoded = {
+            group: wire.encode(Message("scored", round, arrays=self._plan.scored(state.sharing, group)), layout)
+            for group in self._groups(state, clients)
+        }
+        models = {client: encoded[sharing.group(state.sharing, client)] for client in clients}
         replies = Replies()
         if state.halos:
-            of_clients = {client: models[groups[client]] for client in clients}
-            mail, replies.failed = self._segments.relayed(self._runtime, state, of_clients, round)
-            requests = {
-                client: wire.encode(Message("measure", round, arrays={**model, **mail[client]}), layout)
-                for client, model in of_clients.items()
-            }
+            mail, replies.failed = self._segments.relayed(self._runtime, state, models, round)
+            layout = self._plan.request_layouts["measure"]
+            requests = {c: wire.encode(Message("measure", round, arrays=mail[c]), layout) for c in clients}
         else:
-            encoded = {g: wire.encode(Message("measure", round, arrays=model), layout) for g, model in models.items()}
-            requests = {client: encoded[groups[client]] for client in clients}
-        answers = self._runtime.measure(requests)
+            requests = dict.fromkeys(clients, wire.encode(Message("measure", round)))
+        answers = self._runtime.measure(requests, models)
         for client in clients:
             self._exchange.accept(replies, "measure", round, client, answers[client])
         return replies

@@ -172,6 +172,7 @@ def summarise(
         "validation": _number(last["validation"]),
         "test": _number(last["test"]),
         "test_at_best_validation": _number(state.best.get("test")),
+        "measures": _measures(experiment, state),
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
@@ -182,6 +183,15 @@ def summarise(
         "digest": digest(_all_models(experiment, state, memories)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": {name: _number(score) for name, score in scores.items()},
+    }
+
+
+def _measures(experiment: Experiment, state: RunState) -> dict[str, dict[str, float | None]]:
+    """Every measure of the model that was best on validation, by split."""
+    sums = state.best.get("sums", {})
+    return {
+        split: {name: _number(value) for name, value in experiment.plan.task.measures(sums[split]).items()}
+        for split in sums
     }
 
 

@@ -108,14 +108,14 @@ class Segments:
             segment += 1
 
     def relayed(
-        self, runtime: Runtime, state: RunState, models: Mapping[int, Arrays], round: int
+        self, runtime: Runtime, state: RunState, models: Mapping[int, bytes], round: int
     ) -> tuple[dict[int, Arrays], dict[int, str]]:
         """What clients need of each other's states to score a model: rows, exact and free, layer by layer.
 
         Args:
             runtime: where the clients are.
             state: the run's.
-            models: {client: the shared parameters that it is scored with}.
+            models: {client: a message with the shared parameters that it is scored with}.
             round: which they belong to.
 
         Returns:
@@ -130,13 +130,11 @@ class Segments:
         scratch = mailbox.start()
         for layer in range(len(self._plan.task.tables)):
             requests = {
-                client: wire.encode(
-                    Message("relay", round, arrays={**model, **courier.raw(mail[client])}, flags=layer), layout
-                )
-                for client, model in models.items()
+                client: wire.encode(Message("relay", round, arrays=courier.raw(mail[client]), flags=layer), layout)
+                for client in models
             }
             replies = Replies()
-            answers: Mapping[int, bytes | ClientFailed] = runtime.measure(requests)
+            answers: Mapping[int, bytes | ClientFailed] = runtime.measure(requests, models)
             for client in models:
                 self._exchange.accept(replies, "relay", round, client, answers[client])
             for client, message in sorted(replies.messages.items()):

@@ -1,8 +1,8 @@
 """A study: many experiments on equal footing, resumable, the paper's numbers beside ours.
 
-A study is a TOML file: methods (overrides of one recipe) and panels (which methods on which data, models, partitions
-and numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished cell is a
-small JSON file in the study's folder; a study that is started again runs only what is missing.
+A study is a TOML file: methods (recipes and overrides of them) and panels (which methods on which data, models,
+partitions and numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished
+cell is a small JSON file in the study's folder; a study that is started again runs only what is missing.
 """
 
 import json
@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from importlib import resources
 from itertools import product
@@ -64,13 +64,14 @@ class Study:
     Args:
         name: of the study.
         title: heading of its page.
-        recipe: what every experiment starts from.
+        recipe: what every experiment starts from whose method names none of its own.
         reference: the method whose bytes the others' are measured by.
-        layout: of the page's tables: "errors", with bytes to a target (`study_page`), or "accuracy", with settings side
-            by side (`accuracy_page`).
-        folder: of all data, within the root; "" = each data set has a folder of its own name.
+        layout: of the page's tables: "errors", with bytes to a target (`study_page`), "accuracy", with settings side by
+            side (`accuracy_page`), or "targets", with bytes and operations to an accuracy (`target_page`).
+        folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.
-        methods: {method: {"label": ..., "changes": {"section.key": value}}}.
+        methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}}}.
+        cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
     """
 
@@ -82,12 +83,19 @@ class Study:
     methods: Mapping[str, Mapping[str, Any]]
     panels: tuple[Mapping[str, Any], ...]
     layout: str = "errors"
-    folder: str = ""
+    folder: str | Mapping[str, str] = ""
+    cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def root(self, data_root: Path, data: str) -> Path | None:
         """The folder of a data set; None for one that is generated."""
-        read = any(field.name == "root" for field in fields(plugins.find("data", data)))
-        return data_root / (self.folder or data) if read else None
+        read = any(each.name == "root" for each in fields(plugins.find("data", data)))
+        known = self.folder if isinstance(self.folder, str) else self.folder.get(data)
+        return data_root / (known or data) if read else None
+
+    def experiment(self, method: str, changes: Mapping[str, Any]) -> Experiment:
+        """A method's experiment, with changes that its own are made on top of."""
+        said = self.methods[method]
+        return experiments.load(said.get("recipe", self.recipe), {**changes, **said.get("changes", {})})
 
     def cells(self, seeds: int) -> list[Cell]:
         """Every experiment once, panel by panel."""
@@ -139,6 +147,7 @@ def load(name: str) -> Study:
         panels=panels,
         layout=content.get("layout", "errors"),
         folder=content.get("folder", ""),
+        cuts=content.get("cuts", {}),
     )
 
 
@@ -211,7 +220,9 @@ def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]
 def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
     """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
     root = study.root(data_root, split.data)
-    cut = {"data.root": str(root or ""), "data.clients": split.clients, "data.partition": split.partition}
+    cut = {"data.root": str(root or ""), "data.clients": split.clients}
+    if split.partition:
+        cut |= study.cuts.get(split.partition, {"data.partition": split.partition})
     common = {
         "data.name": split.data,
         **{name: value for name, value in cut.items() if value},
@@ -224,8 +235,7 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
     shards = base.data.load(split.seed)
     by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
     for cell in cells:
-        changes = {**common, "model.name": cell.model, **study.methods[cell.method].get("changes", {})}
-        experiment = experiments.load(study.recipe, changes)
+        experiment = study.experiment(cell.method, {**common, "model.name": cell.model}).fitted(shards)
         by_task.setdefault(experiment.plan.task, []).append((cell, experiment))
     for alike in by_task.values():
         prepared: dict[int, Any] = {}
@@ -242,9 +252,9 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What a page needs of a summary."""
     kept = ["metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"]
-    kept += ["test_per_client", "bytes", "selections", "digest"]
+    kept += ["test_per_client", "measures", "bytes", "flops", "selections", "digest"]
     curve = [
-        [point[0], point[1], *(None if x is None else round(x, 5) for x in point[3:5])] for point in summary["curve"]
+        [*point[:2], *(None if x is None else round(x, 5) for x in point[3:5]), point[5]] for point in summary["curve"]
     ]
     return {**{name: summary[name] for name in kept}, "seconds": round(summary["seconds"], 1), "curve": curve}
 

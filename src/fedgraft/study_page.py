@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from fedgraft import accuracy_page
+from fedgraft import accuracy_page, target_page
 from fedgraft.errors import InputError
 from fedgraft.metrics import first_reaching
 from fedgraft.study import Cell, Study, panel_cells
@@ -36,7 +36,8 @@ def write_page(study: Study, results: Results, seeds: int, page: Path) -> None:
 
 def tables(study: Study, results: Results, seeds: int) -> str:
     """All panels, in the study's layout."""
-    return accuracy_page.tables(study, results, seeds) if study.layout == "accuracy" else _errors(study, results, seeds)
+    written = {"accuracy": accuracy_page.tables, "targets": target_page.tables, "errors": _errors}
+    return written[study.layout](study, results, seeds)
 
 
 def _errors(study: Study, results: Results, seeds: int) -> str:
@@ -130,7 +131,7 @@ def _by_column(
 
 
 def _points(run: Mapping[str, Any]) -> list[dict[str, float]]:
-    return [dict(zip(("round", "bytes", "validation", "test"), point, strict=True)) for point in run["curve"]]
+    return [dict(zip(("round", "bytes", "validation", "test"), point, strict=False)) for point in run["curve"]]
 
 
 def _best(run: Mapping[str, Any]) -> float:

@@ -67,6 +67,7 @@ KINDS: Final = {
     "wait": 8,
     "rows": 9,
     "relay": 10,
+    "scored": 11,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 

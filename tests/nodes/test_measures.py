@@ -1,5 +1,6 @@
 """Sums of a classification and what they tell, by hand and against scikit-learn."""
 
+import itertools
 import math
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_accuracy_and_macro_f1_are_exactly_those_of_scikit_learn(seed, nodes, cl
 def test_clients_sums_add_up_to_those_of_all(seed, cuts):
     likely, label = predictions(seed, 90, 4, 1.0, 1.0)
     edges = [0, *sorted(cuts), 90]
-    parts = [sums_of(likely[a:b], label[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [sums_of(likely[a:b], label[a:b]) for a, b in itertools.pairwise(edges)]
     whole = sums_of(likely, label)
     assert merge(parts) == pytest.approx(whole, rel=1e-9)
     assert measures(merge(parts)) == pytest.approx(measures(whole))

@@ -207,7 +207,9 @@ def test_dropout_is_for_training_and_what_is_remembered_is_whole():
 
 def test_drawing_a_model_takes_the_given_generator_and_nothing_else():
     before = torch.get_rng_state()
-    one, same, other = (NodeModel(ENCODERS["gcn"], 4, 3, "linear", 0.0, torch.Generator().manual_seed(s)) for s in (1, 1, 2))
+    one, same, other = (
+        NodeModel(ENCODERS["gcn"], 4, 3, "linear", 0.0, torch.Generator().manual_seed(s)) for s in (1, 1, 2)
+    )
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), same.parameters(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))

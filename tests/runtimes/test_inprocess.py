@@ -110,7 +110,7 @@ def test_a_measurement_is_remembered_as_any_message_is(workers):
     try:
         arrays = runtime._plan.build_model().initial
         probe = wire.encode(Message("probe", 1, arrays=arrays), runtime._plan.model_layout)
-        assert all(isinstance(reply, bytes) for reply in runtime.measure(dict.fromkeys(range(5), probe)).values())
+        assert all(isinstance(reply, bytes) for reply in runtime.measure(dict.fromkeys(range(5), probe), {}).values())
         assert [client for client, _ in runtime.memories()] == [0, 1, 2, 3, 4]
         assert list(runtime.memories()) == [], "each change is told once"
         runtime.exchange({3: probe}, limits(runtime), None)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from fedgraft.contracts import Draw
-from fedgraft.errors import InputError
 from fedgraft.models.gcn import GCN
 from fedgraft.models.sage import SAGE
 from fedgraft.nodes.sets import cut, merge_shards

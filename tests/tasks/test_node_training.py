@@ -128,8 +128,7 @@ def test_what_must_outlast_a_request_does():
     task, model, data = made()
     memory = wire.unpack(wire.pack(task.remember(data[2])))
     expected = losses(task, model, data[2], chance=3)
-    experiment, shards = small()
-    again = introduced(task, shards)[2]
+    again = introduced(task, small()[1])[2]
     assert not torch.equal(losses(task, model, again, chance=3), expected)
     task.recall(again, memory)
     assert torch.equal(losses(task, model, again, chance=3), expected)

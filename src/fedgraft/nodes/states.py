@@ -68,8 +68,8 @@ class States:
         """Take up where `to_tree` was called; None forgets everything."""
         for layer, rows in enumerate(self.rows):
             known, untold = self.known[layer], self.untold[layer]
-            if tree is None:
-                known[:], untold[:] = False, False
+            if tree is None:  # rows too, though nobody reads them: memories hold them, and must be equal
+                rows[:], known[:], untold[:] = 0, False, False
                 continue
             np.copyto(rows, tree["rows"][layer])
             np.copyto(known, np.unpackbits(tree["known"][layer], count=len(known)).view(bool))

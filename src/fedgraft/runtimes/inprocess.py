@@ -39,6 +39,7 @@ class _Worker:
     ready: bool = False
     clients: set[int] = field(default_factory=set)
     holding: set[int] = field(default_factory=set)
+    scored: bytes = b""
     task: int | None = None
     since: float = 0.0
     due: float | None = None
@@ -106,10 +107,10 @@ class InProcess(Runtime):
             self._remember(client, memory)
         return replies
 
-    def measure(self, requests: Mapping[int, bytes]) -> dict[int, bytes | ClientFailed]:
+    def measure(self, requests: Mapping[int, bytes], models: Mapping[int, bytes]) -> dict[int, bytes | ClientFailed]:
         """Serve every request, however long it takes and however much there is to reply."""
         replies: dict[int, bytes | ClientFailed] = {}
-        for client, answer in self._serve(requests, None).items():
+        for client, answer in self._serve(requests, None, models).items():
             if isinstance(answer, ClientFailed):
                 replies[client] = answer
             else:
@@ -162,13 +163,14 @@ class InProcess(Runtime):
     # --- serving -----------------------------------------------------------------------------------------------------
 
     def _serve(
-        self, requests: Mapping[int, bytes], deadline_seconds: float | None
+        self, requests: Mapping[int, bytes], deadline_seconds: float | None, models: Mapping[int, bytes] | None = None
     ) -> dict[int, tuple[bytes, bytes] | ClientFailed]:
+        scored = models or {}
         if self._inline is not None:
             inline = self._inline
             served: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
             for client, request in requests.items():
-                served[client] = inline.serve(client, request, self._memories.get(client, b""))
+                served[client] = inline.serve(client, request, self._memories.get(client, b""), scored.get(client, b""))
                 self._count(client, inline.flops)
             return served
         answers: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
@@ -178,7 +180,7 @@ class InProcess(Runtime):
                 if not worker.ready or worker.task is not None:
                     continue
                 picked = self._pick(worker, waiting)
-                if picked is not None and self._send(index, picked, requests[picked]):
+                if picked is not None and self._send(index, picked, requests[picked], scored.get(picked, b"")):
                     waiting.remove(picked)
                     worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
             self._collect(answers)
@@ -197,13 +199,15 @@ class InProcess(Runtime):
         new = (client for client in free if client not in elsewhere)
         return next(own, next(new, next(iter(free), None)))
 
-    def _send(self, index: int, client: int, request: bytes) -> bool:
+    def _send(self, index: int, client: int, request: bytes, scored: bytes = b"") -> bool:
         """Hand a client to a free worker; False if that worker had died since its last answer, and is replaced."""
         worker = self._workers[index]
         served_before = bool(worker.clients)
         worker.clients.add(client)
         try:
-            worker.pipe.send((client, request, self._memories.get(client, b"")))
+            known = scored is worker.scored  # a model that many are scored with crosses the pipe once
+            worker.pipe.send((client, request, self._memories.get(client, b""), None if known else scored))
+            worker.scored = scored
         except OSError:
             if served_before:
                 self._replace(index)

@@ -13,7 +13,9 @@ from fedgraft.plan import Plan
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
-    """Answer (client, request, memory) with (reply, memory, operations, whether its round waits here), one at a time.
+    """Answer (client, request, memory, model) with (reply, memory, operations, waits), one at a time.
+
+    The model is what is to be scored, None for that of before; "waits" says whether the client's round waits here.
 
     Args:
         pipe: to the parent; its closing ends the process, also when the parent was killed.
@@ -26,9 +28,11 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
     client = Client(plan, shards, holds=True)
     try:
         pipe.send(os.getpid())
+        scored = b""
         while True:
-            who, request, memory = pipe.recv()
-            reply, remembered = client.serve(who, request, memory)
+            who, request, memory, model = pipe.recv()
+            scored = scored if model is None else model
+            reply, remembered = client.serve(who, request, memory, scored)
             pipe.send((reply, remembered, client.flops, client.holding(who)))
     except (EOFError, OSError):
         return

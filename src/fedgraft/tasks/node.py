@@ -16,6 +16,7 @@ from fedgraft.nodes import measures
 from fedgraft.nodes.aggregates import Aggregates
 from fedgraft.nodes.features import FeatureRows, scaled
 from fedgraft.nodes.introductions import Introductions, inside, thinned
+from fedgraft.nodes.mending import Generator, Mending, Part, generator_of
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.queries import Asked, split_nodes_asked, told_before, with_new_nodes
@@ -48,6 +49,7 @@ class NodeData:
         label_shares: shares of training nodes in consecutive parts of the list of classes.
         sums: of the features of all neighbours of own nodes, where these were told; else None.
         degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
+        part: what neighbours are generated from, where they are; else None.
     """
 
     features: FeatureRows
@@ -62,6 +64,7 @@ class NodeData:
     label_shares: tuple[float, ...]
     sums: FeatureRows | None
     degree: NDArray[np.float32]
+    part: Part | None = None
     kept: dict[str, tuple[Indices, list[NDArray[np.bool_]], "Computed"]] = field(default_factory=dict)
 
 
@@ -103,6 +106,13 @@ class Node(Task[NodeShard, NodeData]):
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
             come reads it, changed or not.
+        generator: whether the model has a generator of neighbours, with which clients mend their parts of the graph
+            (FedSage+, Zhang et al., NeurIPS 2021); sharing methods that need one set it. Then neither features nor
+            states are shared.
+        generated: most neighbours generated for a node, >= 1 (FedSage+: 5).
+        hidden: share of its nodes that a client hides from itself to train the generator, in (0, 1) (FedSage+: 0.5).
+        elsewhere: nodes of others whose embeddings a client is told, to train the generator to make its own nodes of
+            them, and most of its own whose it tells, >= 0; 64 is ours, in place of all.
         dropout: share of each hidden layer dropped in training, in [0, 1).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: width of features; 0 = as the data have.
@@ -125,6 +135,10 @@ class Node(Task[NodeShard, NodeData]):
     aggregates: bool = False
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
+    generator: bool = False
+    generated: int = 5
+    hidden: float = 0.5
+    elsewhere: int = 64
     dropout: float = 0.0
     scale: float = 0.0
     features: int = 0
@@ -132,12 +146,16 @@ class Node(Task[NodeShard, NodeData]):
     sparse: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("neighbours", "halo", "features", "classes"):
+        for name in ("neighbours", "halo", "elsewhere", "features", "classes"):
             require(getattr(self, name) >= 0, f"Node.{name}", ">= 0", getattr(self, name))
         require(0 <= self.dropout < 1, "Node.dropout", "in [0, 1)", self.dropout)
         require(self.scale >= 0, "Node.scale", ">= 0 (0 = as they are)", self.scale)
         alone = not (self.aggregates and self._connected)
         require(alone, "Node.aggregates", "false where features or states are shared", self.aggregates)
+        alone = not (self.generator and (self._connected or self.aggregates))
+        require(alone, "Node.generator", "false where features, states or aggregates are shared", self.generator)
+        require(self.generated >= 1, "Node.generated", ">= 1", self.generated)
+        require(0 < self.hidden < 1, "Node.hidden", "in (0, 1)", self.hidden)
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -145,8 +163,19 @@ class Node(Task[NodeShard, NodeData]):
         return measures.names(self.classes or 2)
 
     @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """A generator of neighbours, where nothing of neighbours elsewhere is shared."""
+        return frozenset() if self._connected or self.aggregates else frozenset({"generator"})
+
+    def having(self, parts: frozenset[str]) -> Self:
+        """With a generator, if that is needed."""
+        return replace(self, generator=True) if "generator" in parts else self
+
+    @property
     def tables(self) -> tuple[int, ...]:
-        """Widths of hidden layers that another convolution reads."""
+        """Widths of hidden layers that another convolution reads; or of a generator's embeddings."""
+        if self._mending is not None:
+            return self._mending.tables
         widths = self.encoder.widths
         return (widths if self.head == "convolution" else widths[:-1]) if self.share_states else ()
 
@@ -197,7 +226,7 @@ class Node(Task[NodeShard, NodeData]):
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """As published."""
-        return self._introductions.halos(statistics)
+        return (self._mending or self._introductions).halos(statistics)
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
@@ -205,11 +234,11 @@ class Node(Task[NodeShard, NodeData]):
         sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
         if self.aggregates:
             seen = inside(seen)
-        features, known, degree, needed = self._introductions.received(seen, {} if self.aggregates else shared)
+        features, known, degree, needed = self._introductions.received(seen, shared if self._connected else {})
         train = seen.rows("train")
         part = seen.label[train] * LABEL_BINS // max(1, len(seen.classes))
         shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
-        return NodeData(
+        data = NodeData(
             features=FeatureRows(seen.features, features),
             around=Neighbourhoods(seen, degree),
             own=seen.own,
@@ -223,6 +252,9 @@ class Node(Task[NodeShard, NodeData]):
             sums=None if sums is None else FeatureRows(sums, sums[:0]),
             degree=full.astype(np.float32),
         )
+        if self._mending is not None:
+            data.part, data.states, data.needed = self._mending.begun(seen, data.features, data.around, shared)
+        return data
 
     def examples(self, data: NodeData) -> int:
         """How many training nodes the client has."""
@@ -238,12 +270,18 @@ class Node(Task[NodeShard, NodeData]):
 
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
         """The same for all clients."""
-        return NodeModel(self.encoder, self.features or 1, self.classes or 2, self.head, self.dropout, g)
+        made = NodeModel(self.encoder, self.features or 1, self.classes or 2, self.head, self.dropout, g)
+        if self.generator:
+            made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
+        return made
 
     # --- training ----------------------------------------------------------------------------------------------------
 
     def look(self, model: nn.Module, data: NodeData, chance: int) -> Array:
         """One pass over all own nodes, which notes their states; losses of the training nodes among them."""
+        if self._mending is not None and data.part is not None:
+            self._mending.note(generator_of(model), data.part, data.states, data.needed, self.neighbours, chance)
+        data = self._mended(model, data)
         everybody = np.arange(data.own)
         logits = self._logits(
             model, data, self._computed(data, everybody, self._drawn(chance), True, chance, "look"), True
@@ -253,9 +291,12 @@ class Node(Task[NodeShard, NodeData]):
         return losses.numpy()
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropies."""
+        """Cross-entropies, and as long as a generator learns its losses."""
         nodes = data.rows["train"][draw.examples]
         most = self._most(draw)
+        if self._mending is not None and data.part is not None and generator_of(model).learns:
+            return self._mending.losses(model, data.part, data.states, nodes, most, draw.chance)
+        data = self._mended(model, data)
         logits = self._logits(model, data, self._computed(data, nodes, most, self._deep, draw.chance), model.training)
         return nn.functional.cross_entropy(logits, torch.from_numpy(data.label[nodes]), reduction="none")
 
@@ -285,6 +326,8 @@ class Node(Task[NodeShard, NodeData]):
 
     def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[Mail]:
         """States of one hidden layer, from a pass over all own nodes and all their neighbours."""
+        if self._mending is not None:  # nobody is scored with others' embeddings
+            return []
         with torch.no_grad():
             self._logits(model, data, self._whole(data), True)
         told = data.states.tell(data.needed)
@@ -294,6 +337,7 @@ class Node(Task[NodeShard, NodeData]):
 
     def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
         """Sums of a classification."""
+        data = self._mended(model, data)
         with torch.no_grad():
             shares = self._logits(model, data, self._whole(data), False).softmax(1).numpy()
         return {split: measures.sums_of(shares[data.rows[split]], data.label[data.rows[split]]) for split in SPLITS[1:]}
@@ -318,6 +362,7 @@ class Node(Task[NodeShard, NodeData]):
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
         """The last hidden layer of the test nodes, and their classes by number."""
+        data = self._mended(model, data)
         computed = self._whole(data)
         with torch.no_grad():
             hidden = model.represent(computed.inputs, computed.hops, self._stored(data))  # type: ignore[operator]
@@ -336,7 +381,9 @@ class Node(Task[NodeShard, NodeData]):
         From the client's own part with all new nodes in it, and of its halo from what it was told: features, states.
         """
         data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
-        data.states.hear(told_before(remembered.get("states"), shard.own, data.halo, self.tables))
+        if self.share_states:
+            data.states.hear(told_before(remembered.get("states"), shard.own, data.halo, self.tables))
+        data = self._mended(model, data)
         with torch.no_grad():
             shares = self._logits(model, data, self._whole(data), False)[asked.nodes].softmax(1)
         best = shares.argmax(1)
@@ -365,12 +412,29 @@ class Node(Task[NodeShard, NodeData]):
         return Aggregates(self._coding, self.encoder.by_degree)
 
     @property
+    def _mending(self) -> Mending | None:
+        return Mending(self.generated, self.hidden, self.elsewhere) if self.generator else None
+
+    def _mended(self, model: nn.Module, data: NodeData) -> NodeData:
+        """The client's part with the neighbours that the model's generator makes; made anew once that has changed."""
+        if self._mending is None or data.part is None:
+            return data
+        edition = generator_of(model).edition
+        if data.part.mended[0] is not edition:
+            fields = self._mending.mended(generator_of(model), data.part)
+            data.part.mended = edition, replace(data, **fields, part=None, kept={})
+        mended: NodeData = data.part.mended[1]
+        return mended
+
+    @property
     def _coding(self) -> FeatureCoding:
         return FeatureCoding(self.features, self.sparse)
 
     @property
-    def _set_up(self) -> Introductions | Aggregates | None:
+    def _set_up(self) -> Introductions | Aggregates | Mending | None:
         """What clients tell each other once."""
+        if self.generator:
+            return self._mending
         if self.aggregates:
             return self._aggregates
         return self._introductions if self._connected else None
@@ -398,7 +462,7 @@ class Node(Task[NodeShard, NodeData]):
         """What some nodes are computed from; kept where it is sure to be the same the next time."""
         known = (
             [data.known, *data.states.known]
-            if self.tables
+            if self.share_states
             else [data.known, *([np.zeros_like(data.known)] * (self.layers - 1))]
         )
         sure = not any(each and each < data.around.most for each in most)
@@ -423,7 +487,7 @@ class Node(Task[NodeShard, NodeData]):
             data.states.write(layer, hop.receivers, fresh.numpy())
 
         found: Tensor = model(
-            computed.inputs, computed.hops, self._stored(data), note if notes and self.tables else None
+            computed.inputs, computed.hops, self._stored(data), note if notes and self.share_states else None
         )
         return found
 

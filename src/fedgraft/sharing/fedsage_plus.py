@@ -1,0 +1,113 @@
+"""FedSage+: clients first train a generator of missing neighbours together, then a classifier on mended graphs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedgraft.contracts import Sharing, Trainer, Update
+from fedgraft.errors import require
+from fedgraft.merging import moved
+from fedgraft.types import Arrays, Tree
+from fedgraft.values import Projection
+
+GENERATOR = "generator."
+"""Parameters of the part "generator" begin like this."""
+FROZEN = "generator.frozen"
+"""Its array that tells whether it is trained: 0, and 1 from then on that it is not."""
+
+
+class State(TypedDict):
+    """The global model, and rounds merged so far."""
+
+    model: Arrays
+    merges: int
+
+
+@dataclass(frozen=True)
+class FedSagePlus(Sharing[State]):
+    """FedSage+: clients first train a generator of missing neighbours together, then a classifier on mended graphs.
+
+    In the first rounds the generator and the classifier learn together, and all is averaged as in FedAvg. Then the
+    generator is what it is: every client mends its own part of the graph with it once, and FedAvg goes on with the
+    classifier alone.
+
+    Source: Zhang et al., "Subgraph Federated Learning with Missing Neighbor Generation" (FedSage+), NeurIPS 2021,
+        section 3 and Algorithm 1, and its published code; the task's part is in `fedgraft.nodes.mending`.
+    Differs:
+        One generator for all, averaged. In the paper every client has its own, sends it with the embeddings of all its
+            nodes to all others in every epoch, and adds up the gradients that come back of how near to their nodes what
+            it generates is. Here clients tell each other some embeddings, by way of the server, as they were at the
+            beginning of their last round, and each trains the generator to make of those that it was told neighbours
+            near to its own nodes: the same loss, at the other end.
+        Embeddings, counts and features learn in the same rounds; the code ends with rounds for features alone.
+        What is generated is a linear map of the embedding and tanh, as in the paper; the code has two layers of 256 and
+            2,048 in between, which would be thirty times the classifier. No dropout within the generator.
+        Every step hides other nodes, at random among those outside the batch; the code hides some of the validation
+            nodes once. Losses are over training nodes, as in the code.
+        All `generated` neighbours of a node that lacks any learn features. In the paper as many as it is thought to
+            lack; in the code the others are drawn to zero.
+        Numbers of neighbours are rounded; the code cuts them off. The three losses, and the one of others' nodes, weigh
+            the same, as in the code, where the last is the mean over clients.
+
+    Args:
+        rounds: in which the generator is trained, >= 1; 20 as the code's epochs.
+
+    State:
+        model: the model's arrays; merges: int.
+    Needs: a model with "generator".
+    Cost: the model, generator and all, down and its difference up, per selected client, also once the generator is
+        frozen: a message's layout is the same in all rounds. While it is trained, embeddings of at most `elsewhere`
+        nodes of 128 numbers up and as many down.
+    """
+
+    rounds: int = 20
+
+    def __post_init__(self) -> None:
+        require(self.rounds >= 1, "FedSagePlus.rounds", ">= 1", self.rounds)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The generator."""
+        return frozenset({"generator"})
+
+    def init(self, model: Arrays, clients: int) -> State:
+        """Start from the drawn model."""
+        return {"model": model, "merges": 0}
+
+    def model(self, state: State, group: int = 0) -> Arrays:
+        """The global model."""
+        return state["model"]
+
+    def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
+        """The common round; a generator that is frozen stays as it was received."""
+        frozen = FROZEN in received and received[FROZEN][0] > 0.5  # a codec may have touched it
+        trainer.load(received)
+        trainer.run(project=_holding(received) if frozen else None)
+        trained = trainer.read(list(received))
+        return {name: trained[name] - received[name] for name in received}, memory
+
+    def merge(self, state: State, updates: Sequence[Update]) -> State:
+        """Add the weighted sum of updates, of the generator only as long as it is trained."""
+        before, merges = state["model"], state["merges"] + 1
+        model = moved(before, updates)
+        if state["merges"] >= self.rounds:
+            model |= {name: before[name] for name in model if name.startswith(GENERATOR)}
+        if FROZEN in model:
+            model[FROZEN] = np.full_like(before[FROZEN], merges >= self.rounds)
+        return {"model": model, "merges": merges}
+
+
+def _holding(received: Arrays) -> Projection:
+    """Puts the generator back after a step: with weight decay it moves though it has no gradient."""
+    there = {name: torch.from_numpy(np.array(array)) for name, array in received.items() if name.startswith(GENERATOR)}
+
+    def hold(parameters: Mapping[str, Tensor]) -> None:
+        for name, value in there.items():
+            if name in parameters:  # what is no parameter does not move
+                parameters[name].copy_(value)
+
+    return hold

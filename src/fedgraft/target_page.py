@@ -1,0 +1,144 @@
+"""Tables of a study of costs: what accuracy methods reach, and what they spend until they reach a target.
+
+The target of a setting is the best validation accuracy of the reference method, less `MARGIN`; both it and the rounds
+that reach it are read off curves that are means over the seeds, so that one lucky round of one seed does not count.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+from fedgraft.study import Cell, Study, panel_cells
+
+MARGIN = 0.003
+"""How far below the reference's best the target is: 0.3 points."""
+MEGA, GIGA = 1e6, 1e9
+
+Results = Mapping[Cell, Mapping[str, Any]]
+Run = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a mean curve had cost when it reached a target."""
+
+    round: int
+    bytes: float
+    flops: float
+    test: float
+
+
+def tables(study: Study, results: Results, seeds: int) -> str:
+    """All panels, each data set, partition and number of clients a table of its own."""
+    parts = []
+    for panel in study.panels:
+        parts.append(f"## {panel['title']}\n")
+        for data in panel["data"]:
+            for partition in panel["partitions"]:
+                for clients in panel["clients"]:
+                    one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
+                    parts.append(_setting(study, one, results, seeds))
+    return "\n".join(parts)
+
+
+def curve(runs: Sequence[Run]) -> list[tuple[int, float, float, float, float]]:
+    """The mean curve of several runs: (round, bytes, validation, test, flops) where all were scored."""
+    by_round: dict[int, list[Sequence[float]]] = {}
+    for run in runs:
+        for point in run["curve"]:
+            by_round.setdefault(point[0], []).append([0.0 if x is None else x for x in point])
+    return [
+        (number, *(mean(point[k] for point in points) for k in range(1, 5)))  # type: ignore[misc]
+        for number, points in sorted(by_round.items())
+        if len(points) == len(runs)
+    ]
+
+
+def target(reference: Sequence[Run]) -> float:
+    """The best of the mean validation curve, less the margin."""
+    return max(point[2] for point in curve(reference)) - MARGIN
+
+
+def spent(runs: Sequence[Run], goal: float) -> Spent | None:
+    """What the mean curve had cost when it first reached the goal; None if it never did."""
+    for number, size, validation, test, flops in curve(runs):
+        if validation >= goal:
+            return Spent(number, size, flops, test)
+    return None
+
+
+def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
+    runs: dict[tuple[str, str], list[Run]] = {}
+    split = ""
+    for cell in panel_cells(panel, seeds):
+        split = cell.split.key
+        if cell in results:
+            runs.setdefault((cell.model, cell.method), []).append(results[cell])
+    if not runs:
+        return f"### {split}\n\nNot run yet.\n"
+    model = panel["runs"][0][0]
+    reference = runs.get((model, study.reference), [])
+    goal = target(reference) if reference else None
+    said = f" Target: {100 * goal:.2f} on validation." if goal is not None else ""
+    head = (
+        "method",
+        "accuracy, %",
+        "paper",
+        "macro-F1",
+        "AUC",
+        "MB",
+        "GFLOP",
+        "round",
+        "MB",
+        "fewer",
+        "GFLOP",
+        "fewer",
+    )
+    lines = [
+        f"### {split}\n",
+        f"Test accuracy of the round best on validation; all that was spent; what was spent to the target.{said}\n",
+        "| " + " | ".join((*head, "seeds")) + " |",
+        "|---" * (len(head) + 1) + "|",
+    ]
+    base = spent(reference, goal) if goal is not None else None
+    for each in panel["runs"]:
+        found = runs.get(tuple(each), [])
+        if found:
+            printed = panel["paper"].get(split, {}).get(f"{each[0]}-{each[1]}", "")
+            lines.append(_row(study.methods[each[1]]["label"], found, str(printed), goal, base))
+    return "\n".join([*lines, "", _yardsticks(panel, results, seeds)])
+
+
+def _row(label: str, runs: Sequence[Run], printed: str, goal: float | None, base: Spent | None) -> str:
+    measured = [run.get("measures", {}).get("test", {}) for run in runs]
+    cells = [label, _spread([100 * run["test_at_best_validation"] for run in runs]), printed]
+    for name in ("macro_f1", "auc"):
+        values = [100 * each[name] for each in measured if each.get(name) is not None]
+        cells.append(f"{mean(values):.1f}" if values else "")
+    cells.append(f"{mean(run['bytes']['total'] for run in runs) / MEGA:.4g}")
+    cells.append(f"{mean(run['flops'] or 0 for run in runs) / GIGA:.4g}")
+    cost = spent(runs, goal) if goal is not None else None
+    if cost is None:
+        cells += ["never" if goal is not None else "", "", "", "", ""]
+    else:
+        cells += [str(cost.round), f"{cost.bytes / MEGA:.4g}", _fewer(cost.bytes, base.bytes if base else 0.0)]
+        cells += [f"{cost.flops / GIGA:.4g}", _fewer(cost.flops, base.flops if base else 0.0)]
+    return "| " + " | ".join((*cells, str(len(runs)))) + " |"
+
+
+def _fewer(own: float, others: float) -> str:
+    return f"{100 * (1 - own / others):.2f} %" if others else ""
+
+
+def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int) -> str:
+    found: dict[str, dict[int, float]] = {}
+    for cell in panel_cells(panel, seeds):
+        for name, scores in results.get(cell, {}).get("yardsticks", {}).items():
+            found.setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
+    said = ", ".join(f"{name} {_spread(list(values.values()))}" for name, values in found.items())
+    return f"Yardsticks on the same splits, %: {said or 'none'}.\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
