@@ -8,7 +8,7 @@ import torch
 from fedgraft import seeds
 from fedgraft.contracts import Stage
 from fedgraft.plan import Plan
-from fedgraft.trainer import Optimizer
+from fedgraft.training import Optimizer
 from timing import in_turns, ratio
 from workloads import ciao_sized, federation, prepare
 

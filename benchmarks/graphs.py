@@ -18,7 +18,7 @@ from fedgraft import seeds
 from fedgraft.contracts import Draw, Stage
 from fedgraft.graphs.sets import GraphShard
 from fedgraft.plan import Plan
-from fedgraft.trainer import Optimizer
+from fedgraft.training import Optimizer
 from fedgraft.types import Arrays
 from timing import in_turns, ratio
 from workloads import GRAPHS, assays, federation, prepare

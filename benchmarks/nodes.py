@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from fedgraft import experiment, seeds
-from fedgraft.contracts import Draw, Indices
+from fedgraft.contracts import Indices
 from fedgraft.nodes.sets import NodeShard
 from fedgraft.plan import Plan
 from fedgraft.selectors.random import Random
-from fedgraft.trainer import Optimizer
+from fedgraft.training import Optimizer
 from fedgraft.types import Arrays
-from timing import Round, in_turns, ratio
+from timing import in_turns, ratio
 from workloads import federation, prepare
 
 CLIENTS, COHORT = 100, 10

@@ -12,7 +12,8 @@ from fedgraft.models.gcn import GCN
 from fedgraft.ratings.shards import RatingShard
 from fedgraft.samplers.all import All
 from fedgraft.tasks.rating import Pairs, Rating, RatingData
-from fedgraft.trainer import LocalTrainer, Optimizer, Training
+from fedgraft.trainer import LocalTrainer
+from fedgraft.training import Optimizer, Training
 
 ENCODERS = {"gcn": GCN(hidden=4, embedding=4, layers=2), "gat": GAT(hidden=4, embedding=4, layers=2)}
 

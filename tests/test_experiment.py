@@ -38,7 +38,7 @@ CHAIN = [{"name": "float16"}, {"name": "quantized", "bits": 4}]
 
 def test_what_is_left_out_has_a_default():
     built = build("toy", {"data": {"name": "toy:Lines"}, "selector": "all", "yardsticks": []})
-    assert built.sections["sampler"] == {"name": "all", "batch_size": 0}
+    assert built.sections["sampler"] == {"name": "all", "batch_size": 0, "batches": 0, "refresh": False}
     assert built.sections["sharing"] == {"name": "fedavg", "averaging": 0.0}
     assert built.sections["codec"] == {"name": "identity"}
     assert built.plan.downlink == built.plan.uplink

@@ -11,7 +11,8 @@ from fedgraft.contracts import Draw, Sampler
 from fedgraft.errors import ClientError, InputError
 from fedgraft.flat import FlatModel
 from fedgraft.samplers.all import All
-from fedgraft.trainer import LocalTrainer, Optimizer, Paused, Training
+from fedgraft.trainer import LocalTrainer, Paused
+from fedgraft.training import Optimizer, Training
 from toy import Line, Points
 from toy_runs import same
 

@@ -21,7 +21,8 @@ from fedgraft.flat import FlatModel
 from fedgraft.mail import Courier, asked_arrays, part_of
 from fedgraft.metrics import improves
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
-from fedgraft.trainer import LocalTrainer, Optimizer, Paused
+from fedgraft.trainer import LocalTrainer, Paused
+from fedgraft.training import Optimizer
 from fedgraft.types import Arrays, Tree
 from fedgraft.wire import Message
 
@@ -67,6 +68,8 @@ class Client:
         self._courier = Courier(plan)
         self._holds = holds
         self._held: dict[int, Memory] = {}
+        self._scored: tuple[bytes, Arrays] = (b"", {})
+        self._loaded: bytes | None = None
         self.flops = 0
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
@@ -98,8 +101,9 @@ class Client:
             message = wire.decode(request, self._plan.request_layouts, self._plan.told)
             kind, round = message.kind, message.round
             if scored:
-                model = wire.decode(scored, self._plan.request_layouts).arrays or {}
-                message = replace(message, arrays={**(message.arrays or {}), **model})
+                message = replace(message, arrays={**(message.arrays or {}), **self._decoded(scored)})
+            if kind not in FREE:
+                self._loaded = None
             if kind not in self._handlers:
                 raise ClientError(f"no client answers a message of kind {kind!r}")
             held = self._held.pop(client, None)
@@ -118,6 +122,13 @@ class Client:
             self.flops = 0
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             return wire.encode(Message("error", round, text=text)), memory
+
+    def _decoded(self, scored: bytes) -> Arrays:
+        """The model to be scored, decoded once for all clients that are scored with it."""
+        if scored is not self._scored[0]:
+            self._scored = scored, wire.decode(scored, self._plan.request_layouts).arrays or {}
+            self._loaded = None
+        return self._scored[1]
 
     def holding(self, client: int) -> bool:
         """Whether a round of this client waits here."""
@@ -261,6 +272,8 @@ class Client:
         """As `_load`, for a request of the experimenter, with other clients' states as they are in it."""
         arrays = message.arrays or {}
         data, model = self._load(client, part_of(arrays, self._plan.model_layout), {**memory, "states": None})
+        if not self._plan.personal:  # one model for all: it stays loaded for the next client
+            self._loaded = self._scored[0]
         if self._plan.task.tables:
             self._plan.task.hear(data, self._courier.read(arrays))
         return data, model
@@ -312,7 +325,8 @@ class Client:
         model = self._model(plan.task.variant(data))
         own = plan.sharing.personalise(received, memory.get("sharing"))
         private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}
-        model.flat.load({**private, **{name: own[name] for name in plan.first}})
+        if self._loaded is None or self._loaded is not self._scored[0]:
+            model.flat.load({**private, **{name: own[name] for name in plan.first}})
         return data, model
 
     def _model(self, variant: Hashable) -> _Model:

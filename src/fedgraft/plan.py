@@ -8,7 +8,7 @@ from typing import Any
 from fedgraft import seeds
 from fedgraft.contracts import Codec, Sampler, Sharing, Task
 from fedgraft.flat import FlatModel
-from fedgraft.trainer import Training
+from fedgraft.training import Training
 from fedgraft.types import VARIABLE, Arrays, Layout, Spec
 
 SPLITS = ("validation", "test")

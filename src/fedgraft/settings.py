@@ -10,7 +10,7 @@ from fedgraft.clock import Clock
 from fedgraft.dropout import Dropout
 from fedgraft.errors import require, require_one_of
 from fedgraft.terms import Evaluation
-from fedgraft.trainer import Training
+from fedgraft.training import Training
 
 Section = dict[str, Any]
 

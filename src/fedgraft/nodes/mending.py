@@ -25,6 +25,9 @@ from fedgraft.values import Halo, Indices
 
 WIDTHS: Final = (32, 128)
 """Of the two layers of the generator's encoder: `hidden` and `latent_dim` of the published code."""
+START: Final = 0.01
+"""Share of the usual width with which the layer that makes features is drawn; ours, so that these begin near nothing:
+else noise alone makes them ten times as large as those of texts, and many rounds pass until they are not."""
 MATCHED: Final = 1024
 """Most own nodes that what is generated for nodes of others is held against; ours, so that a step's cost is bounded."""
 _HASHES: Final = 2.0**64
@@ -53,6 +56,9 @@ class Generator(nn.Module):
         )
         self.count = linear(WIDTHS[-1], 1, g)
         self.features = linear(WIDTHS[-1], most * features, g)
+        with torch.no_grad():
+            for parameter in self.features.parameters():
+                parameter *= START
         self.register_buffer("frozen", torch.zeros(1))
         self._shape = most, features
         self._edition: tuple[object, list[Tensor]] = (object(), [])
