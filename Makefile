@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint bench study-fedacs study-cefgl clean
+.PHONY: help install demo test lint bench study-fedacs study-cefgl study-fedais study-levers clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,12 @@ study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper'
 
 study-cefgl: .venv/.installed  ## the CEFGL tables: sharing methods x settings x seeds, the paper's numbers beside ours
 	$(BIN)/fedgraft study cefgl $(ARGS)
+
+study-fedais: .venv/.installed  ## the FedAIS tables: accuracy against bytes and operations, the paper's numbers beside ours
+	$(BIN)/fedgraft study fedais $(ARGS)
+
+study-levers: .venv/.installed  ## who trains, on what, what is sent: each lever alone and together
+	$(BIN)/fedgraft study levers $(ARGS)
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

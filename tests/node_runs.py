@@ -1,5 +1,8 @@
 """Small experiments on one graph that is cut over clients, and what its clients tell each other without a server."""
 
+import json
+from functools import cache
+
 import numpy as np
 import torch
 
@@ -23,6 +26,15 @@ SMALL = {
     "yardsticks": [],
 }
 """Four clients of some 22 nodes; three of them train in each of three rounds, in nine steps."""
+PLAIN = {
+    "codec": "identity",
+    "downlink": "identity",
+    "rows": "identity",
+    "sharing.averaging": 0.0,
+    "task.scale": 0.0,
+    "evaluation.every": 1,
+}
+"""The recipe fedais without what was tuned: nothing is lost on the way, and what is scored is what is trained."""
 OFTEN = {"sampler.interval": 2, "sampler.adaptive": False}
 """For fedais: rows are asked for every other step, four times in a round beside its first step."""
 
@@ -30,9 +42,21 @@ OFTEN = {"sampler.interval": 2, "sampler.adaptive": False}
 def small(recipe="fedais", shards=None, **changes):
     """(experiment, shards): a recipe on a graph of a few nodes; "__" in a key stands for a dot."""
     changes = {key.replace("__", "."): value for key, value in changes.items()}
-    experiment = load(recipe, {**SMALL, **changes})
-    shards = experiment.data.load(experiment.seed) if shards is None else shards
-    return experiment.fitted(shards), shards
+    plain = PLAIN if recipe == "fedais" else {}
+    if "sharing.name" in changes:
+        plain = {key: value for key, value in plain.items() if key != "sharing.averaging"}
+    if shards is not None:
+        return load(recipe, {**SMALL, **plain, **changes}).fitted(shards), shards
+    experiment, dealt = _made(recipe, json.dumps({**SMALL, **plain, **changes}))
+    return experiment, list(dealt)
+
+
+@cache
+def _made(recipe, changes):
+    """As `small`, once: an experiment and its shards are values, and to put one together takes a while."""
+    experiment = load(recipe, json.loads(changes))
+    dealt = tuple(experiment.data.load(experiment.seed))
+    return experiment.fitted(dealt), dealt
 
 
 def model_of(task, seed=0, spread=0.5):

@@ -21,6 +21,8 @@ EVERYTHING = {
     "task.neighbours": 3,
     "task.dropout": 0.2,
     "rows": {"name": "quantized", "bits": 6, "rounding": "stochastic"},
+    "codec": "identity",
+    "downlink": "identity",
     "sharing.name": "scaffold",
     "checkpoint.every_seconds": 0,
 }

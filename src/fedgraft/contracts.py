@@ -11,13 +11,13 @@ What a task is fed with (data, encoders, yardsticks) has small contracts of its 
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from fedgraft.task_parts import Answering, Prepared, Publishing, Shard, Telling
 from fedgraft.types import Array, Arrays, Layout, Tree
 from fedgraft.values import (
     ClientFailed,
@@ -254,12 +254,7 @@ class Sharing(ABC, Generic[State]):
         """State after the accepted uploads, at least one, in ascending client order. Never mutates `state`."""
 
 
-Shard = TypeVar("Shard")
-"""One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
-Prepared = TypeVar("Prepared")
-
-
-class Task(ABC, Generic[Shard, Prepared]):
+class Task(Publishing[Shard], Telling[Prepared], Answering[Shard, Prepared], Generic[Shard, Prepared]):
     """What is learnt: from a client's own shard to a loss, a score and predictions."""
 
     metric: ClassVar[str]
@@ -267,8 +262,6 @@ class Task(ABC, Generic[Shard, Prepared]):
     """"lower" or "higher"."""
     chancy: ClassVar[bool] = False
     """Whether losses depend on chance beside dropout: then draws bring some (`Draw.chance`)."""
-    asks: ClassVar[tuple[str, ...]]
-    """Tables that questions to the trained model come in, such as "pairs"; each row of the first gets an answer."""
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
     offers: ClassVar[frozenset[str]] = frozenset()
@@ -280,20 +273,6 @@ class Task(ABC, Generic[Shard, Prepared]):
     @abstractmethod
     def sums(self) -> tuple[str, ...]:
         """The keys of `evaluate`'s result, in the order in which they travel; no sum is negative."""
-
-    @property
-    def tables(self) -> tuple[int, ...]:
-        """Widths of the hidden states of nodes that clients tell each other, one for each layer; none by default."""
-        return ()
-
-    @property
-    def pulls(self) -> str:
-        """What a client that asks to refresh is sent of its halo.
-
-        What "changed" since it was last sent any, or what it "asked" for: rows that its next step `needs`, changed or
-        not.
-        """
-        return "changed"
 
     def fitted(self, shards: Sequence[Shard]) -> Self:
         """This task with what its model must know of the data, such as the number of features, as options."""
@@ -312,32 +291,6 @@ class Task(ABC, Generic[Shard, Prepared]):
 
     def describe(self, data: Prepared) -> dict[str, float]:
         """The scalars of `profile`; sent only if the selector needs them, and charged."""
-        return {}
-
-    def statistics_layout(self) -> Layout:
-        """Layout of what clients publish once before training, charged as statistics; empty (the default) = nothing."""
-        return Layout(())
-
-    def statistics(self, shard: Shard) -> Arrays:
-        """What a client publishes: arrays of `statistics_layout`."""
-        return {}
-
-    def check(self, statistics: Arrays) -> None:
-        """Server: raise `WireError` for what no client can have published; it costs that client its part in the run."""
-
-    def combined_layout(self) -> Layout:
-        """Layout of what a client gets back."""
-        return Layout(())
-
-    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
-        """Server: from what clients published to what each of them gets back."""
-        return {}
-
-    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
-        """Server: {client: how many nodes it has, and whose rows it needs}, from what clients published.
-
-        Raises `WireError` for what no client can have published.
-        """
         return {}
 
     @abstractmethod
@@ -387,31 +340,6 @@ class Task(ABC, Generic[Shard, Prepared]):
     def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
         """Per-example losses [n] of a draw that lies within one block, given what `encode` made of that block."""
 
-    # What tasks with `tables` do with them. A client's data hold what it remembers of its own nodes' states and of its
-    # halo's; it is put in before a request is served and taken out afterwards.
-
-    def recall(self, data: Prepared, remembered: Tree) -> None:
-        """Make a client's data hold what `remember` told; None for nothing yet."""
-
-    def remember(self, data: Prepared) -> Tree:
-        """What must outlast a request."""
-        return None
-
-    def hear(self, data: Prepared, mail: Sequence[Mail]) -> None:
-        """Take rows of the halo in, one `Mail` a layer."""
-
-    def tell(self, data: Prepared) -> list[Mail]:
-        """Rows of own nodes that others need and that changed since this was last called, one `Mail` a layer."""
-        return []
-
-    def needs(self, data: Prepared, draw: Draw) -> list[Indices]:
-        """Slots of the halo whose rows a step reads, ascending, for each layer."""
-        return []
-
-    def relay(self, model: torch.nn.Module, data: Prepared, layer: int) -> list[Mail]:
-        """Rows of one layer under this model of all own nodes that others need, given those of layers before it."""
-        return []
-
     @abstractmethod
     def evaluate(self, model: torch.nn.Module, data: Prepared) -> dict[str, Sums]:
         """{"validation": sums, "test": sums}: mergeable, keyed as in `sums`."""
@@ -431,31 +359,6 @@ class Task(ABC, Generic[Shard, Prepared]):
     def choice(self, sums: Sums) -> float:
         """What a model is chosen by on validation, better in the same direction as the score; the score by default."""
         return self.score(sums)
-
-    def represent(self, model: torch.nn.Module, data: Prepared) -> tuple[Array, Array] | None:
-        """The last hidden layer over the test examples, float32 [examples, width], and their classes; None for none."""
-        return None
-
-    def together(self, models: Sequence[torch.nn.Module]) -> torch.nn.Module:
-        """One module that answers as the mean of several, at least one; for tasks that offer "together"."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
-        """{client: what it is to answer}, every row of the first of the tables that it `asks` for with one client.
-
-        Raises `InputError` for tables and columns that are missing.
-        """
-
-    @abstractmethod
-    def predict(
-        self, model: torch.nn.Module, shard: Shard, remembered: Mapping[str, Any], asked: Any
-    ) -> dict[str, Array]:
-        """Columns of answers to a client's questions, from its own data (the training part where it is split).
-
-        `remembered` is what it kept of the run: "shared", what `combine` sent it, and "states", what `remember` told;
-        nothing of a client that was not there.
-        """
 
 
 class Runtime(ABC):

@@ -32,7 +32,11 @@ from fedgraft.settings import (
 from fedgraft.terms import Evaluation, Stopping
 from fedgraft.text import parse_bytes
 
-DEFAULT_YARDSTICKS = ("global_mean", "central_biases", "client_biases", "majority", "wl_kernel")
+DEFAULT_YARDSTICKS = (
+    *("global_mean", "central_biases", "client_biases"),
+    *("majority", "wl_kernel"),
+    *("node_majority", "mlp", "smoothed_features"),
+)
 
 
 @dataclass(frozen=True)

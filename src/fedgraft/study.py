@@ -71,6 +71,7 @@ class Study:
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.
         methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}}}.
+        folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set. 0 = every seed the first.
         cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
     """
@@ -85,6 +86,7 @@ class Study:
     layout: str = "errors"
     folder: str | Mapping[str, str] = ""
     cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    folds: int = 0
 
     def root(self, data_root: Path, data: str) -> Path | None:
         """The folder of a data set; None for one that is generated."""
@@ -148,6 +150,7 @@ def load(name: str) -> Study:
         layout=content.get("layout", "errors"),
         folder=content.get("folder", ""),
         cuts=content.get("cuts", {}),
+        folds=content.get("folds", 0),
     )
 
 
@@ -223,6 +226,8 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
     cut = {"data.root": str(root or ""), "data.clients": split.clients}
     if split.partition:
         cut |= study.cuts.get(split.partition, {"data.partition": split.partition})
+    if study.folds:
+        cut["data.fold"] = (split.seed - 1) % study.folds
     common = {
         "data.name": split.data,
         **{name: value for name, value in cut.items() if value},

@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 
 from fedgraft.errors import InputError, require
-from fedgraft.nodes.objects import Collection, collection_of, read_object
+from fedgraft.nodes.objects import Collection, collection_of, read_object, tables_of
 from fedgraft.nodes.partitions import Dealing
 from fedgraft.nodes.sets import NodeShard, cut
 from fedgraft.nodes.tables import Columns, read_nodes
 from fedgraft.providers import Data
+from fedgraft.tables import frames_of
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -91,6 +92,14 @@ class Nodes(Data[NodeShard]):
             )
         whole = whole if collection.split else self._dealing().split(whole, seed)
         return cut(whole, collection.client, names)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """DataFrames, with the columns that are named or features; PyG objects as the tables that say the same."""
+        if self._is_object() and not isinstance(self.nodes, str | Path):
+            usual = {name: getattr(self, name) for name in ("node", "label", "client", "split", "source", "target")}
+            return {option: table.rename(columns=usual) for option, table in tables_of(self.read()).items()}
+        every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
+        return frames_of(self, {"nodes": every if self.features is None else self.features})
 
     def read(self) -> Collection:
         """The graph, before it is dealt to clients."""

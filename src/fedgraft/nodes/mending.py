@@ -287,7 +287,7 @@ class Mending:
         if counts.any():
             owners = np.repeat(read, counts)
             hops = _hops(_joined(*edges, owners), part.own + len(owners), nodes, most, chance)
-        logits = model(_inputs(part, hops, _first(made, counts[lacking])), hops, None)
+        logits = model(_inputs(part, hops, _first(made, counts[lacking]).detach()), hops, None)
         losses = nn.functional.cross_entropy(logits, torch.from_numpy(part.label[nodes]), reduction="none")
         truth = torch.from_numpy(count.astype(np.float32))
         losses = losses + nn.functional.smooth_l1_loss(guessed[: len(nodes)], truth, reduction="none")

@@ -84,6 +84,24 @@ def collection_of(data: Any, where: str, name: str = "graph", classes: tuple[str
     return Collection(whole, client, tuple(names.tolist()), given, notes)
 
 
+def tables_of(collection: Collection) -> dict[str, pd.DataFrame]:
+    """{"nodes": ..., "edges": ...}, tables that say the same, with the usual names of columns; features by number."""
+    whole = collection.whole
+    values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
+    columns: dict[str, Any] = {"node": whole.ids}
+    columns["label"] = [whole.classes[label] if label >= 0 else None for label in whole.label]
+    if collection.client_names:
+        columns["client"] = np.array(collection.client_names, dtype=object)[collection.client]
+    if collection.split:
+        columns["split"] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+    named = pd.DataFrame(columns)
+    nodes = pd.concat([named, pd.DataFrame(values, columns=[str(k) for k in range(whole.features.shape[1])])], axis=1)
+    receiver = np.repeat(np.arange(whole.nodes), whole.degree)
+    once = receiver < whole.senders
+    ends = {"source": whole.ids[receiver[once]], "target": whole.ids[whole.senders[once]]}
+    return {"nodes": nodes, "edges": pd.DataFrame(ends)}
+
+
 def read_object(path: Path, parameter: str) -> Any:
     """The `Data` object that `torch.save` wrote; nothing else is unpickled."""
     if not path.is_file():

@@ -38,7 +38,7 @@ class States:
         self.untold[layer][nodes] = True
 
     def hear(self, mail: Sequence[Mail]) -> None:
-        """Remember states of the halo. Raises `WireError`, before anything is taken in, for nodes that are not in it."""
+        """Remember states of the halo. Raises `WireError`, taking nothing in, for nodes not in it."""
         halo = len(self.known[0]) - self.own if self.known else 0
         for slot, _ in mail:
             if len(slot) and slot[-1] >= halo:

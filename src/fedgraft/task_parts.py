@@ -1,0 +1,124 @@
+"""Parts of the task contract: what clients publish before training, what they tell each other in it, what they answer.
+
+A task has all three; what it does not need stays as it is here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pandas as pd
+import torch
+
+from fedgraft.types import Array, Arrays, Layout, Tree
+from fedgraft.values import Draw, Halo, Indices, Mail, Questions
+
+Shard = TypeVar("Shard")
+"""One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
+Prepared = TypeVar("Prepared")
+
+
+class Publishing(ABC, Generic[Shard]):
+    """What clients publish once before training, and what they get back."""
+
+    def statistics_layout(self) -> Layout:
+        """Layout of what clients publish once before training, charged as statistics; empty (the default) = nothing."""
+        return Layout(())
+
+    def statistics(self, shard: Shard) -> Arrays:
+        """What a client publishes: arrays of `statistics_layout`."""
+        return {}
+
+    def check(self, statistics: Arrays) -> None:
+        """Server: raise `WireError` for what no client can have published; it costs that client its part in the run."""
+
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back."""
+        return Layout(())
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+        """Server: from what clients published to what each of them gets back."""
+        return {}
+
+
+class Telling(ABC, Generic[Prepared]):
+    """Hidden states of nodes that clients tell each other while they train, by way of the server.
+
+    A client's data hold what it remembers of its own nodes' states and of its halo's; it is put in before a request is
+    served and taken out afterwards.
+    """
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        """Widths of the hidden states of nodes that clients tell each other, one for each layer; none by default."""
+        return ()
+
+    @property
+    def pulls(self) -> str:
+        """What a client that asks to refresh is sent of its halo.
+
+        What "changed" since it was last sent any, or what it "asked" for: rows that its next step `needs`, changed or
+        not.
+        """
+        return "changed"
+
+    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
+        """Server: {client: how many nodes it has, and whose rows it needs}, from what clients published.
+
+        Raises `WireError` for what no client can have published.
+        """
+        return {}
+
+    def recall(self, data: Prepared, remembered: Tree) -> None:
+        """Make a client's data hold what `remember` told; None for nothing yet."""
+
+    def remember(self, data: Prepared) -> Tree:
+        """What must outlast a request."""
+        return None
+
+    def hear(self, data: Prepared, mail: Sequence[Mail]) -> None:
+        """Take rows of the halo in, one `Mail` a layer."""
+
+    def tell(self, data: Prepared) -> list[Mail]:
+        """Rows of own nodes that others need and that changed since this was last called, one `Mail` a layer."""
+        return []
+
+    def needs(self, data: Prepared, draw: Draw) -> list[Indices]:
+        """Slots of the halo whose rows a step reads, ascending, for each layer."""
+        return []
+
+    def relay(self, model: torch.nn.Module, data: Prepared, layer: int) -> list[Mail]:
+        """Rows of one layer under this model of all own nodes that others need, given those of layers before it."""
+        return []
+
+
+class Answering(ABC, Generic[Shard, Prepared]):
+    """What a trained model is asked."""
+
+    asks: ClassVar[tuple[str, ...]]
+    """Tables that questions to the trained model come in, such as "pairs"; each row of the first gets an answer."""
+
+    def represent(self, model: torch.nn.Module, data: Prepared) -> tuple[Array, Array] | None:
+        """The last hidden layer over the test examples, float32 [examples, width], and their classes; None for none."""
+        return None
+
+    def together(self, models: Sequence[torch.nn.Module]) -> torch.nn.Module:
+        """One module that answers as the mean of several, at least one; for tasks that offer "together"."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """{client: what it is to answer}, every row of the first of the tables that it `asks` for with one client.
+
+        Raises `InputError` for tables and columns that are missing.
+        """
+
+    @abstractmethod
+    def predict(
+        self, model: torch.nn.Module, shard: Shard, remembered: Mapping[str, Any], asked: Any
+    ) -> dict[str, Array]:
+        """Columns of answers to a client's questions, from its own data (the training part where it is split).
+
+        `remembered` is what it kept of the run: "shared", what `combine` sent it, and "states", what `remember` told;
+        nothing of a client that was not there.
+        """
