@@ -287,7 +287,7 @@ class Mending:
         if counts.any():
             owners = np.repeat(read, counts)
             hops = _hops(_joined(*edges, owners), part.own + len(owners), nodes, most, chance)
-        logits = model(_inputs(part, hops, _first(made, counts[lacking]).detach()), hops, None)
+        logits = model(_inputs(part, hops, _first(made, counts[lacking])), hops, None)
         losses = nn.functional.cross_entropy(logits, torch.from_numpy(part.label[nodes]), reduction="none")
         truth = torch.from_numpy(count.astype(np.float32))
         losses = losses + nn.functional.smooth_l1_loss(guessed[: len(nodes)], truth, reduction="none")
@@ -409,7 +409,7 @@ def _nearest(made: Tensor, rows: Tensor | Sparse, squares: Tensor, pairs: NDArra
     else:
         flops.count((1 + torch.is_grad_enabled()) * flat.numel() * len(rows))
         products = flat @ rows.t()
-    distances = (flat.square().sum(1, keepdim=True) - 2 * products + squares).view(nodes, most, -1) / width
+    distances = (flat.square().sum(1, keepdim=True) - 2 * products + squares).view(nodes, most, -1)
     if pairs is not None:
         distances = distances.masked_fill(~torch.from_numpy(pairs)[:, None], torch.inf)
     return distances.amin(2).mean(1)
