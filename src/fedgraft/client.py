@@ -167,13 +167,14 @@ class Client:
         memory.pop("probed", None)
         memory.pop("paused", None)
         data, model = self._load(client, received, memory)
-        if message.arrays is not None:
-            self._plan.task.hear(data, self._courier.decode(message.arrays))
+        heard = message.kind == "train" and message.arrays is not None  # who trains alone is sent a model at most
+        if heard:
+            self._plan.task.hear(data, self._courier.decode(message.arrays or {}))
         going = {
             "kind": message.kind,
             "received": received,
             "told": dict(message.report),
-            "heard": message.arrays is not None,
+            "heard": heard,
             "rate": self._plan.training.rate(message.flags / PROGRESS_STEPS),
         }
         return self._go(client, message, data, model, going, None, memory)

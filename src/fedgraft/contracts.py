@@ -191,6 +191,10 @@ class Sharing(ABC, Generic[State]):
         """Whether the model's parameter `name` travels; what does not stays in the client's memory."""
         return True
 
+    def runs(self, epochs: int) -> Sequence[int]:
+        """The epochs of each run of the common loop in a round that collects; one of the configured by default."""
+        return (epochs,)
+
     @abstractmethod
     def init(self, model: Arrays, clients: int) -> State:
         """Server state that holds the first global model (shared parameters only)."""
@@ -296,6 +300,10 @@ class Task(Publishing[Shard], Telling[Prepared], Answering[Shard, Prepared], Gen
     @abstractmethod
     def merge(self, shards: Sequence[Shard]) -> Shard:
         """All shards as one, splits kept: what training in one place would see."""
+
+    def apart(self, shard: Shard) -> Shard:
+        """What a client has without any other: its shard, without what joins it to others'; the shard by default."""
+        return shard
 
     def having(self, parts: frozenset[str]) -> Self:
         """This task with these parts of `offers` in its model."""

@@ -29,8 +29,8 @@ PURPOSES = {
 }
 
 
-WAITS = {"train": ("wait",), "rows": ("wait", "train")}
-"""{kind of request: kinds of replies to it beside its own} where clients may wait for rows in mid-round."""
+WAITS = {"train": ("train", "wait"), "rows": ("train", "wait")}
+"""{kind of request: kinds of replies to it} where clients may wait for rows in mid-round; else they are its own."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Exchange:
             message = wire.decode(answer, plan.reply_layouts, self._names)
             if message.kind == "error":
                 raise ClientError(message.text)
-            if (message.kind, message.round) != (kind, round) and not self._may(kind, message, round):
+            if message.kind not in self._expected(kind) or message.round != round:
                 raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
             if message.arrays is None and (plan.reply_layouts.get(message.kind) or _EMPTY).specs:
                 raise ClientError(f"answered {kind!r} without the arrays that belong to it")
@@ -127,10 +127,9 @@ class Exchange:
         except (WireError, ClientError) as error:
             replies.failed[client] = str(error)
 
-    def _may(self, kind: str, message: Message, round: int) -> bool:
-        """Whether a reply of another kind than the request's is one."""
-        kinds = WAITS.get(kind, ()) if self._plan.refreshes else ()
-        return message.kind in kinds and message.round == round
+    def _expected(self, kind: str) -> tuple[str, ...]:
+        """Kinds of replies to a request."""
+        return WAITS.get(kind, (kind,)) if self._plan.refreshes else (kind,)
 
     def _mail_bytes(self, direction: str, kind: str, message: bytes) -> int:
         """How many of a message's bytes are rows of nodes."""

@@ -170,7 +170,9 @@ def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     """The codec of what clients tell each other of nodes, if the task has them do so."""
     if "rows" in content and not (task.tables or task.statistics_layout().specs):
         raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
-    return build_codec("rows", content.get("rows", {"name": "identity"}))
+    rows = build_codec("rows", content.get("rows", {"name": "identity"}))
+    rows.init(task.statistics_layout())  # raises for a codec that needs to know how many rows there are
+    return rows
 
 
 def _build_encoder(section: Section, task: str, needed: type[Encoder]) -> Encoder:

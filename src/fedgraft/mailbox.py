@@ -10,13 +10,16 @@ from fedgraft.errors import WireError
 from fedgraft.values import Halo, Indices, Mail
 
 Rows = NDArray[np.float32]
+PLACE = (1 << 32) - 1
+"""The bits of an address that tell the place; those above tell the owner."""
 
 
 class State(TypedDict):
     """What a checkpoint keeps; lists have one entry per hidden layer.
 
     time: how often rows were published.
-    rows: float32 [nodes, width]; told: int64 [nodes], when each was last published, 0 = never.
+    rows: float32 [needed, width], of the nodes that anybody needs, by owner and place; told: int64 [needed], when each
+        was last published, 0 = never.
     seen: int64 [clients], when each client last pulled.
     """
 
@@ -38,42 +41,47 @@ class Mailbox:
     """
 
     def __init__(self, nodes: Sequence[int], halos: Sequence[Halo], widths: Sequence[int]) -> None:
-        self._nodes, self._widths = tuple(nodes), tuple(widths)
-        self._first = np.concatenate([[0], np.cumsum(nodes)])
-        self._rows = [self._addressed(client, halo) for client, halo in enumerate(halos)]
-        self._needed = np.zeros(self._first[-1], bool)
-        for rows in self._rows:
-            self._needed[rows] = True
+        self._widths, clients = tuple(widths), len(nodes)
+        for client, halo in enumerate(halos):
+            if reason := misfit(client, halo, nodes):
+                raise WireError(reason)
+        addresses = [halo.owner.astype(np.int64) << 32 | halo.place for halo in halos]
+        # Only what is needed has a row: how many nodes a client claims to have costs the server nothing.
+        self._needed = np.unique(np.concatenate([np.zeros(0, np.int64), *addresses]))
+        self._first = np.searchsorted(self._needed, np.arange(clients + 1, dtype=np.int64) << 32)
+        self._rows: list[Indices] = [np.searchsorted(self._needed, each) for each in addresses]
 
     def start(self) -> State:
         """Nothing has been published."""
-        nodes = len(self._needed)
+        needed = len(self._needed)
         return {
             "time": 0,
-            "rows": [np.zeros((nodes, width), np.float32) for width in self._widths],
-            "told": [np.zeros(nodes, np.int64) for _ in self._widths],
-            "seen": [np.zeros(len(self._nodes), np.int64) for _ in self._widths],
+            "rows": [np.zeros((needed, width), np.float32) for width in self._widths],
+            "told": [np.zeros(needed, np.int64) for _ in self._widths],
+            "seen": [np.zeros(len(self._rows), np.int64) for _ in self._widths],
         }
 
     def needed(self, client: int) -> Indices:
         """Which of a client's nodes anybody else needs, ascending."""
-        return np.flatnonzero(self._needed[self._first[client] : self._first[client + 1]])
+        return self._needed[self._first[client] : self._first[client + 1]] & PLACE
 
     def publish(self, state: State, client: int, mail: Sequence[Mail]) -> None:
         """Take rows of a client's own nodes in, per layer; `slot` is a place among them.
 
         Raises `WireError`, before anything is taken in, for rows of nodes that nobody needs or of a wrong width.
         """
-        own = self._needed[self._first[client] : self._first[client + 1]]
+        own, found = self.needed(client), []
         for (place, rows), width in zip(mail, self._widths, strict=True):
             if rows.shape != (len(place), width):
                 raise WireError(f"rows of shape {list(rows.shape)} for {len(place)} nodes and width {width}")
-            if len(place) and not (0 <= place.min() <= place.max() < len(own) and own[place].all()):
+            at = np.searchsorted(own, place)
+            if len(place) and (at.max() >= len(own) or (own[at] != place).any()):
                 raise WireError(f"rows of nodes that nobody needs, among {place.min()}..{place.max()}")
+            found.append(self._first[client] + at)
         state["time"] += 1
-        for layer, (place, rows) in enumerate(mail):
-            state["rows"][layer][self._first[client] + place] = rows
-            state["told"][layer][self._first[client] + place] = state["time"]
+        for layer, ((_, rows), at) in enumerate(zip(mail, found, strict=True)):
+            state["rows"][layer][at] = rows
+            state["told"][layer][at] = state["time"]
 
     def pull(self, state: State, client: int) -> list[Mail]:
         """What was published of a client's halo since it last pulled, per layer."""
@@ -91,13 +99,6 @@ class Mailbox:
             there = slot[told[own[slot]] > 0]
             mail.append(Mail(there, rows[own[there]]))
         return mail
-
-    def _addressed(self, client: int, halo: Halo) -> Indices:
-        """Where the rows of a halo are among all clients' nodes."""
-        if reason := misfit(client, halo, self._nodes):
-            raise WireError(reason)
-        rows: Indices = self._first[halo.owner] + halo.place
-        return rows
 
 
 def misfit(client: int, halo: Halo, nodes: Sequence[int | None]) -> str:

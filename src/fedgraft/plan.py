@@ -92,7 +92,8 @@ class Plan:
     @cached_property
     def refreshes(self) -> int:
         """The most times that a client pauses in a round."""
-        return self.sampler.refreshes(self.training.epochs) if self.task.tables else 0
+        runs = self.sharing.runs(self.training.epochs) if self.task.tables else ()
+        return sum(self.sampler.refreshes(epochs) for epochs in runs)
 
     @cached_property
     def model_layout(self) -> Layout:

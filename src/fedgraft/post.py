@@ -109,6 +109,8 @@ class Post:
                 raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
             raise AllClientsFailedError(0, replies.failed)
         halos = self._segments.introduce(published, replies, len(clients))
+        if not replies.messages:
+            raise AllClientsFailedError(0, replies.failed)
         published = {client: arrays for client, arrays in published.items() if client in replies.messages}
         if published:
             combined = self._plan.task.combine(published)

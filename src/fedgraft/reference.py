@@ -52,7 +52,8 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
 
 
 def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
-    groups = [[shard] for shard in shards] if name == "local_only" else [[experiment.plan.task.merge(shards)]]
+    task = experiment.plan.task
+    groups = [[task.apart(shard)] for shard in shards] if name == "local_only" else [[task.merge(shards)]]
     sums = [_sums(experiment, group) for group in groups]
     return {split: experiment.plan.task.score(merge(part[split] for part in sums)) for split in SPLITS}
 

@@ -18,7 +18,7 @@ from fedgraft.mail import Courier, part_of, slots_of
 from fedgraft.mailbox import Mailbox, misfit
 from fedgraft.plan import Plan
 from fedgraft.state import RunState
-from fedgraft.types import Arrays
+from fedgraft.types import Arrays, Layout
 from fedgraft.values import Halo, Mail
 from fedgraft.wire import Message
 
@@ -34,6 +34,7 @@ class Segments:
     def __init__(self, plan: Plan, exchange: Exchange) -> None:
         self._plan, self._exchange = plan, exchange
         self._courier = Courier(plan)
+        self._told = Layout((*plan.coded_mail_layout, *plan.asked_layout))
         self._mailbox: Mailbox | None = None
         self._bounds: list[tuple[int, int]] = []
 
@@ -169,7 +170,10 @@ class Segments:
         """Take in what a client told; one that tells nonsense has failed."""
         assert self._mailbox is not None
         try:
-            mail = self._courier.decode(replies.messages[client].arrays or {})
+            arrays = replies.messages[client].arrays or {}
+            if wire.arrays_bytes(arrays, self._told) > self._bounds[client][1]:  # zeros, too, are paid for
+                raise WireError("tells more of its nodes than there is to tell")
+            mail = self._courier.decode(arrays)
             self._mailbox.publish(state.mailbox, client, mail)  # type: ignore[arg-type]
         except (WireError, ClientError) as error:
             replies.refuse(client, str(error))

@@ -155,6 +155,10 @@ class CEFGL(Sharing[State]):
         }
         return upload, cast(Tree, new)
 
+    def runs(self, epochs: int) -> Sequence[int]:
+        """W, then S."""
+        return (epochs, self.private_epochs)
+
     def personalise(self, received: Arrays, memory: Tree) -> Arrays:
         """Theta + S, Theta being the newest that the client knows."""
         own = self._remembered(received, memory)

@@ -268,6 +268,10 @@ class Node(Task[NodeShard, NodeData]):
         """The whole graph."""
         return merge_shards(shards)
 
+    def apart(self, shard: NodeShard) -> NodeShard:
+        """Without its neighbours elsewhere."""
+        return inside(shard)
+
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
         """The same for all clients."""
         made = NodeModel(self.encoder, self.features or 1, self.classes or 2, self.head, self.dropout, g)
