@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.task_parts import Answering, Prepared, Publishing, Shard, Telling
+from fedgraft.task_parts import Answering, Prepared, Publishing, Scoring, Shard, Telling
 from fedgraft.types import Array, Arrays, Layout, Tree
 from fedgraft.values import (
     ClientFailed,
@@ -258,12 +258,11 @@ class Sharing(ABC, Generic[State]):
         """State after the accepted uploads, at least one, in ascending client order. Never mutates `state`."""
 
 
-class Task(Publishing[Shard], Telling[Prepared], Answering[Shard, Prepared], Generic[Shard, Prepared]):
+class Task(
+    Publishing[Shard], Telling[Prepared], Scoring[Prepared], Answering[Shard, Prepared], Generic[Shard, Prepared]
+):
     """What is learnt: from a client's own shard to a loss, a score and predictions."""
 
-    metric: ClassVar[str]
-    better: ClassVar[str]
-    """"lower" or "higher"."""
     chancy: ClassVar[bool] = False
     """Whether losses depend on chance beside dropout: then draws bring some (`Draw.chance`)."""
     profile: ClassVar[frozenset[str]] = frozenset()
@@ -272,11 +271,6 @@ class Task(Publishing[Shard], Telling[Prepared], Answering[Shard, Prepared], Gen
     """Parts that its model can have for a sharing method that needs them; `having` puts them in. "head": the weights
     of its last linear layer are `head.outer.weight` [classes, width]; "structure": parameters `structure.*`; and
     "together": several models can answer as one."""
-
-    @property
-    @abstractmethod
-    def sums(self) -> tuple[str, ...]:
-        """The keys of `evaluate`'s result, in the order in which they travel; no sum is negative."""
 
     def fitted(self, shards: Sequence[Shard]) -> Self:
         """This task with what its model must know of the data, such as the number of features, as options."""
@@ -347,26 +341,6 @@ class Task(Publishing[Shard], Telling[Prepared], Answering[Shard, Prepared], Gen
     @abstractmethod
     def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
         """Per-example losses [n] of a draw that lies within one block, given what `encode` made of that block."""
-
-    @abstractmethod
-    def evaluate(self, model: torch.nn.Module, data: Prepared) -> dict[str, Sums]:
-        """{"validation": sums, "test": sums}: mergeable, keyed as in `sums`."""
-
-    @abstractmethod
-    def score(self, sums: Sums) -> float:
-        """The metric, from merged sums; nan where there was nothing to score."""
-
-    def mean_loss(self, sums: Sums) -> float:
-        """The mean loss, from merged sums; nan for tasks that do not tell."""
-        return float("nan")
-
-    def measures(self, sums: Sums) -> dict[str, float]:
-        """Every measure that the sums tell, by name; the score alone by default."""
-        return {self.metric: self.score(sums)}
-
-    def choice(self, sums: Sums) -> float:
-        """What a model is chosen by on validation, better in the same direction as the score; the score by default."""
-        return self.score(sums)
 
 
 class Runtime(ABC):

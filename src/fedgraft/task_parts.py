@@ -1,6 +1,6 @@
-"""Parts of the task contract: what clients publish before training, what they tell each other in it, what they answer.
+"""Parts of the task contract: what clients publish and tell each other, how they are scored, what they answer.
 
-A task has all three; what it does not need stays as it is here.
+A task has all of them; what it does not need stays as it is here.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from fedgraft.types import Array, Arrays, Layout, Tree
-from fedgraft.values import Draw, Halo, Indices, Mail, Questions
+from fedgraft.values import Draw, Halo, Indices, Mail, Questions, Sums
 
 Shard = TypeVar("Shard")
 """One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
@@ -90,6 +90,39 @@ class Telling(ABC, Generic[Prepared]):
     def relay(self, model: torch.nn.Module, data: Prepared, layer: int) -> list[Mail]:
         """Rows of one layer under this model of all own nodes that others need, given those of layers before it."""
         return []
+
+
+class Scoring(ABC, Generic[Prepared]):
+    """How good a model is: sums that merge over clients, and what they tell."""
+
+    metric: ClassVar[str]
+    better: ClassVar[str]
+    """"lower" or "higher"."""
+
+    @property
+    @abstractmethod
+    def sums(self) -> tuple[str, ...]:
+        """The keys of `evaluate`'s result, in the order in which they travel; no sum is negative."""
+
+    @abstractmethod
+    def evaluate(self, model: torch.nn.Module, data: Prepared) -> dict[str, Sums]:
+        """{"validation": sums, "test": sums}: mergeable, keyed as in `sums`."""
+
+    @abstractmethod
+    def score(self, sums: Sums) -> float:
+        """The metric, from merged sums; nan where there was nothing to score."""
+
+    def mean_loss(self, sums: Sums) -> float:
+        """The mean loss, from merged sums; nan for tasks that do not tell."""
+        return float("nan")
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Every measure that the sums tell, by name; the score alone by default."""
+        return {self.metric: self.score(sums)}
+
+    def choice(self, sums: Sums) -> float:
+        """What a model is chosen by on validation, better in the same direction as the score; the score by default."""
+        return self.score(sums)
 
 
 class Answering(ABC, Generic[Shard, Prepared]):
