@@ -60,6 +60,11 @@ FIGURES = (
     Figure("usual_over_round", "usual:usual_over_ours", 3, "higher", needs="torch_geometric"),
     Figure("graphs_over_floor", "graphs:over_floor", 1.15, "lower", needs="torch_geometric"),
     Figure("graphs_usual", "graphs:usual_over_ours", 2.3, "higher", needs="torch_geometric"),
+    Figure("nodes_s256_floor", "nodes:s256_over_floor", 1.15, "lower"),
+    Figure("nodes_g64_floor", "nodes:g64_over_floor", 1.15, "lower"),
+    Figure("nodes_cs_floor", "nodes:cs_over_floor", 1.5, "lower"),
+    Figure("nodes_s256_usual", "nodes_usual:s256_over_ours", 3, "higher", needs="torch_geometric"),
+    Figure("nodes_g64_usual", "nodes_usual:g64_over_ours", 9, "higher", needs="torch_geometric"),
     Figure("workers_2_over_1", "workers:two_over_one", 0.60, "lower", floor="workers:free_cores"),
     Figure("memory_over_data", "memory:peak_over_data", 2, "lower"),
 )

@@ -25,7 +25,10 @@ CLIENTS, COHORT = 100, 10
 PUBMED = {"nodes": 19_717, "features": 500, "classes": 3, "degree": 4.5}
 COAUTHOR = {"nodes": 18_333, "features": 6_805, "classes": 15, "degree": 9.0}
 """Sizes of the real data sets: PubMed, and Coauthor-CS."""
-MODELS = {"s256": {"model.name": "sage", "model.hidden": [256, 128]}, "g64": {"model.name": "gcn", "model.hidden": [64]}}
+MODELS = {
+    "s256": {"model.name": "sage", "model.hidden": [256, 128]},
+    "g64": {"model.name": "gcn", "model.hidden": [64]},
+}
 TRAINING = {"training.epochs": 1, "sampler.batches": 0, "task.neighbours": 0, "task.head": "convolution"}
 """What differs from the recipe `fedlocal`: one step a round, on all training nodes and all of their neighbours."""
 

@@ -30,6 +30,9 @@ class Quadratic:
     def read(self, names=None):
         return {name: self.parameters[name].detach().numpy().copy() for name in names or self.parameters}
 
+    def difference(self, start):
+        return {name: array - start[name] for name, array in self.read(list(start)).items()}
+
     def run(self, penalty=None, correct_gradient=None, project=None, epochs=None):
         assert penalty is None
         assert project is None

@@ -16,6 +16,8 @@ MODULES = (
     "graphs",
     "growth",
     "memory",
+    "nodes",
+    "nodes_usual",
     "overhead",
     "timing",
     "usual",
@@ -157,3 +159,25 @@ def test_graph_classification_ends_with_the_same_model_in_every_loop():
         for ours_name, theirs in (("inner", "nn.0"), ("outer", "nn.2")):
             found = layers[f"{layer}.{theirs}.weight"].numpy()
             np.testing.assert_allclose(found, expected[f"convolutions.{layer}.{ours_name}.weight"], atol=ADAM)
+
+
+@pytest.mark.parametrize("model", ["s256", "g64"])
+def test_node_classification_ends_with_the_same_model_in_every_loop(model):
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    nodes, usual, workloads = load("nodes"), load("nodes_usual"), load("workloads")
+    plan, shards = nodes.sized(model, share=TINY)
+    assert sum((shard.senders < shard.own).sum() for shard in shards) > 0, "edges that the loops could get wrong"
+    floor, loop = nodes.Floor(plan, shards), usual.Usual(plan, shards)
+    with workloads.federation(plan, shards, nodes.Random(clients=nodes.COHORT)) as ours:
+        for number in (1, 2, 3):
+            ours.round(number)
+            floor.round(number)
+            loop.round(number)
+        assert_equal(ours.model(), floor.arrays())
+        assert_equal(ours.model(), loop.model.arrays())
+        assert max(abs(array - plan.first[name]).max() for name, array in ours.model().items()) > 1e-3
+
+
+def test_figures_of_node_classification_are_positive_numbers():
+    nodes = load("nodes")
+    assert nodes.g64_over_floor(TINY, repeats=1) > 0

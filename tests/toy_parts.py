@@ -44,7 +44,7 @@ class Model(nn.Module):
 class Parts(Line):
     """Least squares by a sum of three; heads have one row for every 40 points."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"structure", "head"})
+    offers: ClassVar[frozenset[str]] = frozenset({"structure", "head", "generator"})
 
     def personal(self, name):
         return name.startswith("head.")

@@ -223,6 +223,7 @@ class Client:
             told=going["told"],
             heard=going["heard"],
             paused=paused,
+            fresh=paused is None,
         )
         try:
             upload, memory["sharing"] = plan.sharing.local_update(trainer, going["received"], memory.get("sharing"))
@@ -254,6 +255,8 @@ class Client:
         """Rows that others need and that changed since they were last told."""
         plan = self._plan
         segment = message.flags + 1 if message.kind == "rows" else 0
+        if not plan.task.tables:
+            return {}
         told = plan.task.tell(data)
         if not (self._holds and "paused" in memory):
             self._keep_states(data, memory)

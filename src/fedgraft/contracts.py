@@ -231,8 +231,7 @@ class Sharing(ABC, Generic[State]):
         """
         trainer.load(received)
         trainer.run()
-        trained = trainer.read(list(received))
-        return {name: trained[name] - received[name] for name in received}, memory
+        return trainer.difference(received), memory
 
     def personalise(self, received: Arrays, memory: Tree) -> Arrays:
         """The shared parameters as a client itself uses them, given what it was sent and what it remembers."""
@@ -269,8 +268,9 @@ class Task(
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
     offers: ClassVar[frozenset[str]] = frozenset()
     """Parts that its model can have for a sharing method that needs them; `having` puts them in. "head": the weights
-    of its last linear layer are `head.outer.weight` [classes, width]; "structure": parameters `structure.*`; and
-    "together": several models can answer as one."""
+    of its last linear layer are `head.outer.weight` [classes, width]; "structure": parameters `structure.*`;
+    "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn; and "together":
+    several models can answer as one."""
 
     def fitted(self, shards: Sequence[Shard]) -> Self:
         """This task with what its model must know of the data, such as the number of features, as options."""

@@ -6,6 +6,7 @@ Whatever is wrong with a reply (an error, a wrong kind, round or layout, random 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -146,7 +147,7 @@ class Exchange:
             return 0
         return wire.arrays_bytes(arrays, mail) if arrays is not None else 0
 
-    @property
+    @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
         return {kind: self._plan.names(kind) for kind in wire.KINDS}
 

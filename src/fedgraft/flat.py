@@ -24,7 +24,8 @@ class Parked:
 class FlatModel:
     """A module seen as one parameter vector and one gradient vector, float32 on the device of the module.
 
-    Its arrays are the module's parameters and then its float32 buffers (running statistics), by name.
+    Its arrays are the module's parameters and then its float32 buffers (running statistics), by name. `loaded` tells
+    what was loaded last, for those who know that nothing has been trained since.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -36,6 +37,7 @@ class FlatModel:
         self.gradient = torch.zeros_like(self.vector)
         self.gradients: dict[str, torch.Tensor] = {}
         self._spare: list[torch.Tensor] = []
+        self.loaded: Mapping[str, np.ndarray] = {}
         self._buffers = {name: buffer for name, buffer in module.named_buffers() if buffer.dtype == torch.float32}
         offset = 0
         for (name, parameter), size in zip(self.parameters.items(), sizes, strict=True):
@@ -85,11 +87,18 @@ class FlatModel:
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Overwrite the named arrays."""
+        self.loaded = arrays
         for name, array in arrays.items():
             if name in self._arrays:
                 np.copyto(self._arrays[name], array)
             else:
                 self.tensors[name].copy_(torch.from_numpy(array.copy()))
+
+    def difference(self, start: Mapping[str, np.ndarray]) -> Arrays:
+        """The named arrays less what is given for each."""
+        if self._arrays:
+            return {name: self._arrays[name] - array for name, array in start.items()}
+        return {name: array - start[name] for name, array in self.read(list(start)).items()}
 
     def read(self, names: Sequence[str] | None = None) -> Arrays:
         """Copies of the named arrays, all by default."""

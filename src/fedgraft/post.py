@@ -74,6 +74,7 @@ class Post:
         self._budget_bytes = budget_bytes
         self._exchange = Exchange(plan, runtime, ledger, deadline_seconds)
         self._segments = Segments(plan, self._exchange)
+        self._most: dict[str, int] = {}
 
     def open(self, state: RunState) -> None:
         """Serve a run from its start, or from where it was stored."""
@@ -81,7 +82,9 @@ class Post:
 
     def most_bytes(self, kind: str) -> int:
         """The most that one client's request and reply of this kind can cost, without rows of nodes."""
-        return self.request_bytes(kind) + self._reply_limit(kind)
+        if kind not in self._most:
+            self._most[kind] = self.request_bytes(kind) + self._reply_limit(kind)
+        return self._most[kind]
 
     def most_training_bytes(self, client: int) -> int:
         """The most that a client's round can cost."""

@@ -11,6 +11,7 @@ share one structure: an edge that is absent from one of them has the value zero 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,7 @@ class Sparse:
         self._dense: Tensor | None = None
         self._matrix: Tensor | None = None
         self._transposed: Tensor | None = None
+        self._heads: dict[int, Sparse] = {}
         if shape[0] * shape[1] <= small:
             dense = np.zeros(shape, np.float32)
             dense[rows, columns] = values
@@ -150,14 +152,58 @@ class Sparse:
         return self._made(**{name: getattr(self, name) for name in _STORED}, shape=self.shape, device=device)
 
     def head(self, rows: int) -> "Sparse":
-        """Its first so many rows."""
-        shape = (rows, self.shape[1])
+        """Its first so many rows; made once, since its transpose is costly."""
+        if rows == self.shape[0]:
+            return self
+        if rows not in self._heads:
+            shape = (rows, self.shape[1])
+            if self._dense is not None:
+                self._heads[rows] = self._made(_dense=self._dense[:rows], shape=shape)
+            else:
+                pointers = self.matrix.crow_indices()[: rows + 1]
+                entries = int(pointers[-1])
+                parts = self.matrix.col_indices()[:entries], self.matrix.values()[:entries]
+                self._heads[rows] = self._made(_matrix=_csr(pointers, *parts, shape), shape=shape)
+        return self._heads[rows]
+
+    def scaled(self, rows: Tensor, columns: Tensor | None = None) -> "Sparse":
+        """Its rows, and columns if given, multiplied by numbers."""
         if self._dense is not None:
-            return self._made(_dense=self._dense[:rows], shape=shape)
-        pointers = self.matrix.crow_indices()[: rows + 1]
-        entries = int(pointers[-1])
-        parts = self.matrix.col_indices()[:entries], self.matrix.values()[:entries]
-        return self._made(_matrix=_csr(pointers, *parts, shape), shape=shape)
+            dense = self._dense * rows[:, None]
+            return self._made(_dense=dense if columns is None else dense * columns, shape=self.shape)
+        pointers, places, values = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
+        values = values * rows.repeat_interleave(pointers.diff())
+        values = values if columns is None else values * columns[places]
+        return self._made(_matrix=_csr(pointers, places, values, self.shape), shape=self.shape)
+
+    def with_ones(self, place: Tensor) -> "Sparse":
+        """One more at a place, int64 [rows], of every row."""
+        rows = torch.arange(len(place), device=place.device)
+        if self._dense is not None:
+            dense = self._dense.clone()
+            dense[rows, place] += 1.0
+            return self._made(_dense=dense, shape=self.shape)
+        pointers, places, values = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
+        behind = torch.arange(len(places), device=place.device) + rows.repeat_interleave(pointers.diff()) + 1
+        before, count = pointers[:-1] + rows, len(places) + len(place)
+        columns, entries = places.new_empty(count), values.new_ones(count)
+        columns[before], columns[behind] = place.to(columns.dtype), places
+        entries[behind] = values
+        after = pointers + torch.arange(len(pointers), device=place.device)
+        return self._made(_matrix=_csr(after.to(pointers.dtype), columns, entries, self.shape), shape=self.shape)
+
+    def filled(self) -> "tuple[Tensor, Sparse] | None":
+        """Int64 [filled], its rows that hold anything, and it without the others; None unless these are most."""
+        if self._dense is not None:
+            return None
+        pointers = self.matrix.crow_indices()
+        there = pointers.diff().nonzero()[:, 0]
+        if 2 * len(there) > self.shape[0]:
+            return None
+        shape = len(there), self.shape[1]
+        parts = self.matrix.col_indices(), self.matrix.values()
+        left = torch.cat([pointers[:1], pointers[1:][there]])
+        return there, self._made(_matrix=_csr(left, *parts, shape), shape=shape)
 
     def __matmul__(self, dense: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
         """The product."""
@@ -197,7 +243,7 @@ class Sparse:
         cls, shape: tuple[int, int], device: str | torch.device | None = None, **stored: Tensor | None
     ) -> "Sparse":
         made = object.__new__(cls)
-        made.shape = shape
+        made.shape, made._heads = shape, {}
         for name in _STORED:
             value = stored.get(name)
             setattr(made, name, value if value is None or device is None else value.to(device))
@@ -232,14 +278,51 @@ class Block:
         """The sum of each receiver's neighbours' rows; `map` is what made these of the senders' states, if linear."""
         return self.matrix @ dense
 
+    def means(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """The mean of each receiver's neighbours' states, zero of none; of what `map` makes of them, if given."""
+        return self._averaging @ _sent(states, map)
+
+    def smoothed(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """Each receiver's own state plus its neighbours', each divided by the root of both degrees.
+
+        Of what `map` makes of them, if given, which is linear.
+        """
+        return self._smoothing @ _sent(states, map)
+
     def own(self, dense: Float[Tensor, "senders width"]) -> Float[Tensor, "receivers width"]:
         """Each receiver's own row."""
-        return dense.index_select(0, self.place)
+        return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
+
+    @cached_property
+    def few(self) -> "tuple[Tensor, Sparse] | None":
+        """Where few receivers have neighbours: int64 [rows] those that have, and what averages theirs."""
+        return self._averaging.filled()
+
+    @cached_property
+    def _averaging(self) -> Sparse:
+        return self.matrix.scaled(1.0 / self.degree.clamp(min=1))
+
+    @cached_property
+    def _smoothing(self) -> Sparse:
+        roots = self.degree.clamp(min=1).rsqrt(), self.degree_from.clamp(min=1).rsqrt()
+        return self.matrix.scaled(*roots).with_ones(self.place)
+
+    @cached_property
+    def _ahead(self) -> bool:
+        """Whether receivers are the first of the senders."""
+        return bool((self.place == torch.arange(self.receivers, device=self.place.device)).all())
 
     @property
     def receivers(self) -> int:
         """How many."""
         return len(self.place)
+
+
+def _sent(states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None") -> Tensor:
+    """What goes along edges."""
+    sent = states if map is None else map(states)
+    assert isinstance(sent, Tensor)
+    return sent
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +339,23 @@ class Given(Block):
         self, dense: Float[Tensor, "senders width"], map: "Callable[[Any], Tensor] | None" = None
     ) -> Float[Tensor, "receivers width"]:
         """What was given, mapped."""
+        return self._told(map)
+
+    def means(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """What was given, mapped, by each receiver's number of neighbours."""
+        return self._told(map) / self.degree.clamp(min=1)[:, None]
+
+    def smoothed(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """Own states plus what was given, by the root of each receiver's number of neighbours, mapped."""
+        scale = self.degree.clamp(min=1).rsqrt()[:, None]
+        return self.own(_sent(states, map)) + scale * self._told(map)
+
+    @property
+    def few(self) -> "tuple[Tensor, Sparse] | None":
+        """Not where sums are given."""
+        return None
+
+    def _told(self, map: "Callable[[Any], Tensor] | None") -> Tensor:
         return self.given if map is None else map(self.given)  # type: ignore[return-value]
 
 
@@ -263,11 +363,17 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, sparse: Sparse) -> Tensor:
         ctx.sparse = sparse
+        ctx.leaf = dense if dense.is_leaf else None
         return sparse.matrix @ dense
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.sparse.transposed @ gradient.contiguous(), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None]:
+        transposed, gradient, leaf = ctx.sparse.transposed, gradient.contiguous(), ctx.leaf
+        if leaf is None or leaf.grad is None:
+            return transposed @ gradient, None
+        # Weights of sparse features are most of a model: added where they belong, not made anew, zeroed and copied.
+        torch.addmm(leaf.grad, transposed, gradient, out=leaf.grad)
+        return None, None
 
 
 class _Spmm(torch.autograd.Function):

@@ -200,8 +200,12 @@ def _checked(content: bytes) -> memoryview:
     return body
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False)
+"""Made once: `json.dumps` makes one anew for every line."""
+
+
 def _append(path: Path, rows: Iterable[object]) -> None:
-    lines = [json.dumps(_finite(vars(row)), allow_nan=False) + "\n" for row in rows]
+    lines = [_ENCODER.encode(_finite(vars(row))) + "\n" for row in rows]
     with path.open("a") as file:
         file.writelines(lines)
 

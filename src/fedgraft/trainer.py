@@ -72,6 +72,7 @@ class LocalTrainer:
             need not ask for it.
         paused: what an earlier trainer of this round told by `pause`, None for a new round. The sharing method begins
             anew; what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
+        fresh: whether `flat` is as it was loaded last.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class LocalTrainer:
         told: Mapping[str, float] | None = None,
         heard: bool = False,
         paused: Tree = None,
+        fresh: bool = False,
     ) -> None:
         self._task, self._sampler, self._training = task, sampler, training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
@@ -104,15 +106,21 @@ class LocalTrainer:
         self._done: list[Tree] = []
         self._walk = _Walk()
         self._paused = cast(dict[str, Any], paused) if paused is not None else {}
+        self._untouched = fresh
         self._replays: list[Tree] = list(self._paused.get("done", ()))
 
     def load(self, arrays: Arrays) -> None:
-        """Overwrite the named parameters."""
-        self._flat.load(arrays)
+        """Overwrite the named parameters; what the client's model has just been loaded with is there already."""
+        there, self._untouched = self._flat.loaded if self._untouched else {}, False
+        self._flat.load({name: array for name, array in arrays.items() if there.get(name) is not array})
 
     def read(self, names: Sequence[str] | None = None) -> Arrays:
         """Copies of the named parameters, all by default."""
         return self._flat.read(names)
+
+    def difference(self, start: Arrays) -> Arrays:
+        """The named parameters as they are, less what is given for each."""
+        return self._flat.difference(start)
 
     def run(
         self,
@@ -125,6 +133,7 @@ class LocalTrainer:
 
         Raises `Paused` before a step that is to see other clients' rows anew, unless it is the one it was paused at.
         """
+        self._untouched = False
         if not self._flat.module.training:
             self._flat.module.train()
         if self._replays:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fedgraft.errors import require, require_one_of
 from fedgraft.flat import FlatModel
@@ -79,50 +80,93 @@ class Training:
         return self.learning_rate * (self.final_rate + (1.0 - self.final_rate) * share)
 
 
+FIRST_MOMENT: Final = 0.9
+"""Decay of Adam's mean gradient (Kingma and Ba, ICLR 2015, Algorithm 1)."""
+EPSILON: Final = 1e-8
+"""What keeps Adam from dividing by zero (the same)."""
+
+
 class Optimizer:
-    """A torch optimiser over the one flat vector, made once per worker and reset for every client."""
+    """torch's fused kernels over the one flat vector, made once per worker and reset for every client.
+
+    They are called as they are: what `torch.optim` does around them takes longer than they do on a small model, and
+    moments made anew for every client take as long as a step on a large one.
+    """
 
     def __init__(self, training: Training, flat: FlatModel) -> None:
-        self._flat = flat
-        self._vector = torch.nn.Parameter(flat.vector, requires_grad=True)
-        self._vector.data = flat.vector
-        self._vector.grad = flat.gradient
-        if training.optimizer in ("adam", "adamw"):
-            kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
-            betas = (0.9, training.second_moment)
-            self._torch: torch.optim.Optimizer = kind(
-                [self._vector], betas=betas, weight_decay=training.weight_decay, fused=True
-            )
-        else:
-            self._torch = torch.optim.SGD(
-                [self._vector], lr=1.0, momentum=training.momentum, weight_decay=training.weight_decay, fused=True
-            )
+        self._training, self._flat = training, flat
+        self._adam = training.optimizer in ("adam", "adamw")
+        names = ("exp_avg", "exp_avg_sq") if self._adam else ("momentum_buffer",) if training.momentum else ()
+        self._names = ("step", *names)
+        self._moments = self._made()
+        self._rate, self._begun = training.learning_rate, False
 
     def reset(self, learning_rate: float) -> None:
         """Forget all moments and take a new rate."""
-        self._torch.state.clear()
-        self._torch.param_groups[0]["lr"] = learning_rate
+        self._rate, self._begun = learning_rate, False
 
     def read(self) -> dict[str, Array]:
         """Copies of its moments."""
-        state = self._torch.state.get(self._vector, {})
-        return {name: value.detach().cpu().numpy().copy() for name, value in state.items() if torch.is_tensor(value)}
+        return {name: value.cpu().numpy().copy() for name, value in self._moments.items()} if self._begun else {}
 
     def load(self, moments: Mapping[str, Array]) -> None:
         """Take up where `read` was called."""
-        on = {name: torch.from_numpy(np.array(value)).to(self._vector.device) for name, value in moments.items()}
-        self._torch.state[self._vector] = on
+        self._begun = bool(moments)
+        for name, value in moments.items():
+            self._moments[name].copy_(torch.from_numpy(np.array(value)))
 
     def park(self) -> dict[str, Any]:
         """Put its moments aside, as they are."""
-        return dict(self._torch.state.pop(self._vector, {}))
+        if not self._begun:
+            return {}
+        parked, self._moments, self._begun = self._moments, self._made(), False
+        return parked
 
     def unpark(self, moments: dict[str, Any]) -> None:
         """Take up what was put aside."""
-        if moments:
-            self._torch.state[self._vector] = moments
+        self._begun = bool(moments)
+        self._moments = moments or self._moments
 
     def step(self) -> None:
         """Move the vector along its gradient."""
-        self._vector.data = self._flat.vector  # it may have been put aside since
-        self._torch.step()
+        first, moments, training = not self._begun, self._moments, self._training
+        if first:
+            self._begun = True
+            for moment in moments.values():
+                moment.zero_()
+        if self._adam:
+            moments["step"] += 1
+            move = torch._fused_adam_ if training.optimizer == "adam" else torch._fused_adamw_
+            move(
+                [self._flat.vector],
+                [self._flat.gradient],
+                [moments["exp_avg"]],
+                [moments["exp_avg_sq"]],
+                [],
+                [moments["step"]],
+                lr=self._rate,
+                beta1=FIRST_MOMENT,
+                beta2=training.second_moment,
+                weight_decay=training.weight_decay,
+                eps=EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )
+        else:
+            torch._fused_sgd_(
+                [self._flat.vector],
+                [self._flat.gradient],
+                [moments["momentum_buffer"]] if training.momentum else [],
+                weight_decay=training.weight_decay,
+                momentum=training.momentum,
+                lr=self._rate,
+                dampening=0.0,
+                nesterov=False,
+                maximize=False,
+                is_first_step=first,
+            )
+
+    def _made(self) -> dict[str, Tensor]:
+        vector = self._flat.vector
+        moments = {name: torch.empty_like(vector) for name in self._names[1:]}
+        return {"step": torch.zeros((), device=vector.device), **moments}

@@ -192,6 +192,10 @@ class Trainer(Protocol):
         """Copies of the named parameters, all by default."""
         ...
 
+    def difference(self, start: Arrays) -> Arrays:
+        """The named parameters as they are, less what is given for each."""
+        ...
+
     def run(
         self,
         penalty: Penalty | None = None,

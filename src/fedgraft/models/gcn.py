@@ -66,14 +66,11 @@ class Convolution(nn.Module):
 
     def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
-        scale = block.degree.clamp(min=1).rsqrt()[:, None]
-        scale_from = block.degree_from.clamp(min=1).rsqrt()[:, None]
-        if isinstance(state, Sparse):  # mapped first, while they are sparse; the bias joins once
-            sent = self.linear.product(state)
-            sums = block.sums(scale_from * sent, self.linear.product)
-            gathered: Tensor = block.own(sent) + scale * sums + cast(Tensor, self.linear.bias)
+        narrower = self.linear.weight.numel() < state.shape[1] ** 2  # then fewer numbers are added up behind the map
+        if isinstance(state, Sparse) or narrower:  # the bias joins once
+            gathered: Tensor = block.smoothed(state, self.linear.product) + cast(Tensor, self.linear.bias)
             return gathered
-        mapped: Tensor = self.linear(block.own(state) + scale * block.sums(scale_from * state))
+        mapped: Tensor = self.linear(block.smoothed(state))
         return mapped
 
 

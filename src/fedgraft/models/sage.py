@@ -51,10 +51,12 @@ class Convolution(nn.Module):
 
     def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
-        few = block.degree.clamp(min=1)[:, None]
         if isinstance(state, Sparse):  # mapped first, while they are sparse
             own: Tensor = self.own(state.head(block.receivers))
-            return own + block.sums(self.mean(state), self.mean) / few
-        mean = block.sums(state) / few
-        mapped: Tensor = self.own(block.own(state)) + self.mean(mean)
-        return mapped
+            return own + block.means(state, self.mean)
+        mapped: Tensor = self.own(block.own(state))
+        if block.few is None:
+            joined: Tensor = mapped + self.mean(block.means(state))
+            return joined
+        rows, averaging = block.few
+        return mapped.index_add(0, rows, self.mean(averaging @ state))

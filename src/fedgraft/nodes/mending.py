@@ -1,8 +1,7 @@
 """Nodes that a client makes up for neighbours that it cannot see, and its part of the graph mended by them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,87 +12,18 @@ from torch import Tensor, nn
 
 from fedgraft import flops
 from fedgraft.errors import WireError
-from fedgraft.layers import linear, row_linear
 from fedgraft.nodes.features import FeatureRows
+from fedgraft.nodes.generator import WIDTHS, Generator, generator_of
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach, scattered
 from fedgraft.nodes.sets import Features, NodeShard
 from fedgraft.nodes.states import States
 from fedgraft.propagate import Sparse
-from fedgraft.providers import LayeredEncoder
 from fedgraft.types import VARIABLE, Arrays, Layout, Spec
 from fedgraft.values import Halo, Indices
 
-WIDTHS: Final = (32, 128)
-"""Of the two layers of the generator's encoder: `hidden` and `latent_dim` of the published code."""
-START: Final = 0.01
-"""Share of the usual width with which the layer that makes features is drawn; ours, so that these begin near nothing:
-else noise alone makes them ten times as large as those of texts, and many rounds pass until they are not."""
 MATCHED: Final = 1024
 """Most own nodes that what is generated for nodes of others is held against; ours, so that a step's cost is bounded."""
 _HASHES: Final = 2.0**64
-
-
-class Generator(nn.Module):
-    """NeighGen: from a node's neighbourhood to how many neighbours it lacks and what their features are.
-
-    Args:
-        encoder: gives the convolutions.
-        features: width of features.
-        most: most neighbours that it generates for a node.
-        g: what it is drawn from.
-
-    Attributes:
-        frozen: float32 [1], 1 once a sharing method has ended its training; it travels with the model.
-    """
-
-    frozen: Tensor
-
-    def __init__(self, encoder: LayeredEncoder, features: int, most: int, g: torch.Generator) -> None:
-        super().__init__()
-        self.convolutions = nn.ModuleList(
-            encoder.convolution(before, after, g, linear if number else row_linear)
-            for number, (before, after) in enumerate(pairwise((features, *WIDTHS)))
-        )
-        self.count = linear(WIDTHS[-1], 1, g)
-        self.features = linear(WIDTHS[-1], most * features, g)
-        with torch.no_grad():
-            for parameter in self.features.parameters():
-                parameter *= START
-        self.register_buffer("frozen", torch.zeros(1))
-        self._shape = most, features
-        self._edition: tuple[object, list[Tensor]] = (object(), [])
-
-    @property
-    def learns(self) -> bool:
-        """Whether it is still being trained."""
-        return bool(self.frozen < 0.5)  # a codec may have touched it
-
-    @property
-    def edition(self) -> object:
-        """The same object as long as the parameters are the same: what was generated is good for as long."""
-        here = [parameter.detach() for parameter in self.parameters()]
-        if not self._edition[1] or not all(map(torch.equal, here, self._edition[1])):
-            self._edition = object(), [each.clone() for each in here]
-        return self._edition[0]
-
-    def encode(self, inputs: Tensor | Sparse, hops: Sequence[Hop]) -> Tensor:
-        """Embeddings z [targets, width] of what the hops lead to."""
-        state = inputs
-        for convolution, hop in zip(self.convolutions, hops, strict=True):
-            state = torch.relu(convolution(state, hop.block))
-        assert isinstance(state, Tensor)
-        return state
-
-    def missing(self, z: Tensor) -> Tensor:
-        """How many neighbours nodes lack, [nodes]."""
-        lacked: Tensor = torch.relu(self.count(z)).squeeze(1)
-        return lacked
-
-    def neighbours(self, z: Tensor, chance: int) -> Tensor:
-        """Features of the most neighbours that nodes can lack, [nodes, most, width]."""
-        noise = torch.randn(z.shape, generator=torch.Generator().manual_seed(chance))
-        made: Tensor = torch.tanh(self.features(z + noise))
-        return made.view(len(z), *self._shape)
 
 
 @dataclass(eq=False)
@@ -109,6 +39,7 @@ class Part:
         offered: int64 [offered], own nodes whose embeddings others may be told, ascending.
         matched: int64 [matched], own nodes that what is generated for others' is held against; theirs: their features.
         squares: float32 [own], of their features, summed.
+        mended: what the generator was, the part with its neighbours, and what operations these took.
     """
 
     own: int
@@ -122,14 +53,14 @@ class Part:
     matched: Indices
     theirs: Tensor | Sparse
     squares: Tensor
-    mended: tuple[object, Any] = field(default=(None, None))
+    mended: tuple[object, Any, int] = (None, None, 0)
 
 
 @dataclass(frozen=True)
 class Mending:
     """How a client trains a generator of neighbours, and mends its part of the graph with it.
 
-    Source: Zhang et al., "FedSage+", NeurIPS 2021, Eq. (1)-(7), and its published code.
+    Source: Zhang et al., "FedSage+", NeurIPS 2021, and its published code.
     Differs: see the sharing method `fedsage_plus`.
 
     Args:
@@ -146,28 +77,27 @@ class Mending:
 
     @property
     def tables(self) -> tuple[int, ...]:
-        """Embeddings, if any are told."""
-        return WIDTHS[-1:] if self.elsewhere else ()
+        """Embeddings."""
+        return WIDTHS[-1:]
 
     @property
     def statistics_layout(self) -> Layout:
         """How many nodes a client offers."""
-        return Layout((Spec("offered", "uint32", (1,)),) if self.elsewhere else ())
+        return Layout((Spec("offered", "uint32", (1,)),))
 
     @property
     def combined_layout(self) -> Layout:
         """Which of the nodes that it offers others want; of how many it is told."""
-        specs = Spec("needed", "uint8", (VARIABLE,)), Spec("told", "uint32", (1,))
-        return Layout(specs if self.elsewhere else ())
+        return Layout((Spec("needed", "uint8", (VARIABLE,)), Spec("told", "uint32", (1,))))
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """What a client publishes."""
-        return {"offered": np.array([min(shard.own, self.elsewhere)], np.uint32)} if self.elsewhere else {}
+        return {"offered": np.array([min(shard.own, self.elsewhere)], np.uint32)}
 
     def check(self, statistics: Arrays) -> None:
         """Raise `WireError` for what no client can have published."""
-        if self.elsewhere and not 1 <= (offered := int(statistics["offered"][0])) <= self.elsewhere:
-            raise WireError(f"{offered} nodes offered where 1..{self.elsewhere} can be")
+        if (offered := int(statistics["offered"][0])) > self.elsewhere:
+            raise WireError(f"{offered} nodes offered where at most {self.elsewhere} can be")
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """{client: how many nodes it offers, and of whose embeddings it is told}: spread evenly over all others'."""
@@ -230,7 +160,7 @@ class Mending:
             states.write(0, needed, z.numpy())
 
     def mended(self, generator: Generator, part: Part) -> dict[str, Any]:
-        """Of the part with generated neighbours behind its own nodes: what takes the place of its own, by name."""
+        """Of the part with generated neighbours behind its own nodes: what takes the place of what it had, by name."""
         everybody = np.arange(part.own)
         with torch.no_grad():
             z = self._embeddings(generator, part, part.around, everybody, 0, 0)
@@ -238,18 +168,19 @@ class Mending:
             lacking = np.flatnonzero(counts)
             made = _first(generator.neighbours(z[lacking], 0), counts[lacking]).numpy()
         owners = np.repeat(lacking, counts[lacking])
-        own = part.own + len(owners)
-        empty = part.features[:0]
-        rows = made if isinstance(part.features, np.ndarray) else sparse.csr_matrix(made)
-        stacked = (part.features, rows)
-        both = np.concatenate(stacked) if isinstance(rows, np.ndarray) else sparse.vstack(stacked, format="csr")
+        if not len(owners):
+            return {}
+        own, features = part.own + len(owners), part.features
+        if isinstance(features, np.ndarray):
+            rows = FeatureRows(np.concatenate([features, made]), features[:0])
+        else:
+            rows = FeatureRows(sparse.vstack([features, sparse.csr_matrix(made)], format="csr"), features[:0])
         return {
-            "features": FeatureRows(both, empty) if len(owners) else part.rows,
-            "around": _joined(part.receivers, part.senders, part.own, owners) if len(owners) else part.around,
+            "features": rows,
+            "around": _joined(part.receivers, part.senders, part.own, owners),
             "own": own,
             "label": np.concatenate([part.label, np.full(len(owners), -1)]),
             "known": np.ones(own, bool),
-            "states": States(own, 0, ()),
         }
 
     # --- training ----------------------------------------------------------------------------------------------------
@@ -316,18 +247,9 @@ class Mending:
 
     def _told(self, states: States, most: int, chance: int) -> Tensor:
         """Embeddings of others' nodes, at most so many, float32 [told, width]."""
-        if not self.tables:
-            return torch.zeros(0, WIDTHS[-1])
         known = np.flatnonzero(states.known[0][states.own :]) + states.own
         chosen = known[_some(len(known), most, chance)]
         return torch.from_numpy(states.rows[0][chosen])
-
-
-def generator_of(model: nn.Module) -> Generator:
-    """The generator of a model that has one."""
-    found = model.generator
-    assert isinstance(found, Generator)
-    return found
 
 
 def _some(count: int, most: int, chance: int = 0) -> Indices:
@@ -394,13 +316,13 @@ def _lost(part: Part, nodes: Indices, hidden: NDArray[np.bool_]) -> tuple[Indice
 
 
 def _nearest(made: Tensor, rows: Tensor | Sparse, squares: Tensor, pairs: NDArray[np.bool_] | None = None) -> Tensor:
-    """Mean squared distance of what was made for nodes to the nearest row, [nodes], mean over each node's neighbours.
+    """Squared distance of what was made for nodes to the nearest row, [nodes], mean over each node's neighbours.
 
     Args:
         made: [nodes, most, width].
         rows: [rows, width].
         squares: [rows], of their entries, summed.
-        pairs: bool [nodes, rows], which rows are near enough to a node; None for all.
+        pairs: bool [nodes, rows], which rows are a node's to be near to; None for all.
     """
     nodes, most, width = made.shape
     flat = made.reshape(-1, width)

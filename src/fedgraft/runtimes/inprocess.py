@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from fedgraft.allocation import keep_freed
 from fedgraft.client import Client
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.errors import FedgraftError, require
@@ -74,6 +75,7 @@ class InProcess(Runtime):
         self._changed: set[int] = set()
         self._seconds: dict[int, float] = {}
         self._flops: dict[int, int] = {}
+        keep_freed()
         count = min(_cores() if workers < 0 else workers, len(shards))
         self._threads_before = torch.get_num_threads()
         self._inline: Client | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from fedgraft.allocation import keep_freed
 from fedgraft.client import Client
 from fedgraft.plan import Plan
 
@@ -25,6 +26,7 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it stores the run first
     torch.set_num_threads(threads)
+    keep_freed()
     client = Client(plan, shards, holds=True)
     try:
         pipe.send(os.getpid())

@@ -44,8 +44,7 @@ class FedProx(OneModel):
         """The common round, pulled towards what was received."""
         trainer.load(received)
         trainer.run(correct_gradient=self._pull(received) if self.mu else None)
-        trained = trainer.read(list(received))
-        return {name: trained[name] - received[name] for name in received}, memory
+        return trainer.difference(received), memory
 
     def _pull(self, received: Arrays) -> Correction:
         centre = {name: torch.from_numpy(np.array(array)) for name, array in received.items()}

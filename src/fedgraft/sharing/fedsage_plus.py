@@ -36,20 +36,22 @@ class FedSagePlus(Sharing[State]):
     classifier alone.
 
     Source: Zhang et al., "Subgraph Federated Learning with Missing Neighbor Generation" (FedSage+), NeurIPS 2021,
-        section 3 and Algorithm 1, and its published code; the task's part is in `fedgraft.nodes.mending`.
+        and its published code; the task's part is in `fedgraft.nodes.mending`.
     Differs:
-        One generator for all, averaged. In the paper every client has its own, sends it with the embeddings of all its
-            nodes to all others in every epoch, and adds up the gradients that come back of how near to their nodes what
-            it generates is. Here clients tell each other some embeddings, by way of the server, as they were at the
-            beginning of their last round, and each trains the generator to make of those that it was told neighbours
-            near to its own nodes: the same loss, at the other end.
+        One generator for all, averaged. In the paper every client has its own, which is its point; it sends it with the
+            embeddings of all its nodes to all others in every epoch, and adds up the gradients that come back of how
+            near to their nodes what it generates is. Here clients tell each other some embeddings, by way of the
+            server, as they were at the beginning of their last round, and each trains the generator to make of those
+            that it was told neighbours near to its own nodes: the same loss, at the other end.
         Embeddings, counts and features learn in the same rounds; the code ends with rounds for features alone.
-        What is generated is a linear map of the embedding and tanh, as in the paper; the code has two layers of 256 and
-            2,048 in between, which would be thirty times the classifier. No dropout within the generator.
+        What is generated is a linear map of the embedding and tanh, as the paper writes it, drawn so that it begins
+            near nothing; the code has two layers of 256 and 2,048 in between, which for PubMed would be seventeen times
+            the classifier. No dropout within the generator.
         Every step hides other nodes, at random among those outside the batch; the code hides some of the validation
             nodes once. Losses are over training nodes, as in the code.
-        All `generated` neighbours of a node that lacks any learn features. In the paper as many as it is thought to
-            lack; in the code the others are drawn to zero.
+        Features are held to the squared distance; the code takes its mean over features, beside which the loss of
+            classes is so large that it alone decides what is generated. All `generated` neighbours of a node that lacks
+            any learn; in the paper as many as it is thought to lack, in the code the others are drawn to zero.
         Numbers of neighbours are rounded; the code cuts them off. The three losses, and the one of others' nodes, weigh
             the same, as in the code, where the last is the mean over clients.
 
@@ -87,8 +89,7 @@ class FedSagePlus(Sharing[State]):
         frozen = FROZEN in received and received[FROZEN][0] > 0.5  # a codec may have touched it
         trainer.load(received)
         trainer.run(project=_holding(received) if frozen else None)
-        trained = trainer.read(list(received))
-        return {name: trained[name] - received[name] for name in received}, memory
+        return trainer.difference(received), memory
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Add the weighted sum of updates, of the generator only as long as it is trained."""

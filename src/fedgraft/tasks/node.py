@@ -10,13 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedgraft import flops
 from fedgraft.contracts import Draw, Halo, Indices, Mail, Questions, Sums, Task
 from fedgraft.errors import InputError, require
 from fedgraft.nodes import measures
 from fedgraft.nodes.aggregates import Aggregates
 from fedgraft.nodes.features import FeatureRows, scaled
+from fedgraft.nodes.generator import Generator, generator_of
 from fedgraft.nodes.introductions import Introductions, inside, thinned
-from fedgraft.nodes.mending import Generator, Mending, Part, generator_of
+from fedgraft.nodes.mending import Mending, Part
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.queries import Asked, split_nodes_asked, told_before, with_new_nodes
@@ -283,9 +285,10 @@ class Node(Task[NodeShard, NodeData]):
 
     def look(self, model: nn.Module, data: NodeData, chance: int) -> Array:
         """One pass over all own nodes, which notes their states; losses of the training nodes among them."""
-        if self._mending is not None and data.part is not None:
-            self._mending.note(generator_of(model), data.part, data.states, data.needed, self.neighbours, chance)
-        data = self._mended(model, data)
+        part, data = data.part, self._mended(model, data)
+        if self._mending is not None and part is not None:
+            self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, chance)
+            flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         everybody = np.arange(data.own)
         logits = self._logits(
             model, data, self._computed(data, everybody, self._drawn(chance), True, chance, "look"), True
@@ -425,8 +428,9 @@ class Node(Task[NodeShard, NodeData]):
             return data
         edition = generator_of(model).edition
         if data.part.mended[0] is not edition:
-            fields = self._mending.mended(generator_of(model), data.part)
-            data.part.mended = edition, replace(data, **fields, part=None, kept={})
+            with flops.metered() as meter:
+                fields = self._mending.mended(generator_of(model), data.part)
+            data.part.mended = edition, replace(data, **fields, part=None, kept={}), meter.flops
         mended: NodeData = data.part.mended[1]
         return mended
 
