@@ -76,7 +76,7 @@ class Floor(Training):
         task: Any = plan.task
         most = (0,) * task.layers
         self._rows: list[Indices] = [data.rows["train"] for data in self.data]
-        self._computed = [task._computed(data, data.rows["train"], most, True) for data in self.data]
+        self._computed = [data.computed(data.rows["train"], most, True) for data in self.data]
         self._label = [torch.from_numpy(data.label[data.rows["train"]]) for data in self.data]
         self.flat = plan.build_model()
         self._optimizer = Optimizer(plan.training, self.flat)

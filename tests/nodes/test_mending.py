@@ -81,7 +81,7 @@ def test_what_is_generated_for_others_nodes_is_held_against_the_nearest_own_ones
 def test_a_mended_part_by_hand(is_sparse):
     task, model, data = one(is_sparse, generated=3)
     tell(model, 2.4, [[0.5, 0.25], [-0.5, 0.0], [0.9, 0.9]])
-    mended = task._mended(model, data)
+    mended = data.mended(model, task._mending)
     assert mended.own == 6 + 2 * 6, "2.4 is two"
     rows = mended.features.rows(np.arange(18))
     rows = (rows.matrix.to_dense() if is_sparse else rows).numpy()
@@ -101,17 +101,17 @@ def test_a_mended_part_by_hand(is_sparse):
 def test_a_part_is_mended_anew_only_for_another_generator():
     task, model, data = one()
     tell(model, 1.0, np.zeros((5, 2)).tolist())
-    mended = task._mended(model, data)
-    assert task._mended(model, data) is mended
+    mended = data.mended(model, task._mending)
+    assert data.mended(model, task._mending) is mended
     with torch.no_grad():
         model.head.weight += 1
-    assert task._mended(model, data) is mended
+    assert data.mended(model, task._mending) is mended
     with torch.no_grad():
         model.generator.count.bias += 1
-    assert task._mended(model, data).own == mended.own + 6
+    assert data.mended(model, task._mending).own == mended.own + 6
     other = model_of(task)
     other.load_state_dict(model.state_dict())
-    assert task._mended(other, data) is not mended
+    assert data.mended(other, task._mending) is not mended
     with torch.no_grad():
         assert task.evaluate(other, data) == task.evaluate(model, data), "noise is the same whenever it is drawn"
 

@@ -1,13 +1,12 @@
 """Node: tell the class of a node of one graph that is cut over clients."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft import flops
@@ -18,64 +17,20 @@ from fedgraft.nodes.aggregates import Aggregates
 from fedgraft.nodes.features import FeatureRows, scaled
 from fedgraft.nodes.generator import Generator, generator_of
 from fedgraft.nodes.introductions import Introductions, inside, thinned
-from fedgraft.nodes.mending import Mending, Part
+from fedgraft.nodes.mending import Mending
 from fedgraft.nodes.model import NodeModel
-from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
+from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach
+from fedgraft.nodes.prepared import NodeData
 from fedgraft.nodes.queries import Asked, split_nodes_asked, told_before, with_new_nodes
 from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import NodeShard, merge_shards
 from fedgraft.nodes.states import States
-from fedgraft.propagate import Given, Sparse
 from fedgraft.providers import LayeredEncoder
 from fedgraft.types import Array, Arrays, Layout, Tree
 from fedgraft.values import SPLITS
 
 LABEL_BINS = 5
 """Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
-
-
-@dataclass(eq=False)
-class NodeData:
-    """A client's own part of the graph, ready to train on, and what it remembers of hidden states.
-
-    Args:
-        features: of own nodes and of the halo.
-        around: neighbourhoods.
-        own: how many own nodes.
-        halo: how many nodes of others.
-        label: int64 [own].
-        rows: {split: int64 [nodes], own nodes}.
-        known: bool [own + halo], whose features are known.
-        needed: int64 [needed], own nodes that others need.
-        states: hidden states.
-        label_shares: shares of training nodes in consecutive parts of the list of classes.
-        sums: of the features of all neighbours of own nodes, where these were told; else None.
-        degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
-        part: what neighbours are generated from, where they are; else None.
-    """
-
-    features: FeatureRows
-    around: Neighbourhoods
-    own: int
-    halo: int
-    label: Indices
-    rows: dict[str, Indices]
-    known: NDArray[np.bool_]
-    needed: Indices
-    states: States
-    label_shares: tuple[float, ...]
-    sums: FeatureRows | None
-    degree: NDArray[np.float32]
-    part: Part | None = None
-    kept: dict[str, tuple[Indices, list[NDArray[np.bool_]], "Computed"]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Computed:
-    """What some nodes are computed from: the hops to them and the features of the first one's senders."""
-
-    hops: list[Hop]
-    inputs: Tensor | Sparse
 
 
 @dataclass(frozen=True)
@@ -191,15 +146,11 @@ class Node(Task[NodeShard, NodeData]):
         """How many convolutions."""
         return self.encoder.depth + (self.head == "convolution")
 
-    # --- before training ---------------------------------------------------------------------------------------------
-
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With the width of features and the number of classes."""
         first = shards[0]
-        for name, said, found in (
-            ("features", self.features, first.width),
-            ("classes", self.classes, len(first.classes)),
-        ):
+        known = {"features": (self.features, first.width), "classes": (self.classes, len(first.classes))}
+        for name, (said, found) in known.items():
             if said not in (0, found):
                 raise InputError(f"task.{name} = {said}, but the data have {found}.")
         kind = not isinstance(first.features, np.ndarray)
@@ -253,6 +204,8 @@ class Node(Task[NodeShard, NodeData]):
             label_shares=tuple(shares.tolist()),
             sums=None if sums is None else FeatureRows(sums, sums[:0]),
             degree=full.astype(np.float32),
+            layers=self.layers,
+            tells=self.share_states,
         )
         if self._mending is not None:
             data.part, data.states, data.needed = self._mending.begun(seen, data.features, data.around, shared)
@@ -281,18 +234,14 @@ class Node(Task[NodeShard, NodeData]):
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
         return made
 
-    # --- training ----------------------------------------------------------------------------------------------------
-
     def look(self, model: nn.Module, data: NodeData, chance: int) -> Array:
         """One pass over all own nodes, which notes their states; losses of the training nodes among them."""
-        part, data = data.part, self._mended(model, data)
+        part, data = data.part, data.mended(model, self._mending)
         if self._mending is not None and part is not None:
             self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, chance)
             flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         everybody = np.arange(data.own)
-        logits = self._logits(
-            model, data, self._computed(data, everybody, self._drawn(chance), True, chance, "look"), True
-        )
+        logits = data.logits(model, data.computed(everybody, self._drawn, True, chance, "look"), True)
         train = data.rows["train"]
         losses = nn.functional.cross_entropy(logits[train], torch.from_numpy(data.label[train]), reduction="none")
         return losses.numpy()
@@ -303,8 +252,8 @@ class Node(Task[NodeShard, NodeData]):
         most = self._most(draw)
         if self._mending is not None and data.part is not None and generator_of(model).learns:
             return self._mending.losses(model, data.part, data.states, nodes, most, draw.chance)
-        data = self._mended(model, data)
-        logits = self._logits(model, data, self._computed(data, nodes, most, self._deep, draw.chance), model.training)
+        data = data.mended(model, self._mending)
+        logits = data.logits(model, data.computed(nodes, most, self._deep, draw.chance), model.training)
         return nn.functional.cross_entropy(logits, torch.from_numpy(data.label[nodes]), reduction="none")
 
     def recall(self, data: NodeData, remembered: Tree) -> None:
@@ -336,17 +285,15 @@ class Node(Task[NodeShard, NodeData]):
         if self._mending is not None:  # nobody is scored with others' embeddings
             return []
         with torch.no_grad():
-            self._logits(model, data, self._whole(data), True)
+            data.logits(model, data.whole(), True)
         told = data.states.tell(data.needed)
         return [mail if number == layer else Mail(mail.slot[:0], mail.rows[:0]) for number, mail in enumerate(told)]
 
-    # --- scores and answers ------------------------------------------------------------------------------------------
-
     def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
         """Sums of a classification."""
-        data = self._mended(model, data)
+        data = data.mended(model, self._mending)
         with torch.no_grad():
-            shares = self._logits(model, data, self._whole(data), False).softmax(1).numpy()
+            shares = data.logits(model, data.whole(), False).softmax(1).numpy()
         return {split: measures.sums_of(shares[data.rows[split]], data.label[data.rows[split]]) for split in SPLITS[1:]}
 
     def score(self, sums: Sums) -> float:
@@ -369,10 +316,10 @@ class Node(Task[NodeShard, NodeData]):
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
         """The last hidden layer of the test nodes, and their classes by number."""
-        data = self._mended(model, data)
-        computed = self._whole(data)
+        data = data.mended(model, self._mending)
+        computed = data.whole()
         with torch.no_grad():
-            hidden = model.represent(computed.inputs, computed.hops, self._stored(data))  # type: ignore[operator]
+            hidden = model.represent(computed.inputs, computed.hops, data.stored)  # type: ignore[operator]
         test = data.rows["test"]
         return hidden[test].numpy(), data.label[test]
 
@@ -390,17 +337,15 @@ class Node(Task[NodeShard, NodeData]):
         data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
         if self.share_states:
             data.states.hear(told_before(remembered.get("states"), shard.own, data.halo, self.tables))
-        data = self._mended(model, data)
+        data = data.mended(model, self._mending)
         with torch.no_grad():
-            shares = self._logits(model, data, self._whole(data), False)[asked.nodes].softmax(1)
+            shares = data.logits(model, data.whole(), False)[asked.nodes].softmax(1)
         best = shares.argmax(1)
         return {
             "node": asked.ids,
             "class": np.array(shard.classes, dtype=object)[best.numpy()],
             "probability": shares[torch.arange(len(best)), best].double().numpy(),
         }
-
-    # --- inside ------------------------------------------------------------------------------------------------------
 
     @property
     def _connected(self) -> bool:
@@ -421,18 +366,6 @@ class Node(Task[NodeShard, NodeData]):
     @property
     def _mending(self) -> Mending | None:
         return Mending(self.generated, self.hidden, self.elsewhere) if self.generator else None
-
-    def _mended(self, model: nn.Module, data: NodeData) -> NodeData:
-        """The client's part with the neighbours that the model's generator makes; made anew once that has changed."""
-        if self._mending is None or data.part is None:
-            return data
-        edition = generator_of(model).edition
-        if data.part.mended[0] is not edition:
-            with flops.metered() as meter:
-                fields = self._mending.mended(generator_of(model), data.part)
-            data.part.mended = edition, replace(data, **fields, part=None, kept={}), meter.flops
-        mended: NodeData = data.part.mended[1]
-        return mended
 
     @property
     def _coding(self) -> FeatureCoding:
@@ -455,62 +388,12 @@ class Node(Task[NodeShard, NodeData]):
             return shard
         return thinned(shard, self.halo) if self._connected else inside(shard)
 
-    def _drawn(self, chance: int) -> tuple[int, ...]:
+    @property
+    def _drawn(self) -> tuple[int, ...]:
         return (self.neighbours,) * self.layers
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
         told = len(draw.neighbours)
         require(told in (0, self.layers), "The sampler's layers", f"{self.layers}, the model's convolutions", told)
-        return draw.neighbours or self._drawn(0)
-
-    def _computed(
-        self, data: NodeData, nodes: Indices, most: Sequence[int], deep: bool, chance: int = 0, keep: str = "train"
-    ) -> Computed:
-        """What some nodes are computed from; kept where it is sure to be the same the next time."""
-        known = (
-            [data.known, *data.states.known]
-            if self.share_states
-            else [data.known, *([np.zeros_like(data.known)] * (self.layers - 1))]
-        )
-        sure = not any(each and each < data.around.most for each in most)
-        kept = data.kept.get(keep) if sure else None
-        if kept is not None and np.array_equal(kept[0], nodes) and all(map(np.array_equal, kept[1], known)):
-            return kept[2]
-        hops = data.around.around(nodes, self.layers, Reach(known, most, deep, chance))
-        if data.sums is not None:
-            hops[0] = _given(hops[0], data.sums, data.degree)
-        first = hops[0]
-        computed = Computed(hops, data.features.rows(np.concatenate([first.fresh, first.stored])))
-        if sure:
-            data.kept[keep] = (nodes, [each.copy() for each in known], computed)
-        return computed
-
-    def _whole(self, data: NodeData) -> Computed:
-        """What all own nodes are computed from, with all their neighbours."""
-        return self._computed(data, np.arange(data.own), (0,) * self.layers, True, keep="whole")
-
-    def _logits(self, model: nn.Module, data: NodeData, computed: Computed, notes: bool) -> Tensor:
-        def note(layer: int, hop: Hop, fresh: Tensor) -> None:
-            data.states.write(layer, hop.receivers, fresh.numpy())
-
-        found: Tensor = model(
-            computed.inputs, computed.hops, self._stored(data), note if notes and self.share_states else None
-        )
-        return found
-
-    def _stored(self, data: NodeData) -> Any:
-        return lambda layer, hop: torch.from_numpy(data.states.rows[layer][hop.stored])
-
-
-def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:
-    """The hop whose receivers' sums are given, so that nobody but they need send."""
-    nodes = hop.receivers
-    block = Given(
-        matrix=hop.block.matrix,
-        place=torch.arange(len(nodes)),
-        degree=torch.from_numpy(degree[nodes]),
-        degree_from=torch.from_numpy(degree[nodes]),
-        given=sums.rows(nodes),
-    )
-    return Hop(nodes, nodes, nodes[:0], block)
+        return draw.neighbours or self._drawn

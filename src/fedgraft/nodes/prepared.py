@@ -1,0 +1,135 @@
+"""A client's part of a cut graph, ready to train on: what nodes are computed from, and what is remembered of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgraft import flops
+from fedgraft.nodes.features import FeatureRows
+from fedgraft.nodes.generator import generator_of
+from fedgraft.nodes.mending import Mending, Part
+from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
+from fedgraft.nodes.states import States
+from fedgraft.propagate import Given, Sparse
+from fedgraft.values import Indices
+
+
+@dataclass(eq=False)
+class NodeData:
+    """A client's own part of the graph, ready to train on, and what it remembers of hidden states.
+
+    Args:
+        features: of own nodes and of the halo.
+        around: neighbourhoods.
+        own: how many own nodes.
+        halo: how many nodes of others.
+        label: int64 [own].
+        rows: {split: int64 [nodes], own nodes}.
+        known: bool [own + halo], whose features are known.
+        needed: int64 [needed], own nodes that others need.
+        states: hidden states.
+        label_shares: shares of training nodes in consecutive parts of the list of classes.
+        sums: of the features of all neighbours of own nodes, where these were told; else None.
+        degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
+        layers: how many convolutions.
+        tells: whether hidden states are told and remembered.
+        part: what neighbours are generated from, where they are; else None.
+    """
+
+    features: FeatureRows
+    around: Neighbourhoods
+    own: int
+    halo: int
+    label: Indices
+    rows: dict[str, Indices]
+    known: NDArray[np.bool_]
+    needed: Indices
+    states: States
+    label_shares: tuple[float, ...]
+    sums: FeatureRows | None
+    degree: NDArray[np.float32]
+    layers: int
+    tells: bool
+    part: Part | None = None
+    kept: dict[str, tuple[Indices, list[NDArray[np.bool_]], "Computed"]] = field(default_factory=dict)
+
+    def computed(
+        self, nodes: Indices, most: Sequence[int], deep: bool, chance: int = 0, keep: str = "train"
+    ) -> "Computed":
+        """What some own nodes are computed from; kept where it is sure to be the same the next time.
+
+        Args:
+            nodes: each once.
+            most: as of `Reach`.
+            deep: likewise.
+            chance: likewise.
+            keep: under which name.
+        """
+        nothing = np.zeros_like(self.known)
+        known = [self.known, *(self.states.known if self.tells else [nothing] * (self.layers - 1))]
+        sure = not any(each and each < self.around.most for each in most)
+        kept = self.kept.get(keep) if sure else None
+        if kept is not None and np.array_equal(kept[0], nodes) and all(map(np.array_equal, kept[1], known)):
+            return kept[2]
+        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, chance))
+        if self.sums is not None:
+            hops[0] = _given(hops[0], self.sums, self.degree)
+        first = hops[0]
+        computed = Computed(hops, self.features.rows(np.concatenate([first.fresh, first.stored])))
+        if sure:
+            self.kept[keep] = (nodes, [each.copy() for each in known], computed)
+        return computed
+
+    def whole(self) -> "Computed":
+        """What all own nodes are computed from, with all their neighbours."""
+        return self.computed(np.arange(self.own), (0,) * self.layers, True, keep="whole")
+
+    def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
+        """Logits [targets, classes]; with `notes` fresh states are remembered."""
+        note = self._note if notes and self.tells else None
+        found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
+        return found
+
+    def mended(self, model: nn.Module, mending: Mending | None) -> "NodeData":
+        """This part with the neighbours that the model's generator makes; made anew once that has changed."""
+        if mending is None or self.part is None:
+            return self
+        edition = generator_of(model).edition
+        if self.part.mended[0] is not edition:
+            with flops.metered() as meter:
+                fields = mending.mended(generator_of(model), self.part)
+            self.part.mended = edition, replace(self, **fields, part=None, kept={}), meter.flops
+        mended: NodeData = self.part.mended[1]
+        return mended
+
+    def stored(self, layer: int, hop: Hop) -> Tensor:
+        """What is remembered of a hop's stored nodes, float32 [stored, width]."""
+        return torch.from_numpy(self.states.rows[layer][hop.stored])
+
+    def _note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
+        self.states.write(layer, hop.receivers, fresh.numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """What some nodes are computed from: the hops to them and the features of the first one's senders."""
+
+    hops: list[Hop]
+    inputs: Tensor | Sparse
+
+
+def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:
+    """The hop whose receivers' sums are given, so that nobody but they need send."""
+    nodes = hop.receivers
+    block = Given(
+        matrix=hop.block.matrix,
+        place=torch.arange(len(nodes)),
+        degree=torch.from_numpy(degree[nodes]),
+        degree_from=torch.from_numpy(degree[nodes]),
+        given=sums.rows(nodes),
+    )
+    return Hop(nodes, nodes, nodes[:0], block)
