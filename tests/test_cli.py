@@ -98,7 +98,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
     ("arguments", "words"),
     [
         (["run"], ["Missing argument 'RECIPE'", "fedgraft run [OPTIONS] {RECIPE} [SECTION.KEY=VALUE]..."]),
-        (["run", "fedasc"], ["No recipe named 'fedasc'. Did you mean 'fedacs'?"]),
+        (["run", "fedacss"], ["No recipe named 'fedacss'. Did you mean 'fedacs'?"]),
         (["run", "nowhere.toml"], ["No recipe file nowhere.toml", "fedacs"]),
         (["run", "fedacs", "--sed", "1"], ["No such option", "--seed"]),
         (["run", "fedacs", "--seed", "x"], ["Invalid value for '--seed'", "integer"]),
@@ -122,7 +122,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", *ARGUMENTS, "--out", "file/run"], ["--out file/run cannot be written"]),
         (["resume", "nowhere"], ["nowhere is not a run's folder"]),
         (["list", "selectr"], ["No kind named 'selectr'. Did you mean 'selectors'?"]),
-        (["show", "fedasc"], ["No recipe or method named 'fedasc'. Did you mean 'fedacs'?"]),
+        (["show", "fedacss"], ["No recipe or method named 'fedacss'. Did you mean 'fedacs'?"]),
         (["compare", "nowhere"], ["nowhere"]),
         (["report", "nowhere", "-o", "x.html"], ["nowhere"]),
         (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.csv"], ["nowhere is not a run's folder"]),
