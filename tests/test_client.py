@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.client import Client
+from fedgraft.client import Client, told_in
 from fedgraft.types import Layout, Spec
 from fedgraft.wire import Message
 from toy import Line, Points
+from toy_methods import Published
 from toy_runs import run, same, toy
 
 ZERO = {"weight": np.zeros(1, np.float32), "bias": np.zeros(1, np.float32)}
@@ -242,3 +243,29 @@ class Noisy(Line):
 
     def loss(self, model, data, draw, encoded):
         return torch.nn.functional.dropout(super().loss(model, data, draw, encoded), 0.5)
+
+
+def test_what_it_was_told_before_training_is_kept_as_it_came_and_is_no_part_of_its_memory():
+    plan = replace(toy(data={"name": "toy:Lines", "width": 1}, task={"width": 1}).plan, task=Published(width=1))
+    client = Client(plan, dict(enumerate(SHARDS)))
+    told = wire.encode(Message("statistics", 0, arrays={"mean": np.array([2.0])}), plan.request_layouts["statistics"])
+    reply, memory = client.serve(0, told, b"")
+    assert (wire.decode(reply).kind, memory, client.keeps) == ("statistics", b"", True)
+    # y less 2: 0 and 2 at x = 1 and 2; the model of zeros loses 0 and 4 on average.
+    assert ask(client, 0, "probe", ZERO)[0].report["loss"] == 2.0
+    assert not client.keeps
+    elsewhere = Client(plan, dict(enumerate(SHARDS)))
+    probe = wire.encode(Message("probe", 1, arrays=ZERO), plan.request_layouts["probe"])
+    reply, _ = elsewhere.serve(0, probe, memory, told=told)
+    assert wire.decode(reply, None, plan.names("probe")).report["loss"] == 2.0
+    reply, _ = elsewhere.serve(0, probe, memory)
+    assert wire.decode(reply, None, plan.names("probe")).report["loss"] == 2.0, "it is prepared already"
+    assert told_in(plan, told)["mean"] == [2.0]
+    assert told_in(plan, b"") == {}
+
+
+def test_what_it_cannot_be_told_is_not_kept():
+    plan = replace(toy(data={"name": "toy:Lines", "width": 1}, task={"width": 1}).plan, task=Published(width=1))
+    client = Client(plan, dict(enumerate(SHARDS)))
+    reply, _ = client.serve(0, wire.encode(Message("statistics", 0)), b"")
+    assert (wire.decode(reply).kind, client.keeps) == ("error", False)

@@ -170,9 +170,9 @@ def test_statistics_that_cannot_be_used_reach_nobody(publishing, value, reason):
         state = loop.start()
     assert reason in state.failing["2"]
     assert state.examples[2] == 0
-    with_shared = [client for client, memory in runtime.inner._memories.items() if "shared" in wire.unpack(memory)]
-    assert with_shared == [0, 1, 3, 4]
-    means = {float(wire.unpack(memory)["shared"]["mean"][0]) for memory in runtime.inner._memories.values()}
+    told = {~client: message for client, message in runtime.inner.memories(changed=False) if client < 0}
+    assert sorted(told) == [0, 1, 3, 4]
+    means = {float(wire.decode(message, loop._plan.request_layouts).arrays["mean"][0]) for message in told.values()}
     assert len(means) == 1
     assert np.isfinite(list(means)).all()
 

@@ -90,51 +90,6 @@ def test_receivers_may_be_other_nodes_than_senders():
     assert block.to("cpu").degree.tolist() == [1.0, 2.0]
 
 
-CORNERS = torch.tensor([[0, 0, 2.0, 0], [0, 0, 0, 0], [0, 4.0, 0, 1.0]])
-"""A matrix with an empty row."""
-
-
-def corners(small):
-    rows, columns = CORNERS.nonzero().T.numpy()
-    return Sparse(rows, columns, CORNERS[rows, columns].numpy(), (3, 4), small=small)
-
-
-def entries_of(matrix):
-    return matrix @ torch.eye(matrix.shape[1])
-
-
-@pytest.mark.parametrize("small", [0, 100])
-def test_a_sparse_matrix_scaled_and_with_ones_is_what_a_dense_one_would_be(small):
-    rows, columns = torch.tensor([1.0, 2, 3]), torch.tensor([1.0, 10, 100, 1000])
-    scaled = corners(small).scaled(rows, columns)
-    assert torch.equal(entries_of(scaled), CORNERS * rows[:, None] * columns)
-    assert torch.equal(entries_of(corners(small).scaled(rows)), CORNERS * rows[:, None])
-    place = torch.tensor([2, 0, 2])
-    ones = torch.zeros(3, 4).index_put_((torch.arange(3), place), torch.ones(3))
-    made = corners(small).with_ones(place)
-    assert torch.equal(entries_of(made), CORNERS + ones)
-    weights = torch.ones(4, 2, requires_grad=True)
-    (made @ weights).sum().backward()
-    assert torch.equal(weights.grad[:, 0], (CORNERS + ones).sum(0))
-
-
-def test_empty_rows_can_be_left_out_where_they_are_half():
-    assert corners(0).filled() is None
-    half = Sparse(np.array([1]), np.array([3]), np.ones(1, np.float32), (2, 4), small=0)
-    rows, left = half.filled()
-    assert rows.tolist() == [1]
-    assert entries_of(left).tolist() == [[0, 0, 0, 1]]
-    assert corners(100).filled() is None
-
-
-@pytest.mark.parametrize("small", [0, 100])
-def test_the_first_rows_are_made_once(small):
-    matrix = corners(small)
-    assert torch.equal(entries_of(matrix.head(1)), CORNERS[:1])
-    assert matrix.head(1) is matrix.head(1)
-    assert matrix.head(3) is matrix
-
-
 @pytest.mark.parametrize("place", [[0, 1], [2, 1]])
 def test_a_block_averages_and_smooths(place):
     matrix = Sparse(np.array([0, 1, 1]), np.array([2, 0, 2]), np.ones(3, np.float32), (2, 3), small=0)
@@ -146,12 +101,3 @@ def test_a_block_averages_and_smooths(place):
     expected = own + torch.tensor([100 / 3, 1 / 4 + 100 / 6])
     torch.testing.assert_close(block.smoothed(states)[:, 0], expected)
     torch.testing.assert_close(block.smoothed(states, lambda each: 2 * each)[:, 0], 2 * expected)
-
-
-def test_gradients_of_weights_are_added_to_what_is_there():
-    matrix, weights = corners(0), torch.ones(4, 2, requires_grad=True)
-    for times in (1, 2):
-        (matrix @ weights).sum().backward()
-        assert torch.equal(weights.grad, times * CORNERS.sum(0)[:, None].expand(4, 2))
-    (matrix @ (2 * weights)).sum().backward()
-    assert torch.equal(weights.grad, 4 * CORNERS.sum(0)[:, None].expand(4, 2))

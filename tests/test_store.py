@@ -265,3 +265,12 @@ def test_a_run_folder_holds_what_the_readme_says(tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
     entries = list(Store.open(tmp_path / "run").entries())
     assert sum(entry["bytes"] for entry in entries) == summary["bytes"]["total"]
+
+
+def test_what_a_client_was_told_has_a_file_of_its_own_that_stays(store):
+    store.checkpoint(state(2), [(0, b"memory 0 of round 2"), (~0, b"told"), (~1, b"told too")])
+    (told,) = (name for name in names(store) if name.startswith("told-1-"))
+    store.checkpoint(state(3), [(0, b"memory 0 of round 3")])
+    assert told in names(store)
+    _, memories = Store.open(store.folder).load()
+    assert memories == {0: b"memory 0 of round 3", 1: b"memory 1", ~0: b"told", ~1: b"told too"}

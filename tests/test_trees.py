@@ -187,3 +187,13 @@ def test_memoryviews_are_bytes_too():
     blob = wire.pack([1, np.arange(3)])
     assert same(wire.unpack(memoryview(b"xx" + blob)[2:]), [1, np.arange(3)])
     assert same(wire.unpack(bytearray(blob)), [1, np.arange(3)])
+
+
+def test_arrays_can_be_views_that_nobody_writes_to():
+    blob = wire.pack({"odd": np.zeros(3, np.uint8), "wide": np.arange(5.0)})
+    found = wire.unpack(blob, views=True)
+    assert same(found, wire.unpack(blob))
+    with pytest.raises(ValueError, match="read-only"):
+        found["odd"][0] = 1
+    assert np.shares_memory(found["odd"], np.frombuffer(blob, np.uint8))
+    assert all(array.flags.aligned for array in found.values())

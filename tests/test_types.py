@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.types import VARIABLE, Layout, Spec, digest
+from fedgraft.types import VARIABLE, Layout, Made, Spec, digest
 
 
 def test_a_layout_says_names_types_and_shapes_in_order():
@@ -53,3 +53,13 @@ def test_a_digest_covers_names_types_and_shapes_but_not_the_order():
     assert digest({"w": np.arange(6.0).reshape(2, 3).T}) == digest(
         {"w": np.ascontiguousarray(np.arange(6.0).reshape(2, 3).T)}
     )
+
+
+def test_values_can_be_made_when_they_are_asked_for():
+    made = []
+    squares = Made([3, 1, 3], lambda key: made.append(key) or key**2)
+    assert (list(squares), len(squares), made) == ([3, 1], 2, [])
+    assert (squares[3], dict(squares)) == (9, {3: 9, 1: 1})
+    assert made == [3, 3, 1]
+    with pytest.raises(KeyError):
+        squares[2]

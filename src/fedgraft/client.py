@@ -29,12 +29,14 @@ from fedgraft.wire import Message
 Memory = dict[str, Any]
 """What a client remembers between requests; a key is absent until first used, and where there is nothing to remember.
 
-    shared      what the server sent it before training      sampler     the sampler's state of this client
-    private     parameters that do not travel                uplink      the uplink codec's state
-    sharing     the sharing method's memory                  probed      the model of a probe, until it trains
-    held        the model that it keeps                      best        its best model, those that answer with it,
-    states      hidden states of its nodes and its halo                  and their choice and sums
-    paused      a round that waits for rows
+    private     parameters that do not travel                sampler     the sampler's state of this client
+    sharing     the sharing method's memory                  uplink      the uplink codec's state
+    held        the model that it keeps                      probed      the model of a probe, until it trains
+    states      hidden states of its nodes and its halo      best        its best model, those that answer with it,
+    paused      a round that waits for rows                              and their choice and sums
+
+What the server sent it before training is not among them: it may be most of what a client has, and never changes, so
+the message is kept as it came (see `Client.serve`, `told_in`).
 """
 FREE = ("measure", "relay")
 """Requests of the experimenter: what a client remembers of nodes plays no part, and its work is not counted."""
@@ -70,7 +72,9 @@ class Client:
         self._held: dict[int, Memory] = {}
         self._scored: tuple[bytes, Arrays] = (b"", {})
         self._loaded: bytes | None = None
+        self._told: dict[int, bytes] = {}
         self.flops = 0
+        self.keeps = False
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
@@ -83,20 +87,25 @@ class Client:
             "measure": self._evaluate,
         }
 
-    def serve(self, client: int, request: bytes, memory: bytes, scored: bytes = b"") -> tuple[bytes, bytes]:
-        """Answer one request; `flops` then tells what it took.
+    def serve(
+        self, client: int, request: bytes, memory: bytes, scored: bytes = b"", told: bytes = b""
+    ) -> tuple[bytes, bytes]:
+        """Answer one request; `flops` then tells what it took, and `keeps` whether the request must be kept.
 
         Args:
             client: who is asked.
             request: an encoded message.
             memory: what the client remembered after its last request, b"" at first.
             scored: an encoded message with the model that a request in `FREE` is about; b"" for any other.
+            told: the request of this client that had to be kept, b"" for none; needed once, after its first.
 
         Returns:
             The encoded reply and the new memory. Whatever goes wrong at the client comes back as a message of kind
             "error" with the reason, and the memory as it was.
         """
-        round = 0
+        round, self.keeps = 0, False
+        if told and client not in self._prepared:
+            self._told[client] = told
         try:
             message = wire.decode(request, self._plan.request_layouts, self._plan.told)
             kind, round = message.kind, message.round
@@ -119,9 +128,12 @@ class Client:
                 return encoded, memory
             return encoded, memory if _same(remembered, before) else _packed(remembered)
         except Exception as error:  # a client's failure is its reply, whatever it was
-            self.flops = 0
+            self.flops, self.keeps = 0, False
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             return wire.encode(Message("error", round, text=text)), memory
+        finally:
+            if self._plan.task.tables and client in self._prepared and client not in self._held:
+                self._plan.task.recall(self._prepared[client], None)  # its memory has them
 
     def _decoded(self, scored: bytes) -> Arrays:
         """The model to be scored, decoded once for all clients that are scored with it."""
@@ -145,8 +157,9 @@ class Client:
         return Message("hello", message.round, report, published or None)
 
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
-        memory["shared"] = self._plan.rows.decode(message.arrays or {}, self._plan.task.combined_layout())
-        self._prepared.pop(client, None)
+        shared = self._plan.rows.decode(message.arrays or {}, self._plan.task.combined_layout())
+        self._prepared[client] = self._plan.task.prepare(self._shards[client], shared)
+        self.keeps = True
         return Message("statistics", message.round)
 
     def _probe(self, client: int, message: Message, memory: Memory) -> Message:
@@ -322,7 +335,9 @@ class Client:
         """The client's prepared data, and its model as the client itself uses it."""
         plan = self._plan
         if client not in self._prepared:
-            self._prepared[client] = plan.task.prepare(self._shards[client], memory.get("shared", {}))
+            told = self._told.get(client, b"")
+            self._prepared[client] = plan.task.prepare(self._shards[client], told_in(plan, told))
+            self._told.pop(client, None)
         data = self._prepared[client]
         if plan.task.tables:
             plan.task.recall(data, memory.get("states"))
@@ -353,13 +368,21 @@ class Client:
         return kept
 
 
+def told_in(plan: Plan, told: bytes) -> Arrays:
+    """What a client was told before training, from the request that it kept; nothing from none."""
+    if not told:
+        return {}
+    message = wire.decode(told, plan.request_layouts)
+    return plan.rows.decode(message.arrays or {}, plan.task.combined_layout())
+
+
 def _same(memory: Memory, before: Memory) -> bool:
     """Whether every value is the very object it was: handlers replace values, they never change them in place."""
     return all(memory.get(key) is before.get(key) for key in memory.keys() | before.keys())
 
 
 def _unpacked(memory: bytes) -> Memory:
-    return dict(wire.unpack(memory)) if memory else {}  # type: ignore[arg-type]
+    return dict(wire.unpack(memory, views=True)) if memory else {}  # type: ignore[arg-type]
 
 
 def _packed(memory: Memory) -> bytes:

@@ -16,6 +16,7 @@ from fedgraft.text import human_bytes, human_seconds
 METRICS = {"rmse": "lower", "accuracy": "higher", "auc": "higher"}
 """Metrics that a target may name, and which scores are better."""
 NOT_REACHED = "not reached"
+GIGA = 1e9
 
 _SCORES = ("validation", "test", "test_at_best_validation")
 _COSTS = ("bytes_to_target", "rounds_to_target", "seconds_to_target")
@@ -64,8 +65,9 @@ def compare(folders: Sequence[Path], target: str | float | None = None) -> list[
 
     Returns:
         Rows of: run, folder, recipe, dataset, clients, seed, metric, better, rounds, selections, validation, test,
-        test_at_best_validation, bytes, bytes_down, bytes_up, seconds, simulated_seconds, digest, yardsticks, target,
-        and bytes_to_target, rounds_to_target, seconds_to_target, which are None where the target was not reached.
+        test_at_best_validation, bytes, bytes_down, bytes_up, flops, seconds, simulated_seconds, digest, yardsticks,
+        target, and bytes_to_target, rounds_to_target, seconds_to_target, flops_to_target, which are None where the
+        target was not reached. Operations are None where a run of an earlier version has not counted any.
     """
     runs = open_runs(folders)
     return rows(runs, resolve_target(runs, target))
@@ -131,6 +133,8 @@ def shown(name: str, value: Any) -> str:
         return NOT_REACHED if name == "bytes_to_target" else "-"
     if name.startswith("bytes"):
         return human_bytes(value)
+    if name.startswith("flops"):
+        return f"{value / GIGA:.3g} GFLOP"
     if name.startswith(("seconds", "simulated_seconds")):
         return human_seconds(value)
     return f"{value:.4f}" if name in _SCORES else str(value)
@@ -147,12 +151,18 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         "bytes": said["bytes"]["total"],
         "bytes_down": said["bytes"]["down"],
         "bytes_up": said["bytes"]["up"],
+        "flops": said.get("flops"),
         **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
         "target": None if math.isnan(target) else target,
         "bytes_to_target": None if point is None else int(point["bytes"]),
         "rounds_to_target": None if point is None else int(point["round"]),
         "seconds_to_target": None if point is None else float(point["seconds"]),
+        "flops_to_target": None if point is None or not _known(point["flops"]) else int(point["flops"]),
     }
+
+
+def _known(flops: float | None) -> bool:
+    return flops is not None and math.isfinite(flops)
 
 
 def _caption(table: Sequence[dict[str, Any]]) -> str:

@@ -378,7 +378,10 @@ class Runtime(ABC):
 
     @abstractmethod
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
-        """Clients' memories: those that changed since the last such call, for a checkpoint, or all."""
+        """Clients' memories: those that changed since the last such call, for a checkpoint, or all.
+
+        The request that client k was sent before training and that it keeps as it came is that of ~k.
+        """
 
     @abstractmethod
     def restore(self, memories: Mapping[int, bytes]) -> None:

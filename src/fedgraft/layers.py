@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft import flops
-from fedgraft.propagate import Sparse
+from fedgraft.propagate import Sparse, Stacked, States
 
 
 def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "Linear":
@@ -19,7 +19,7 @@ def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> 
 
 
 def row_linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "RowLinear":
-    """The same for inputs that may be sparse: weights are [inputs, outputs], so that no product transposes them."""
+    """The same for inputs that may be sparse or stacked: weights are [inputs, outputs], as their products want them."""
     layer = RowLinear(inputs, outputs, bias)
     _draw(layer, inputs, g)
     return layer
@@ -54,16 +54,18 @@ class RowLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
 
-    def forward(self, input: Tensor | Sparse) -> Tensor:
+    def forward(self, input: States) -> Tensor:
         """Float32 [rows, outputs]."""
         product = self.product(input)
         return product if self.bias is None else product + self.bias
 
-    def product(self, input: Tensor | Sparse) -> Tensor:
+    def product(self, input: States) -> Tensor:
         """Without the bias."""
-        if isinstance(input, Sparse):
-            return input @ self.weight
-        _count(input, self.weight)
+        if isinstance(input, Tensor):
+            _count(input, self.weight)
+        elif isinstance(input, Stacked):
+            _count(input.upper, self.weight)
+            _count(input.lower, self.weight)
         return input @ self.weight
 
 

@@ -18,7 +18,7 @@ from fedgraft.metrics import merge
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.segments import Segments
 from fedgraft.state import RunState
-from fedgraft.types import VARIABLE, Arrays
+from fedgraft.types import VARIABLE, Arrays, Made
 from fedgraft.wire import Message
 
 REPLY_BYTES_UNLIMITED = 1 << 30
@@ -235,7 +235,9 @@ class Post:
         if state.halos:
             mail, replies.failed = self._segments.relayed(self._runtime, state, models, round)
             layout = self._plan.request_layouts["measure"]
-            requests = {c: wire.encode(Message("measure", round, arrays=mail[c]), layout) for c in clients}
+            requests: Mapping[int, bytes] = Made(
+                clients, lambda client: wire.encode(Message("measure", round, arrays=mail[client]), layout)
+            )
         else:
             requests = dict.fromkeys(clients, wire.encode(Message("measure", round)))
         answers = self._runtime.measure(requests, models)

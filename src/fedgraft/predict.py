@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 from fedgraft import wire
 from fedgraft.answering import answering
+from fedgraft.client import told_in
 from fedgraft.data.graphs import Graphs
 from fedgraft.data.nodes import Nodes
 from fedgraft.data.table import Table
@@ -63,7 +64,9 @@ class FinishedRun:
 
     def memory(self, client: int) -> Mapping[str, Any]:
         """What a client remembered at the end."""
-        return self._end[1].get(client, {})
+        memories = self._end[1]
+        remembered: Any = wire.unpack(memories[client]) if memories.get(client) else {}
+        return {**remembered, "shared": told_in(self.plan, memories.get(~client, b""))}
 
     def prepared(self, client: int) -> Any:
         """A client's data as it trained on them, with what it remembers of nodes' states."""
@@ -78,13 +81,12 @@ class FinishedRun:
         return _client_model(self.plan, self.shards[client], self.memory(client), shared, shared_alone)
 
     @cached_property
-    def _end(self) -> tuple[RunState, dict[int, Mapping[str, Any]]]:
+    def _end(self) -> tuple[RunState, dict[int, bytes]]:
         stored = self._store.load()
         if stored is None:
             folder = self._store.folder
             raise InputError(f"{folder} has no checkpoint; finish the run with 'fedgraft resume {folder}'.")
-        state, memories = stored
-        return state, {client: wire.unpack(memory) for client, memory in memories.items() if memory}  # type: ignore[misc]
+        return stored
 
 
 def predict(

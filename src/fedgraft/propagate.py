@@ -8,11 +8,10 @@ since `csr.t() @ dense` is many times slower, and edges are never gathered into 
 share one structure: an edge that is absent from one of them has the value zero there.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -21,7 +20,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedgraft import flops
-from fedgraft.types import Array
+from fedgraft.matrices import SMALL, Sparse, Stacked, csr, int32
+
+__all__ = [
+    "SMALL",
+    "Block",
+    "Given",
+    "Graph",
+    "GraphView",
+    "Sparse",
+    "Stacked",
+    "States",
+    "end_sums",
+    "sddmm",
+    "spmm",
+]
 
 
 class Graph:
@@ -48,8 +61,8 @@ class Graph:
         # Converting by way of COO keeps the stored zero that is edge number 0.
         back = scipy.sparse.csr_matrix(numbered.T.tocoo())
         back.sort_indices()
-        self._pointers, self._senders = _int32(matrix.indptr), _int32(matrix.indices)
-        self._pointers_back, self._senders_back = _int32(back.indptr), _int32(back.indices)
+        self._pointers, self._senders = int32(matrix.indptr), int32(matrix.indices)
+        self._pointers_back, self._senders_back = int32(back.indptr), int32(back.indices)
         self._order_back = torch.from_numpy(back.data.astype(np.int64))
         self.rows = torch.from_numpy(np.repeat(np.arange(self.nodes), np.diff(matrix.indptr)))
         self.columns = torch.from_numpy(matrix.indices.astype(np.int64))
@@ -65,12 +78,12 @@ class Graph:
 
     def matrix(self, values: Tensor) -> Tensor:
         """The adjacency with these values [edges], as a sparse CSR tensor."""
-        return _csr(self._pointers, self._senders, values, (self.nodes, self.nodes))
+        return csr(self._pointers, self._senders, values, (self.nodes, self.nodes))
 
     def transposed(self, values: Tensor) -> Tensor:
         """Its transpose."""
         order = self._order_back
-        return _csr(self._pointers_back, self._senders_back, values.index_select(0, order), (self.nodes, self.nodes))
+        return csr(self._pointers_back, self._senders_back, values.index_select(0, order), (self.nodes, self.nodes))
 
 
 def spmm(
@@ -118,139 +131,8 @@ def end_sums(
     return sums
 
 
-SMALL = 1 << 15
-"""Entries, zeros and all, up to which a matrix is multiplied faster with its zeros (measured, width 64)."""
-
-
-class Sparse:
-    """A sparse matrix that stays as it is, for products with what learns.
-
-    Its transpose is stored beside it once a gradient needs it; or, if it is small, it is stored with all its zeros,
-    which is quicker.
-
-    Args:
-        rows: [entries], ascending; columns: [entries]; values: [entries].
-        shape: (rows, columns).
-        small: entries, zeros and all, up to which it is stored with its zeros.
-    """
-
-    def __init__(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int], small: int = SMALL) -> None:
-        self.shape = shape
-        self._dense: Tensor | None = None
-        self._matrix: Tensor | None = None
-        self._transposed: Tensor | None = None
-        self._heads: dict[int, Sparse] = {}
-        if shape[0] * shape[1] <= small:
-            dense = np.zeros(shape, np.float32)
-            dense[rows, columns] = values
-            self._dense = torch.from_numpy(dense)
-        else:
-            self._matrix = _compressed(rows, columns, values, shape)
-
-    def to(self, device: str | torch.device) -> "Sparse":
-        """The same on another device."""
-        return self._made(**{name: getattr(self, name) for name in _STORED}, shape=self.shape, device=device)
-
-    def head(self, rows: int) -> "Sparse":
-        """Its first so many rows; made once, since its transpose is costly."""
-        if rows == self.shape[0]:
-            return self
-        if rows not in self._heads:
-            shape = (rows, self.shape[1])
-            if self._dense is not None:
-                self._heads[rows] = self._made(_dense=self._dense[:rows], shape=shape)
-            else:
-                pointers = self.matrix.crow_indices()[: rows + 1]
-                entries = int(pointers[-1])
-                parts = self.matrix.col_indices()[:entries], self.matrix.values()[:entries]
-                self._heads[rows] = self._made(_matrix=_csr(pointers, *parts, shape), shape=shape)
-        return self._heads[rows]
-
-    def scaled(self, rows: Tensor, columns: Tensor | None = None) -> "Sparse":
-        """Its rows, and columns if given, multiplied by numbers."""
-        if self._dense is not None:
-            dense = self._dense * rows[:, None]
-            return self._made(_dense=dense if columns is None else dense * columns, shape=self.shape)
-        pointers, places, values = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
-        values = values * rows.repeat_interleave(pointers.diff())
-        values = values if columns is None else values * columns[places]
-        return self._made(_matrix=_csr(pointers, places, values, self.shape), shape=self.shape)
-
-    def with_ones(self, place: Tensor) -> "Sparse":
-        """One more at a place, int64 [rows], of every row."""
-        rows = torch.arange(len(place), device=place.device)
-        if self._dense is not None:
-            dense = self._dense.clone()
-            dense[rows, place] += 1.0
-            return self._made(_dense=dense, shape=self.shape)
-        pointers, places, values = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
-        behind = torch.arange(len(places), device=place.device) + rows.repeat_interleave(pointers.diff()) + 1
-        before, count = pointers[:-1] + rows, len(places) + len(place)
-        columns, entries = places.new_empty(count), values.new_ones(count)
-        columns[before], columns[behind] = place.to(columns.dtype), places
-        entries[behind] = values
-        after = pointers + torch.arange(len(pointers), device=place.device)
-        return self._made(_matrix=_csr(after.to(pointers.dtype), columns, entries, self.shape), shape=self.shape)
-
-    def filled(self) -> "tuple[Tensor, Sparse] | None":
-        """Int64 [filled], its rows that hold anything, and it without the others; None unless these are most."""
-        if self._dense is not None:
-            return None
-        pointers = self.matrix.crow_indices()
-        there = pointers.diff().nonzero()[:, 0]
-        if 2 * len(there) > self.shape[0]:
-            return None
-        shape = len(there), self.shape[1]
-        parts = self.matrix.col_indices(), self.matrix.values()
-        left = torch.cat([pointers[:1], pointers[1:][there]])
-        return there, self._made(_matrix=_csr(left, *parts, shape), shape=shape)
-
-    def __matmul__(self, dense: Float[Tensor, "columns width"]) -> Float[Tensor, "rows width"]:
-        """The product."""
-        products = 1 + (torch.is_grad_enabled() and dense.requires_grad)
-        flops.count(products * self.entries * dense.shape[1])
-        if self._dense is not None:
-            return self._dense @ dense
-        product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
-        return product
-
-    @property
-    def entries(self) -> int:
-        """How many are stored, zeros and all where it is small."""
-        return self._dense.numel() if self._dense is not None else self.matrix.values().numel()
-
-    @property
-    def matrix(self) -> Tensor:
-        """As a sparse CSR tensor, unless it is small."""
-        assert self._matrix is not None
-        return self._matrix
-
-    @property
-    def transposed(self) -> Tensor:
-        """Its transpose, unless it is small."""
-        if self._transposed is None:
-            height, width = self.shape
-            columns, values = self.matrix.col_indices().cpu().numpy(), self.matrix.values().cpu().numpy()
-            rows = np.repeat(np.arange(height), np.diff(self.matrix.crow_indices().cpu().numpy()))
-            # Sorting numbers of 16 bits takes linear time.
-            order = np.argsort(columns.astype(np.uint16) if width <= 1 << 16 else columns, kind="stable")
-            made = _compressed(columns[order], rows[order], values[order], (width, height))
-            self._transposed = made.to(self.matrix.device)
-        return self._transposed
-
-    @classmethod
-    def _made(
-        cls, shape: tuple[int, int], device: str | torch.device | None = None, **stored: Tensor | None
-    ) -> "Sparse":
-        made = object.__new__(cls)
-        made.shape, made._heads = shape, {}
-        for name in _STORED:
-            value = stored.get(name)
-            setattr(made, name, value if value is None or device is None else value.to(device))
-        return made
-
-
-_STORED = ("_dense", "_matrix", "_transposed")
+States: TypeAlias = Tensor | Sparse | Stacked
+"""Of the nodes that send: one row each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,25 +155,28 @@ class Block:
         return Block(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
     def sums(
-        self, dense: Float[Tensor, "senders width"], map: "Callable[[Any], Tensor] | None" = None
+        self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
     ) -> Float[Tensor, "receivers width"]:
         """The sum of each receiver's neighbours' rows; `map` is what made these of the senders' states, if linear."""
         return self.matrix @ dense
 
-    def means(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+    def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """The mean of each receiver's neighbours' states, zero of none; of what `map` makes of them, if given."""
         return self._averaging @ _sent(states, map)
 
-    def smoothed(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+    def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """Each receiver's own state plus its neighbours', each divided by the root of both degrees.
 
         Of what `map` makes of them, if given, which is linear.
         """
         return self._smoothing @ _sent(states, map)
 
-    def own(self, dense: Float[Tensor, "senders width"]) -> Float[Tensor, "receivers width"]:
+    def own(self, dense: Float[Tensor, "senders width"] | Stacked) -> Float[Tensor, "receivers width"]:
         """Each receiver's own row."""
-        return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
+        if not isinstance(dense, Stacked):
+            return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
+        first = self._ahead and self.receivers <= len(dense.upper)
+        return dense.upper[: self.receivers] if first else dense.take(self.place)
 
     @cached_property
     def few(self) -> "tuple[Tensor, Sparse] | None":
@@ -318,10 +203,10 @@ class Block:
         return len(self.place)
 
 
-def _sent(states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None") -> Tensor:
+def _sent(states: States, map: Callable[[Any], Tensor] | None) -> Tensor | Stacked:
     """What goes along edges."""
     sent = states if map is None else map(states)
-    assert isinstance(sent, Tensor)
+    assert not isinstance(sent, Sparse)
     return sent
 
 
@@ -336,16 +221,16 @@ class Given(Block):
     given: "Sparse | Tensor" = field(kw_only=True)
 
     def sums(
-        self, dense: Float[Tensor, "senders width"], map: "Callable[[Any], Tensor] | None" = None
+        self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
     ) -> Float[Tensor, "receivers width"]:
         """What was given, mapped."""
         return self._told(map)
 
-    def means(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+    def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """What was given, mapped, by each receiver's number of neighbours."""
         return self._told(map) / self.degree.clamp(min=1)[:, None]
 
-    def smoothed(self, states: "Tensor | Sparse", map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+    def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """Own states plus what was given, by the root of each receiver's number of neighbours, mapped."""
         scale = self.degree.clamp(min=1).rsqrt()[:, None]
         return self.own(_sent(states, map)) + scale * self._told(map)
@@ -357,23 +242,6 @@ class Given(Block):
 
     def _told(self, map: "Callable[[Any], Tensor] | None") -> Tensor:
         return self.given if map is None else map(self.given)  # type: ignore[return-value]
-
-
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, sparse: Sparse) -> Tensor:
-        ctx.sparse = sparse
-        ctx.leaf = dense if dense.is_leaf else None
-        return sparse.matrix @ dense
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None]:
-        transposed, gradient, leaf = ctx.sparse.transposed, gradient.contiguous(), ctx.leaf
-        if leaf is None or leaf.grad is None:
-            return transposed @ gradient, None
-        # Weights of sparse features are most of a model: added where they belong, not made anew, zeroed and copied.
-        torch.addmm(leaf.grad, transposed, gradient, out=leaf.grad)
-        return None, None
 
 
 class _Spmm(torch.autograd.Function):
@@ -434,25 +302,3 @@ def _sample(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
     pattern = graph.matrix(torch.zeros(graph.edges, dtype=left.dtype, device=left.device))
     product: Tensor = torch.sparse.sampled_addmm(pattern, left.contiguous(), right.contiguous().t(), beta=0.0)
     return product.values()
-
-
-def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=False)
-
-
-def _compressed(rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Tensor:
-    pointers = np.zeros(shape[0] + 1, np.int32)
-    np.cumsum(np.bincount(rows, minlength=shape[0]), out=pointers[1:])
-    return _csr(
-        torch.from_numpy(pointers), _int32(columns), torch.from_numpy(values.astype(np.float32, copy=False)), shape
-    )
-
-
-def _int32(array: Array) -> Tensor:
-    return torch.from_numpy(array.astype(np.int32, copy=False))
-
-
-with warnings.catch_warnings():
-    # torch says once per process that CSR is in beta; said here, it does not land among a user's messages.
-    warnings.simplefilter("ignore")
-    _csr(torch.zeros(1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), torch.zeros(0), (0, 0))

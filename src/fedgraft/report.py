@@ -24,6 +24,8 @@ COLUMNS = {
     "bytes_down": "down",
     "bytes_up": "up",
     "bytes_to_target": "bytes to target",
+    "flops": "operations",
+    "flops_to_target": "operations to target",
     "rounds": "rounds",
     "selections": "selections",
     "seconds": "seconds",

@@ -5,7 +5,8 @@ is sent what it lacks with its orders, and again whenever it waits. All clients 
 told in one segment is there for everybody in the next.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fedgraft.mail import Courier, part_of, slots_of
 from fedgraft.mailbox import Mailbox, misfit
 from fedgraft.plan import Plan
 from fedgraft.state import RunState
-from fedgraft.types import Arrays, Layout
+from fedgraft.types import Arrays, Layout, Made
 from fedgraft.values import Halo, Mail
 from fedgraft.wire import Message
 
@@ -110,7 +111,7 @@ class Segments:
 
     def relayed(
         self, runtime: Runtime, state: RunState, models: Mapping[int, bytes], round: int
-    ) -> tuple[dict[int, Arrays], dict[int, str]]:
+    ) -> tuple[Mapping[int, Arrays], dict[int, str]]:
         """What clients need of each other's states to score a model: rows, exact and free, layer by layer.
 
         Args:
@@ -120,20 +121,21 @@ class Segments:
             round: which they belong to.
 
         Returns:
-            {client: arrays of `Plan.mail_layout`}, and {client: why it could not tell}.
+            {client: arrays of `Plan.mail_layout`, made when they are asked for}, and {client: why it could not tell}.
         """
         failed: dict[int, str] = {}
-        courier, layout = self._courier, self._plan.request_layouts["relay"]
-        mail = {client: courier.nothing() for client in models}
+        courier = self._courier
         if not state.halos:
-            return {client: {} for client in models}, failed
+            return Made(models, lambda client: {}), failed
         mailbox = self._built(state)
         scratch = mailbox.start()
+
+        def heard(client: int) -> Arrays:
+            everybody = np.arange(len(state.halos[client]["owner"]))
+            return courier.raw(mailbox.look_up(scratch, client, [everybody] * len(self._plan.task.tables)))
+
         for layer in range(len(self._plan.task.tables)):
-            requests = {
-                client: wire.encode(Message("relay", round, arrays=courier.raw(mail[client]), flags=layer), layout)
-                for client in models
-            }
+            requests = Made(models, partial(self._relay_request, heard, round, layer))
             replies = Replies()
             answers: Mapping[int, bytes | ClientFailed] = runtime.measure(requests, models)
             for client in models:
@@ -141,10 +143,11 @@ class Segments:
             for client, message in sorted(replies.messages.items()):
                 mailbox.publish(scratch, client, courier.read(message.arrays or {}))
             failed.update(replies.failed)
-            for client in models:
-                pulled = mailbox.pull(scratch, client)
-                mail[client][layer] = pulled[layer]
-        return {client: courier.raw(each) for client, each in mail.items()}, failed
+        return Made(models, heard), failed
+
+    def _relay_request(self, heard: Callable[[int], Arrays], round: int, layer: int, client: int) -> bytes:
+        message = Message("relay", round, arrays=heard(client), flags=layer)
+        return wire.encode(message, self._plan.request_layouts["relay"])
 
     def _built(self, state: RunState) -> Mailbox:
         halos = [Halo(halo["owner"], halo["place"]) for halo in state.halos]

@@ -89,7 +89,8 @@ class Store:
         with self._writing():
             current = set(self._memories.values())
             for client, memory in memories:
-                name = f"client-{client}-{_fingerprint(memory).hex()}.bin"
+                whose = f"client-{client}" if client >= 0 else f"told-{~client}"
+                name = f"{whose}-{_fingerprint(memory).hex()}.bin"
                 self._memories[str(client)] = name
                 if name not in current:
                     _write(folder / name, memory)

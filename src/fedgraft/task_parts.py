@@ -36,8 +36,8 @@ class Publishing(ABC, Generic[Shard]):
         """Layout of what a client gets back."""
         return Layout(())
 
-    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
-        """Server: from what clients published to what each of them gets back."""
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+        """Server: from what clients published to what each of them gets back, if need be made when asked for."""
         return {}
 
 

@@ -58,13 +58,14 @@ def pack(tree: Tree) -> bytes:
     return b"".join([_HEAD.pack(MAGIC, VERSION, TREE_FORM, len(header)), header, *writer.buffers])
 
 
-def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT) -> Tree:
+def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT, views: bool = False) -> Tree:
     """The tree that `pack` was given; its arrays are writable copies of their own.
 
     Args:
         blob: any bytes.
         limit: most bytes of `blob`, and most bytes of memory for the value, reckoned at 256 bytes per item beyond the
             first 4096, 4 per character, and the size of arrays. Decoding needs one copy of the header beside it.
+        views: whether arrays are read-only views of `blob` instead, where they are aligned.
 
     Raises:
         WireError: for everything that `pack` cannot have made, and for what is beyond the limit.
@@ -76,7 +77,7 @@ def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT) -> Tree:
     check_start(magic, version, form, TREE_FORM)
     if length > view.nbytes - _HEAD.size:
         raise WireError(f"A header of {length} bytes is declared, but {view.nbytes - _HEAD.size} follow.")
-    reader = _Reader(view, length, limit)
+    reader = _Reader(view, length, limit, views)
     tree = reader.read(0)
     reader.finish()
     return tree
@@ -148,8 +149,8 @@ class _Writer:
 class _Reader:
     """Builds a tree from the header's values, never taking more memory than it was allowed."""
 
-    def __init__(self, view: memoryview, length: int, limit: int) -> None:
-        self.view = view
+    def __init__(self, view: memoryview, length: int, limit: int, views: bool) -> None:
+        self.view, self.views = view, views
         self.offset = _HEAD.size + length
         self.left = limit + _FREE_ITEMS * _ITEM_BYTES
         self.tokens = _tokens(view[_HEAD.size : self.offset], self.left)
@@ -203,7 +204,10 @@ class _Reader:
         array = array_at(self.view, self.offset, DTYPES[header[0]], struct.unpack(f"<{dims}I", header[1:]))
         self._charge(array.nbytes)
         self.offset += array.nbytes
-        return array.copy()
+        if not self.views or not array.flags.aligned:
+            return array.copy()
+        array.flags.writeable = False
+        return array
 
 
 def _tokens(header: memoryview, allowed: int) -> Iterator[Any]:

@@ -1,10 +1,10 @@
 """Values that cross floors: arrays, their layout, and trees that the wire can carry."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,33 @@ class Layout:
 
     def __iter__(self) -> Iterator[Spec]:
         return iter(self.specs)
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Made(Mapping[Key, Value]):
+    """Values that are made anew whenever they are asked for, since all of them together would be too many to keep.
+
+    Args:
+        keys: in order.
+        make: from a key to its value.
+    """
+
+    def __init__(self, keys: Iterable[Key], make: Callable[[Key], Value]) -> None:
+        self._keys, self._make = dict.fromkeys(keys), make
+
+    def __getitem__(self, key: Key) -> Value:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._make(key)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def digest(arrays: Mapping[str, Array]) -> str:

@@ -12,7 +12,7 @@ from blocks import block_of, edges_of
 from fedgraft import plugins
 from fedgraft.layers import row_linear
 from fedgraft.models.mlp import MLP
-from fedgraft.propagate import Block, Sparse
+from fedgraft.propagate import Block, Sparse, Stacked
 from fedgraft.providers import LayeredEncoder
 
 NAMES = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), LayeredEncoder)]
@@ -109,7 +109,7 @@ def test_equal_generators_draw_equal_modules_and_touch_no_global_one(encoder: La
     assert any(not torch.equal(one[name], other[name]) for name in one)
 
 
-def test_sparse_states_give_what_dense_ones_give(encoder: LayeredEncoder) -> None:
+def test_sparse_and_stacked_states_give_what_dense_ones_give(encoder: LayeredEncoder) -> None:
     module = encoder.convolution(300, OUTPUTS, torch.Generator().manual_seed(0), row_linear)
     dense = torch.zeros(200, 300)
     dense[torch.arange(200), torch.arange(200) + 50] = 2.0  # beyond what is stored with its zeros
@@ -117,10 +117,11 @@ def test_sparse_states_give_what_dense_ones_give(encoder: LayeredEncoder) -> Non
     sparse = Sparse(rows, columns, dense[rows, columns].numpy(), (200, 300))
     graph = graph_of(EDGES, 200)
     found = []
-    for states in (sparse, dense):
+    for states in (sparse, dense, Stacked(dense[:50], dense[50:])):
         module.zero_grad()
         given = module(states, graph)
         given.square().sum().backward()
         found.append([given, *(p.grad for p in module.parameters())])
-    for one, other in zip(*found, strict=True):
+    for one, other, third in zip(*found, strict=True):
+        torch.testing.assert_close(third, other, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -58,3 +58,17 @@ def test_products_and_gradients_are_those_of_dense_rows(nodes):
         found.append((product.detach(), weights.grad))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_dense_ones_are_never_copied():
+    rows = FeatureRows(OWN, HALO)
+    assert rows.dense.shape == (5, 3)
+    assert np.shares_memory(rows.dense.upper.numpy(), OWN)
+    assert np.shares_memory(rows.dense.lower.numpy(), HALO)
+    assert FeatureRows(sparse.csr_matrix(OWN), sparse.csr_matrix(HALO)).dense is None
+
+
+def test_memory_that_may_not_be_written_to_will_do():
+    frozen = HALO.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(FeatureRows(OWN, frozen).rows(np.array([4])).numpy(), HALO[1:])

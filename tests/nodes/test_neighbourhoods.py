@@ -1,5 +1,7 @@
 """Neighbours of a batch: what is computed, what is remembered, and how many are drawn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach, scattered
 from fedgraft.nodes.sets import NodeShard
+from fedgraft.propagate import Stacked
 
 
 def shard_of(own: int, edges: list[tuple[int, int]], halo: int = 0) -> NodeShard:
@@ -190,3 +193,20 @@ def test_hops_fit_together(seed, layers, most, deep, chance):
             assert set(weights) <= set(neighbours.tolist())
             assert len(weights) <= (most or len(neighbours))
             assert not weights or sum(weights.values()) == pytest.approx(len(neighbours), rel=1e-5)
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_the_first_layer_can_be_over_all_nodes_by_number(deep):
+    around, targets = Neighbourhoods(PATH, np.array([7])), np.array([3, 1])
+    picked = around.around(targets, 2, reach(2, 5, deep))
+    over_all = around.around(targets, 2, replace(reach(2, 5, deep), whole=True))
+    assert matrix_of(over_all[1]).tolist() == matrix_of(picked[1]).tolist()
+    first, block = picked[0], over_all[0].block
+    senders = np.concatenate([first.fresh, first.stored])
+    states = torch.arange(1.0, 6)[:, None]
+    assert torch.equal(block.sums(states), first.block.sums(states[senders]))
+    assert torch.equal(block.own(states), first.block.own(states[senders]))
+    assert torch.equal(block.smoothed(states), first.block.smoothed(states[senders]))
+    stacked = Stacked(states[:4], states[4:])
+    for how in ("sums", "own", "means", "smoothed"):
+        assert torch.equal(getattr(block, how)(stacked), getattr(block, how)(states)), how

@@ -1,7 +1,10 @@
 import os
 import signal
 import time
+from contextlib import closing
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +13,7 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
 from fedgraft.runtimes.inprocess import InProcess
 from fedgraft.wire import Message
+from toy_methods import Published
 from toy_runs import SGD, looped, run, same, toy
 
 EVERYTHING = {
@@ -201,3 +205,47 @@ def test_impossible_options_are_refused(option, value):
     experiment = toy()
     with pytest.raises(InputError, match=rf"^runtime\.{option} must be"):
         InProcess(experiment.plan, experiment.data.load(1), **{option: value})
+
+
+def published():
+    experiment = toy()
+    shards = experiment.data.load(experiment.seed)
+    return replace(experiment.plan, task=Published(width=experiment.plan.task.width)), shards
+
+
+def told_all(plan, runtime, mean):
+    layout = plan.request_layouts["statistics"]
+    requests = {
+        client: wire.encode(Message("statistics", 0, arrays={"mean": np.array([mean + client])}), layout)
+        for client in runtime.clients()
+    }
+    assert all(isinstance(reply, bytes) for reply in runtime.exchange(requests, limits(runtime), 60).values())
+    return requests
+
+
+def losses(plan, runtime):
+    arrays = {name: np.zeros_like(array) for name, array in plan.first.items()}
+    probe = wire.encode(Message("probe", 1, arrays=arrays), plan.request_layouts["probe"])
+    replies = runtime.exchange(dict.fromkeys(runtime.clients(), probe), limits(runtime), 60)
+    return {client: wire.decode(reply, None, plan.names("probe")).report["loss"] for client, reply in replies.items()}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_clients_were_told_before_training_is_remembered_apart_and_handed_to_whoever_serves_them(workers):
+    plan, shards = published()
+    with closing(InProcess(plan, shards, workers)) as runtime:
+        requests = told_all(plan, runtime, 5.0)
+        memories = dict(runtime.memories())
+        assert memories == {~client: request for client, request in requests.items()}
+        assert dict(runtime.memories()) == {}
+        expected = losses(plan, runtime)
+        if workers:
+            for index in range(workers):
+                runtime._replace(index)  # whoever comes in their place has prepared nobody's data
+            assert losses(plan, runtime) == expected
+    with closing(InProcess(plan, shards, workers)) as again:
+        assert losses(plan, again) != expected, "nobody told them"
+    with closing(InProcess(plan, shards, workers)) as again:
+        again.restore(memories)
+        assert losses(plan, again) == expected
+        assert {k: v for k, v in again.memories(changed=False) if k < 0} == memories

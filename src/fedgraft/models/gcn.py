@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fedgraft.errors import require
 from fedgraft.layers import MakeLinear, linear
-from fedgraft.propagate import Block, GraphView, Sparse, spmm
+from fedgraft.propagate import Block, GraphView, Sparse, States, spmm
 from fedgraft.providers import EdgeEncoder, LayeredEncoder, check_widths
 
 
@@ -64,9 +64,10 @@ class Convolution(nn.Module):
         super().__init__()
         self.linear = make(inputs, outputs, g)
 
-    def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
+    def forward(self, state: States, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
-        narrower = self.linear.weight.numel() < state.shape[1] ** 2  # then fewer numbers are added up behind the map
+        # What is narrower behind the map is added up there; rows that never change are too many to be mapped.
+        narrower = isinstance(state, Tensor) and self.linear.weight.numel() < state.shape[1] ** 2
         if isinstance(state, Sparse) or narrower:  # the bias joins once
             gathered: Tensor = block.smoothed(state, self.linear.product) + cast(Tensor, self.linear.bias)
             return gathered

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.layers import MakeLinear, linear
-from fedgraft.propagate import Block, Sparse
+from fedgraft.propagate import Block, Sparse, States
 from fedgraft.providers import LayeredEncoder, check_widths, widths_of
 
 
@@ -52,7 +52,7 @@ class Convolution(nn.Module):
         self.inner = make(inputs, outputs, g)
         self.outer = make(outputs, outputs, g)
 
-    def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
+    def forward(self, state: States, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
         if isinstance(state, Sparse):  # mapped first, while they are sparse; the bias joins once
             sent = self.inner.product(state)

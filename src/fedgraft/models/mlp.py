@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.layers import MakeLinear, linear
-from fedgraft.propagate import Block, Sparse
+from fedgraft.propagate import Block, Sparse, States
 from fedgraft.providers import LayeredEncoder, check_widths, widths_of
 
 
@@ -47,7 +47,7 @@ class Convolution(nn.Module):
         super().__init__()
         self.own = make(inputs, outputs, g)
 
-    def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
+    def forward(self, state: States, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
         own = state.head(block.receivers) if isinstance(state, Sparse) else block.own(state)
         mapped: Tensor = self.own(own)

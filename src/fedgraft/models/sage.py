@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.layers import MakeLinear, linear
-from fedgraft.propagate import Block, Sparse
+from fedgraft.propagate import Block, Sparse, States
 from fedgraft.providers import LayeredEncoder, check_widths, widths_of
 
 
@@ -49,7 +49,7 @@ class Convolution(nn.Module):
         self.own = make(inputs, outputs, g)
         self.mean = make(inputs, outputs, g, bias=False)
 
-    def forward(self, state: Tensor | Sparse, block: Block) -> Tensor:
+    def forward(self, state: States, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
         if isinstance(state, Sparse):  # mapped first, while they are sparse
             own: Tensor = self.own(state.head(block.receivers))

@@ -1,5 +1,7 @@
 """Features of a client's nodes and of its halo, one row a node, to be multiplied by what learns."""
 
+import warnings
+
 import numpy as np
 import torch
 from scipy import sparse
@@ -7,26 +9,27 @@ from torch import Tensor
 
 from fedgraft.graphs.sets import ranges
 from fedgraft.nodes.sets import Features
-from fedgraft.propagate import Sparse
+from fedgraft.propagate import Sparse, Stacked
 from fedgraft.types import Array
 from fedgraft.values import Indices
 
 
 class FeatureRows:
-    """Rows of features: own nodes, then the halo's.
+    """Rows of features: own nodes, then the halo's. Dense ones are never copied, neither here nor to be multiplied.
 
     Args:
         own: float32 [own, f], dense or CSR.
         halo: float32 [halo, f], of the same kind.
+
+    Attributes:
+        dense: all rows by number, where they are dense.
     """
 
     def __init__(self, own: Features, halo: Features) -> None:
-        self._parts = (own, halo)
-        self._first = own.shape[0]
+        self.dense: Stacked | None = None
         if isinstance(own, np.ndarray):
-            self._dense: Array | None = own if not halo.shape[0] else np.concatenate([own, np.asarray(halo)])
+            self.dense = Stacked(_tensor(own), _tensor(np.asarray(halo)))
         else:
-            self._dense = None
             matrix = own if not halo.shape[0] else sparse.csr_matrix(sparse.vstack([own, halo], format="csr"))
             self._pointers, self._columns = matrix.indptr.astype(np.int64), matrix.indices
             self._values = matrix.data
@@ -34,13 +37,20 @@ class FeatureRows:
 
     def rows(self, nodes: Indices) -> Sparse | Tensor:
         """Those of some nodes, in their order."""
-        if self._dense is not None:
-            return torch.from_numpy(self._dense[nodes])
+        if self.dense is not None:
+            return self.dense.take(torch.from_numpy(nodes))
         first, counts = self._pointers[nodes], self._pointers[nodes + 1] - self._pointers[nodes]
         at = ranges(first, counts)
         rows = np.repeat(np.arange(len(nodes)), counts)
         # Never with its zeros: that is a little faster for a few rows, and ten or a hundred times the operations.
         return Sparse(rows, self._columns[at], self._values[at], (len(nodes), self._width), small=0)
+
+
+def _tensor(rows: Array) -> Tensor:
+    """The same memory, which nobody writes to; torch has no word for that and warns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(rows)
 
 
 def scaled(features: Features, length: float) -> Features:

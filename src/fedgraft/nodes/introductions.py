@@ -5,7 +5,7 @@ degrees and, if they are shared, features. It gets back, for its halo, what thei
 own nodes anybody needs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from fedgraft.errors import WireError
 from fedgraft.graphs.sets import ranges
 from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import Features, NodeShard
-from fedgraft.types import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.types import VARIABLE, Array, Arrays, Layout, Made, Spec
 from fedgraft.values import Halo, Indices
 
 
@@ -38,20 +38,15 @@ class Introductions:
             Spec("nodes", "uint32", (1,)),
             Spec("owner", "uint32", (VARIABLE,)),
             Spec("place", "uint32", (VARIABLE,)),
-            Spec("boundary", "uint8", (VARIABLE,)),
             Spec("degree", "uint32", (VARIABLE,)),
         )
-        return Layout((*known, *self._feature_specs))
+        return Layout((*known, *self._feature_specs, Spec("boundary", "uint8", (VARIABLE,))))
 
     @property
     def combined_layout(self) -> Layout:
         """Layout of what a client gets back."""
-        known = (
-            Spec("needed", "uint8", (VARIABLE,)),
-            Spec("known", "uint8", (VARIABLE,)),
-            Spec("degree", "uint32", (VARIABLE,)),
-        )
-        return Layout((*known, *self._feature_specs))
+        known = (Spec("needed", "uint8", (VARIABLE,)), Spec("known", "uint8", (VARIABLE,)))
+        return Layout((Spec("degree", "uint32", (VARIABLE,)), *self._feature_specs, *known))
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """What a client publishes."""
@@ -93,8 +88,8 @@ class Introductions:
             for client, each in statistics.items()
         }
 
-    def combine(self, statistics: Mapping[int, Arrays]) -> Iterator[tuple[int, Arrays]]:
-        """(client, what it gets back), one after another: together they may be many times the graph."""
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+        """What each client gets back, made when it is asked for: together they may be many times the graph."""
         halos = self.halos(statistics)
         needed = {client: np.zeros(nodes, bool) for client, (nodes, _) in halos.items()}
         for _, (owner, place) in halos.values():
@@ -103,8 +98,7 @@ class Introductions:
                     mine = place[owner == each]
                     needed[each][mine[mine < len(needed[each])]] = True
         published = {client: _Published(self, each) for client, each in statistics.items()}
-        for client, (_, halo) in halos.items():
-            yield client, self._answer(halo, needed[client], published)
+        return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
 
     def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Indices, Indices]:
         """Of the halo: features (zero where unknown), bool [halo] whether they are known, degrees; and needed nodes.

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from fedgraft.layers import linear, row_linear
 from fedgraft.nodes.neighbourhoods import Hop
-from fedgraft.propagate import Sparse
+from fedgraft.propagate import States
 from fedgraft.providers import LayeredEncoder
 
 Stored = Callable[[int, Hop], Tensor]
@@ -41,11 +41,11 @@ class NodeModel(nn.Module):
         self.head = linear(widths[-1], classes, g) if head == "linear" else None
         self.dropout = dropout
 
-    def forward(self, inputs: Tensor | Sparse, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
+    def forward(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
         """Logits [targets, classes].
 
         Args:
-            inputs: features of the first hop's senders.
+            inputs: features of the first hop's senders, or of all nodes where its block is over all.
             hops: one for each convolution.
             stored: what is remembered of stored nodes.
             note: told of fresh states, before dropout.
@@ -53,7 +53,7 @@ class NodeModel(nn.Module):
         logits: Tensor = self.convolutions[-1](self._last(inputs, hops, stored, note), hops[-1].block)
         return logits if self.head is None else self.head(self._dropped(torch.relu(logits)))
 
-    def represent(self, inputs: Tensor | Sparse, hops: Sequence[Hop], stored: Stored) -> Tensor:
+    def represent(self, inputs: States, hops: Sequence[Hop], stored: Stored) -> Tensor:
         """The last hidden layer [targets, width]."""
         last = self._last(inputs, hops, stored, None)
         if self.head is not None:
@@ -65,7 +65,7 @@ class NodeModel(nn.Module):
             else self.convolutions[-1](last, hops[-1].block)
         )
 
-    def _last(self, inputs: Tensor | Sparse, hops: Sequence[Hop], stored: Stored, note: Note | None) -> Tensor | Sparse:
+    def _last(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None) -> States:
         """What the last convolution is given."""
         state = inputs
         for layer, (hop, after) in enumerate(itertools.pairwise(hops)):

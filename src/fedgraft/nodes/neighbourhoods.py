@@ -17,6 +17,7 @@ Known = NDArray[np.bool_]
 _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 """Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64)."""
 _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
+_HALF: Final = np.uint64(32)
 
 SMALL: Final = 1 << 12
 """Entries, zeros and all, up to which a layer over so few nodes is multiplied faster with its zeros (measured, widths 3
@@ -55,12 +56,15 @@ class Reach:
         deep: whether the own neighbours of a layer's receivers are computed by the layer before; else only the targets
             are, in every layer, and all others are taken from what is remembered.
         chance: where the draws come from; equal chances draw equal neighbours of a node, whatever the batch.
+        whole: whether the first layer's block is over all nodes there are, own ones and the halo, by number, so that
+            nobody has to pick rows for it; else over the hop's senders.
     """
 
     known: Sequence[Known]
     most: Sequence[int]
     deep: bool
     chance: int = 0
+    whole: bool = False
 
 
 class Neighbourhoods:
@@ -100,11 +104,16 @@ class Neighbourhoods:
                     among[targets] = True
                     readable = readable | among[sender]
             row, sender = row[readable], sender[readable]
-            others = np.unique(sender)
-            computed = others[others < self._own] if reach.deep and layer > 0 else others[:0]
-            fresh = np.concatenate([receivers, np.setdiff1d(computed, receivers, assume_unique=True)])
-            stored = np.setdiff1d(others, fresh, assume_unique=True)
-            hops.append(Hop(receivers, fresh, stored, self._block(receivers, fresh, stored, row, sender)))
+            others = np.zeros(len(self._number), bool)
+            others[sender] = True
+            others[receivers] = False
+            fresh = receivers
+            if reach.deep and layer > 0:
+                fresh = np.concatenate([receivers, np.flatnonzero(others[: self._own])])
+                others[: self._own] = False
+            stored = np.flatnonzero(others)
+            senders = None if reach.whole and layer == 0 else np.concatenate([fresh, stored])
+            hops.append(Hop(receivers, fresh, stored, self._block(receivers, senders, row, sender)))
             receivers = fresh
         return hops[::-1]
 
@@ -114,22 +123,28 @@ class Neighbourhoods:
         first, degree = self._pointers[receivers], self._pointers[receivers + 1] - self._pointers[receivers]
         row, edge = np.repeat(np.arange(len(receivers)), degree), ranges(first, degree)
         if most and degree.max(initial=0) > most:
-            order = np.lexsort((scattered(edge, reach.chance + layer), row))  # edges of a receiver in random order
+            # Edges of a receiver in random order: one key of its number and half of the random one sorts many times
+            # faster than two keys, and keys that ascend by receiver are nearly sorted.
+            key = row.astype(np.uint64) << _HALF | scattered(edge, reach.chance + layer) >> _HALF
+            order = np.argsort(key, kind="stable")
             rank = np.arange(len(row)) - np.repeat(np.cumsum(degree) - degree, degree)
             kept = np.sort(order[rank < most])
             row, edge = row[kept], edge[kept]
         return row, self._senders[edge]
 
-    def _block(self, receivers: Indices, fresh: Indices, stored: Indices, row: Indices, sender: Indices) -> Block:
-        senders = np.concatenate([fresh, stored])
-        self._number[senders] = np.arange(len(senders))
-        shape = len(receivers), len(senders)
+    def _block(self, receivers: Indices, senders: Indices | None, row: Indices, sender: Indices) -> Block:
+        """From senders, or from all nodes by number where these are None."""
         degree = self._degree[receivers]
         drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
-        each = degree / np.maximum(drawn, 1)
-        matrix = Sparse(row, self._number[sender], each[row], shape, small=SMALL)
-        place = torch.from_numpy(self._number[receivers])
-        return Block(matrix, place, torch.from_numpy(degree), torch.from_numpy(self._degree[senders]))
+        each = (degree / np.maximum(drawn, 1))[row]
+        if senders is None:
+            matrix = Sparse(row, sender, each, (len(receivers), len(self._number)), small=0)
+            place, degree_from = receivers, self._degree
+        else:
+            self._number[senders] = np.arange(len(senders))
+            matrix = Sparse(row, self._number[sender], each, (len(receivers), len(senders)), small=SMALL)
+            place, degree_from = self._number[receivers], self._degree[senders]
+        return Block(matrix, torch.from_numpy(place), torch.from_numpy(degree), torch.from_numpy(degree_from))
 
 
 def scattered(numbers: Indices, chance: int) -> NDArray[np.uint64]:

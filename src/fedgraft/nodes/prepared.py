@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft import flops
+from fedgraft import flops, propagate
 from fedgraft.nodes.features import FeatureRows
 from fedgraft.nodes.generator import generator_of
 from fedgraft.nodes.mending import Mending, Part
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.states import States
-from fedgraft.propagate import Given, Sparse
+from fedgraft.propagate import Given
 from fedgraft.values import Indices
 
 
@@ -75,11 +75,13 @@ class NodeData:
         kept = self.kept.get(keep) if sure else None
         if kept is not None and np.array_equal(kept[0], nodes) and all(map(np.array_equal, kept[1], known)):
             return kept[2]
-        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, chance))
+        dense = self.features.dense if self.sums is None else None
+        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, chance, whole=dense is not None))
         if self.sums is not None:
             hops[0] = _given(hops[0], self.sums, self.degree)
         first = hops[0]
-        computed = Computed(hops, self.features.rows(np.concatenate([first.fresh, first.stored])))
+        inputs = self.features.rows(np.concatenate([first.fresh, first.stored])) if dense is None else dense
+        computed = Computed(hops, inputs)
         if sure:
             self.kept[keep] = (nodes, [each.copy() for each in known], computed)
         return computed
@@ -116,10 +118,10 @@ class NodeData:
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """What some nodes are computed from: the hops to them and the features of the first one's senders."""
+    """What some nodes are computed from: the hops to them, and the features of the first one's senders or of all."""
 
     hops: list[Hop]
-    inputs: Tensor | Sparse
+    inputs: propagate.States
 
 
 def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:

@@ -35,9 +35,9 @@ class FeatureCoding:
             return (Spec("features", "float32", (VARIABLE, self.width)),)
         kind = "uint16" if self.width <= NARROW else "uint32"
         return (
+            Spec("values", "float32", (VARIABLE,)),
             Spec("counts", kind, (VARIABLE,)),
             Spec("gaps", "uint8", (VARIABLE,)),
-            Spec("values", "float32", (VARIABLE,)),
         )
 
     def empty(self, rows: int) -> Features:

@@ -19,17 +19,30 @@ class States:
         halo: nodes of others.
         widths: of the layers.
 
+    Rows take memory only between `load` or the first that is written or heard and `load(None)`: a client that is not
+    served has none beside its memory.
+
     Attributes:
-        rows: per layer, float32 [own + halo, width].
         known: per layer, bool [own + halo], whether there is a state at all.
         untold: per layer, bool [own], whether it changed since it was last told.
     """
 
     def __init__(self, own: int, halo: int, widths: Sequence[int]) -> None:
         self.own = own
-        self.rows = [np.zeros((own + halo, width), np.float32) for width in widths]
+        self._shapes = [(own + halo, width) for width in widths]
+        self._rows: list[NDArray[np.float32]] = []
+        self._lent = False
         self.known = [np.zeros(own + halo, bool) for _ in widths]
         self.untold = [np.zeros(own, bool) for _ in widths]
+
+    @property
+    def rows(self) -> list[NDArray[np.float32]]:
+        """Per layer, float32 [own + halo, width]; zeros where no state is known."""
+        if self._lent:
+            self._rows, self._lent = [rows.copy() for rows in self._rows], False
+        if not self._rows:
+            self._rows = [np.zeros(shape, np.float32) for shape in self._shapes]
+        return self._rows
 
     def write(self, layer: int, nodes: Indices, rows: NDArray[np.float32]) -> None:
         """Remember fresh states of own nodes."""
@@ -57,20 +70,21 @@ class States:
         return told
 
     def to_tree(self) -> Tree:
-        """As a client's memory keeps it; copies."""
+        """As a client's memory keeps it; a copy, made when rows are needed again."""
+        rows, self._lent = self.rows, True
         return {
-            "rows": [rows.copy() for rows in self.rows],
+            "rows": [*rows],
             "known": [np.packbits(known) for known in self.known],
             "untold": [np.packbits(untold) for untold in self.untold],
         }
 
     def load(self, tree: Any) -> None:
-        """Take up where `to_tree` was called; None forgets everything."""
-        for layer, rows in enumerate(self.rows):
-            known, untold = self.known[layer], self.untold[layer]
-            if tree is None:  # rows too, though nobody reads them: memories hold them, and must be equal
-                rows[:], known[:], untold[:] = 0, False, False
+        """Take up where `to_tree` was called; None forgets everything. Rows are copied when they are first needed."""
+        # Rows that nobody reads are forgotten too: memories hold them, and must be equal.
+        self._rows, self._lent = [] if tree is None else [*tree["rows"]], True
+        for layer, (known, untold) in enumerate(zip(self.known, self.untold, strict=True)):
+            if tree is None:
+                known[:], untold[:] = False, False
                 continue
-            np.copyto(rows, tree["rows"][layer])
             np.copyto(known, np.unpackbits(tree["known"][layer], count=len(known)).view(bool))
             np.copyto(untold, np.unpackbits(tree["untold"][layer], count=len(untold)).view(bool))

@@ -40,6 +40,8 @@ class _Worker:
     ready: bool = False
     clients: set[int] = field(default_factory=set)
     holding: set[int] = field(default_factory=set)
+    told: set[int] = field(default_factory=set)
+    request: bytes = b""
     scored: bytes = b""
     task: int | None = None
     since: float = 0.0
@@ -72,6 +74,7 @@ class InProcess(Runtime):
         self._plan, self._threads = plan, threads
         self._shards = dict(enumerate(shards))
         self._memories: dict[int, bytes] = {}
+        self._told: dict[int, bytes] = {}
         self._changed: set[int] = set()
         self._seconds: dict[int, float] = {}
         self._flops: dict[int, int] = {}
@@ -126,15 +129,17 @@ class InProcess(Runtime):
         return spent
 
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
-        """Memories, ascending by client: those that changed since the last such call, or all."""
-        clients = sorted(self._changed if changed else self._memories)
+        """Memories, and what was kept apart from them: those that changed since the last such call, or all."""
+        known = {**self._memories, **{~client: told for client, told in self._told.items()}}
+        clients = sorted(self._changed if changed else known)
         if changed:
             self._changed = set()
-        return ((client, self._memories[client]) for client in clients)
+        return ((client, known[client]) for client in clients)
 
     def restore(self, memories: Mapping[int, bytes]) -> None:
         """Put memories of a checkpoint back."""
-        self._memories = dict(memories)
+        self._memories = {client: memory for client, memory in memories.items() if client >= 0}
+        self._told = {~client: told for client, told in memories.items() if client < 0}
         self._changed = set()
 
     def close(self) -> None:
@@ -157,6 +162,10 @@ class InProcess(Runtime):
         if flops:
             self._flops[client] = self._flops.get(client, 0) + flops
 
+    def _keep(self, client: int, request: bytes) -> None:
+        self._told[client] = request
+        self._changed.add(~client)
+
     def _remember(self, client: int, memory: bytes) -> None:
         if memory != self._memories.get(client, b""):
             self._memories[client] = memory
@@ -172,8 +181,11 @@ class InProcess(Runtime):
             inline = self._inline
             served: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
             for client, request in requests.items():
-                served[client] = inline.serve(client, request, self._memories.get(client, b""), scored.get(client, b""))
+                memory, told = self._memories.get(client, b""), self._told.get(client, b"")
+                served[client] = inline.serve(client, request, memory, scored.get(client, b""), told)
                 self._count(client, inline.flops)
+                if inline.keeps:
+                    self._keep(client, request)
             return served
         answers: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
         waiting = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))  # longest first
@@ -208,8 +220,11 @@ class InProcess(Runtime):
         worker.clients.add(client)
         try:
             known = scored is worker.scored  # a model that many are scored with crosses the pipe once
-            worker.pipe.send((client, request, self._memories.get(client, b""), None if known else scored))
-            worker.scored = scored
+            told = b"" if client in worker.told else self._told.get(client, b"")
+            worker.pipe.send((client, request, self._memories.get(client, b""), None if known else scored, told))
+            worker.scored, worker.request = scored, request
+            if told:
+                worker.told.add(client)
         except OSError:
             if served_before:
                 self._replace(index)
@@ -235,8 +250,11 @@ class InProcess(Runtime):
                 if not worker.ready:
                     worker.ready, worker.due = True, None
                 elif worker.task is not None:
-                    reply, memory, flops, holds = message
+                    reply, memory, flops, holds, keeps = message
                     answers[worker.task] = reply, memory
+                    if keeps:
+                        worker.told.add(worker.task)
+                        self._keep(worker.task, worker.request)
                     (worker.holding.add if holds else worker.holding.discard)(worker.task)
                     self._count(worker.task, flops)
                     self._seconds[worker.task] = now - worker.since

@@ -14,9 +14,10 @@ from fedgraft.plan import Plan
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
-    """Answer (client, request, memory, model) with (reply, memory, operations, waits), one at a time.
+    """Answer (client, request, memory, model, told) with (reply, memory, operations, waits, keeps), one at a time.
 
-    The model is what is to be scored, None for that of before; "waits" says whether the client's round waits here.
+    The model is what is to be scored, None for that of before; "waits" says whether the client's round waits here, and
+    "keeps" whether the request must be kept, to be handed on as "told" to another worker.
 
     Args:
         pipe: to the parent; its closing ends the process, also when the parent was killed.
@@ -32,9 +33,9 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
         pipe.send(os.getpid())
         scored = b""
         while True:
-            who, request, memory, model = pipe.recv()
+            who, request, memory, model, told = pipe.recv()
             scored = scored if model is None else model
-            reply, remembered = client.serve(who, request, memory, scored)
-            pipe.send((reply, remembered, client.flops, client.holding(who)))
+            reply, remembered = client.serve(who, request, memory, scored, told)
+            pipe.send((reply, remembered, client.flops, client.holding(who), client.keeps))
     except (EOFError, OSError):
         return

@@ -173,9 +173,9 @@ class Node(Task[NodeShard, NodeData]):
         """What is known of the halo; which own nodes others need."""
         return self._set_up.combined_layout if self._set_up else Layout(())
 
-    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Everybody's halo, from what its owners published."""
-        return dict(self._set_up.combine(statistics)) if self._set_up else {}
+        return self._set_up.combine(statistics) if self._set_up else {}
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """As published."""
