@@ -192,6 +192,22 @@ def test_a_profile_tells_the_shares_of_classes():
     assert told == {f"label_{k}": pytest.approx(0.2) for k in range(5)}
 
 
+def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_alone():
+    task, model, (here, *_) = made(task__neighbours=0)
+    raised = replace(task, logit_adjustment=2.0)
+    counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
+    here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
+    logs = np.log(np.where(counts, counts / counts.sum(), 1e-4))
+    np.testing.assert_allclose(here.log_shares(), logs, rtol=1e-6)
+
+    plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
+    label = torch.from_numpy(here.label[here.rows["train"]])
+    expected = torch.nn.functional.cross_entropy(plain + 2 * torch.from_numpy(logs), label, reduction="none")
+    np.testing.assert_allclose(losses(raised, model, here), expected, rtol=1e-5)
+    np.testing.assert_array_equal(looked(raised, model, here), looked(task, model, here))
+    assert raised.evaluate(model, here) == task.evaluate(model, here)
+
+
 def test_a_task_learns_of_the_data_what_its_model_must_know():
     experiment, shards = small(data__sparse=True)
     task = experiment.plan.task
@@ -212,6 +228,7 @@ def test_a_task_learns_of_the_data_what_its_model_must_know():
         ({"features": -1}, r"Node\.features must be >= 0; got -1\."),
         ({"classes": -2}, r"Node\.classes must be >= 0; got -2\."),
         ({"dropout": 1.0}, r"Node\.dropout must be in \[0, 1\); got 1\.0\."),
+        ({"logit_adjustment": -1.0}, r"Node\.logit_adjustment must be >= 0 \(0 = none\); got -1\.0\."),
         ({"dropout": -0.1}, r"Node\.dropout must be in \[0, 1\); got -0\.1\."),
         ({"aggregates": True}, r"Node\.aggregates must be false where features or states are shared; got True\."),
     ],

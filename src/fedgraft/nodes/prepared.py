@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import torch
@@ -16,6 +17,9 @@ from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.states import States
 from fedgraft.propagate import Given
 from fedgraft.values import Indices
+
+RAREST: Final = 1e-4
+"""Share of a class that has no training node, so that its log is finite; ours."""
 
 
 @dataclass(eq=False)
@@ -32,7 +36,7 @@ class NodeData:
         known: bool [own + halo], whose features are known.
         needed: int64 [needed], own nodes that others need.
         states: hidden states.
-        label_shares: shares of training nodes in consecutive parts of the list of classes.
+        class_counts: int64 [classes], how many training nodes each class has.
         sums: of the features of all neighbours of own nodes, where these were told; else None.
         degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
         layers: how many convolutions.
@@ -49,7 +53,7 @@ class NodeData:
     known: NDArray[np.bool_]
     needed: Indices
     states: States
-    label_shares: tuple[float, ...]
+    class_counts: Indices
     sums: FeatureRows | None
     degree: NDArray[np.float32]
     layers: int
@@ -85,6 +89,18 @@ class NodeData:
         if sure:
             self.kept[keep] = (nodes, [each.copy() for each in known], computed)
         return computed
+
+    def label_shares(self, parts: int) -> list[float]:
+        """Shares of training nodes in consecutive parts of the list of classes."""
+        part = np.arange(len(self.class_counts)) * parts // max(1, len(self.class_counts))
+        counts = np.bincount(part, self.class_counts, minlength=parts)
+        shares: list[float] = (counts / max(1, self.class_counts.sum())).tolist()
+        return shares
+
+    def log_shares(self) -> Tensor:
+        """Float32 [classes]: log of the share that each class has of the training nodes, `RAREST` at least."""
+        shares = self.class_counts / max(1, self.class_counts.sum())
+        return torch.from_numpy(np.log(np.maximum(shares, RAREST)).astype(np.float32))
 
     def whole(self) -> "Computed":
         """What all own nodes are computed from, with all their neighbours."""

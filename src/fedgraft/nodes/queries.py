@@ -15,7 +15,7 @@ from fedgraft.nodes.parts import feature_rows, named_once, nearest, texts_of
 from fedgraft.nodes.sets import Features, NodeShard, Numbers, undirected
 from fedgraft.nodes.states import States
 from fedgraft.tables import Source, read_table, row_of
-from fedgraft.types import Tree
+from fedgraft.types import Array, Tree
 from fedgraft.values import Indices, Mail, Questions
 
 LOG = logging.getLogger("fedgraft.data")
@@ -121,6 +121,22 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
         pointers=edges.indptr.astype(np.int64),
         senders=edges.indices.astype(np.int32),
     )
+
+
+def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:
+    """The likeliest class of each node that was asked for, and how likely the model takes it to be.
+
+    Args:
+        asked: which nodes.
+        classes: names.
+        shares: float32 [asked, classes], predicted probabilities.
+    """
+    best = shares.argmax(1)
+    return {
+        "node": asked.ids,
+        "class": np.array(classes, dtype=object)[best],
+        "probability": shares[np.arange(len(best)), best].astype(np.float64),
+    }
 
 
 def told_before(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[Mail]:

@@ -21,7 +21,7 @@ from fedgraft.nodes.mending import Mending
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach
 from fedgraft.nodes.prepared import NodeData
-from fedgraft.nodes.queries import Asked, split_nodes_asked, told_before, with_new_nodes
+from fedgraft.nodes.queries import Asked, answered, split_nodes_asked, told_before, with_new_nodes
 from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import NodeShard, merge_shards
 from fedgraft.nodes.states import States
@@ -71,6 +71,9 @@ class Node(Task[NodeShard, NodeData]):
         elsewhere: nodes of others whose embeddings a client is told, to train the generator to make its own nodes of
             them, and most of its own whose it tells, >= 0; 64 is ours, in place of all.
         dropout: share of each hidden layer dropped in training, in [0, 1).
+        logit_adjustment: by how many times the log shares of a client's classes logits are raised in its training, >= 0
+            (Menon et al., "Long-tail learning via logit adjustment", ICLR 2021: 1; at clients as Zhang et al., "FedLC",
+            ICML 2022): a client whose classes are uneven does not teach the model that they are so everywhere.
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: width of features; 0 = as the data have.
         classes: how many; 0 = as the data have.
@@ -97,6 +100,7 @@ class Node(Task[NodeShard, NodeData]):
     hidden: float = 0.5
     elsewhere: int = 64
     dropout: float = 0.0
+    logit_adjustment: float = 0.0
     scale: float = 0.0
     features: int = 0
     classes: int = 0
@@ -106,6 +110,7 @@ class Node(Task[NodeShard, NodeData]):
         for name in ("neighbours", "halo", "elsewhere", "features", "classes"):
             require(getattr(self, name) >= 0, f"Node.{name}", ">= 0", getattr(self, name))
         require(0 <= self.dropout < 1, "Node.dropout", "in [0, 1)", self.dropout)
+        require(self.logit_adjustment >= 0, "Node.logit_adjustment", ">= 0 (0 = none)", self.logit_adjustment)
         require(self.scale >= 0, "Node.scale", ">= 0 (0 = as they are)", self.scale)
         alone = not (self.aggregates and self._connected)
         require(alone, "Node.aggregates", "false where features or states are shared", self.aggregates)
@@ -188,9 +193,6 @@ class Node(Task[NodeShard, NodeData]):
         if self.aggregates:
             seen = inside(seen)
         features, known, degree, needed = self._introductions.received(seen, shared if self._connected else {})
-        train = seen.rows("train")
-        part = seen.label[train] * LABEL_BINS // max(1, len(seen.classes))
-        shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
         data = NodeData(
             features=FeatureRows(seen.features, features),
             around=Neighbourhoods(seen, degree),
@@ -201,7 +203,7 @@ class Node(Task[NodeShard, NodeData]):
             known=np.concatenate([np.ones(seen.own, bool), known]),
             needed=needed,
             states=States(seen.own, seen.halo, self.tables),
-            label_shares=tuple(shares.tolist()),
+            class_counts=np.bincount(seen.label[seen.rows("train")], minlength=len(seen.classes)),
             sums=None if sums is None else FeatureRows(sums, sums[:0]),
             degree=full.astype(np.float32),
             layers=self.layers,
@@ -217,7 +219,7 @@ class Node(Task[NodeShard, NodeData]):
 
     def describe(self, data: NodeData) -> dict[str, float]:
         """Shares of training nodes in consecutive parts of the list of classes."""
-        return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
+        return {f"label_{k}": share for k, share in enumerate(data.label_shares(LABEL_BINS))}
 
     def merge(self, shards: Sequence[NodeShard]) -> NodeShard:
         """The whole graph."""
@@ -254,6 +256,8 @@ class Node(Task[NodeShard, NodeData]):
             return self._mending.losses(model, data.part, data.states, nodes, most, draw.chance)
         data = data.mended(model, self._mending)
         logits = data.logits(model, data.computed(nodes, most, self._deep, draw.chance), model.training)
+        if self.logit_adjustment:
+            logits = logits + self.logit_adjustment * data.log_shares()
         return nn.functional.cross_entropy(logits, torch.from_numpy(data.label[nodes]), reduction="none")
 
     def recall(self, data: NodeData, remembered: Tree) -> None:
@@ -340,12 +344,7 @@ class Node(Task[NodeShard, NodeData]):
         data = data.mended(model, self._mending)
         with torch.no_grad():
             shares = data.logits(model, data.whole(), False)[asked.nodes].softmax(1)
-        best = shares.argmax(1)
-        return {
-            "node": asked.ids,
-            "class": np.array(shard.classes, dtype=object)[best.numpy()],
-            "probability": shares[torch.arange(len(best)), best].double().numpy(),
-        }
+        return answered(asked, shard.classes, shares.numpy())
 
     @property
     def _connected(self) -> bool:
