@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedgraft.errors import InputError
 from fedgraft.flat import FlatModel
 from fedgraft.training import Optimizer, Training
 
@@ -84,3 +85,35 @@ def test_before_the_first_step_there_is_nothing_to_remember():
     walk(optimizer, flat, [0])
     optimizer.load({})
     assert optimizer.read() == {}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_of_moved_parameters_alone_decay_leaves_the_others_where_they_are(options):
+    everywhere, moved = (model() for _ in range(2))
+    still = torch.tensor([True, False] * 4)
+    for flat, decayed in ((everywhere, "all"), (moved, "moved")):
+        optimizer = Optimizer(Training(decayed=decayed, **options), flat)
+        flat.vector.fill_(1.0)
+        optimizer.reset(RATE)
+        for step in range(4):
+            flat.gradient.copy_(gradient_of(step).masked_fill(still, 0.0))
+            optimizer.step()
+    assert (moved.vector[still] == 1.0).all()
+    np.testing.assert_allclose(moved.vector[~still], everywhere.vector[~still], rtol=1e-6)
+    assert (everywhere.vector[still] == 1.0).all() == (not options.get("weight_decay"))
+
+
+def test_a_step_that_decays_what_it_moves_by_hand():
+    flat = model()
+    flat.vector.fill_(2.0)
+    optimizer = Optimizer(Training(optimizer="sgd", weight_decay=0.1, decayed="moved"), flat)
+    optimizer.reset(0.5)
+    flat.gradient.zero_()
+    flat.gradient[0] = 1.0
+    optimizer.step()
+    np.testing.assert_allclose(flat.vector, [2.0 - 0.5 * (1.0 + 0.1 * 2.0), *[2.0] * 7])
+
+
+def test_only_all_or_moved_parameters_decay():
+    with pytest.raises(InputError, match=r"training\.decayed must be one of 'all', 'moved'; got 'some'\."):
+        Training(decayed="some")
