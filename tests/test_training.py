@@ -14,6 +14,7 @@ OPTIONS = [
     {"optimizer": "adam", "second_moment": 0.99, "weight_decay": 0.1},
     {"optimizer": "adamw", "weight_decay": 0.1},
 ]
+MOVED = {"optimizer": "adam", "weight_decay": 0.1, "decayed": "moved"}
 RATE = 0.05
 
 
@@ -57,7 +58,7 @@ def test_it_is_torchs_own_bit_for_bit_and_forgets_when_it_is_reset(options):
         assert torch.equal(flat.vector, expected.detach())
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", [*OPTIONS, MOVED])
 @pytest.mark.parametrize("how", [("park", "unpark"), ("read", "load")])
 def test_it_goes_on_where_it_was_put_aside_whatever_came_between(options, how):
     flat, straight = model(), model()
@@ -111,7 +112,16 @@ def test_a_step_that_decays_what_it_moves_by_hand():
     flat.gradient.zero_()
     flat.gradient[0] = 1.0
     optimizer.step()
-    np.testing.assert_allclose(flat.vector, [2.0 - 0.5 * (1.0 + 0.1 * 2.0), *[2.0] * 7])
+    first = 2.0 - 0.5 * (1.0 + 0.1 * 2.0)
+    np.testing.assert_allclose(flat.vector, [first, *[2.0] * 7])
+    flat.gradient.zero_()
+    flat.gradient[1] = 1.0
+    optimizer.step()
+    np.testing.assert_allclose(flat.vector, [first - 0.5 * 0.1 * first, first, *[2.0] * 6])
+    optimizer.reset(0.5)
+    flat.gradient.zero_()
+    optimizer.step()
+    np.testing.assert_allclose(flat.vector, [first - 0.5 * 0.1 * first, first, *[2.0] * 6], err_msg="nothing moved yet")
 
 
 def test_only_all_or_moved_parameters_decay():

@@ -36,9 +36,9 @@ class Training:
         momentum: of SGD, in [0, 1).
         second_moment: decay of the mean squared gradient in "adam" and "adamw", in [0, 1).
         weight_decay: L2 penalty added to the gradient, or with "adamw" a share of the parameters per step, >= 0.
-        decayed: which parameters decay: "all", or in every step those that it has "moved", whose gradient is not zero:
-            a client leaves the weights of inputs that it never sees alone (Adam takes as long a step for a penalty as
-            for a loss).
+        decayed: which parameters decay: "all", or those that were "moved", whose gradient was not zero in this step of
+            the round or an earlier one: a client leaves the weights of inputs that it never sees alone (Adam takes as
+            long a step for a penalty as for a loss).
         clip: largest norm of a step's gradient, >= 0; 0 leaves it alone.
     """
 
@@ -102,9 +102,10 @@ class Optimizer:
     def __init__(self, training: Training, flat: FlatModel) -> None:
         self._training, self._flat = training, flat
         self._adam = training.optimizer in ("adam", "adamw")
-        self._decay = training.weight_decay if training.decayed == "all" else 0.0
+        self._decay = training.weight_decay if training.decayed == "all" else 0.0  # the kernels'
         names = ("exp_avg", "exp_avg_sq") if self._adam else ("momentum_buffer",) if training.momentum else ()
-        self._names = ("step", *names)
+        self._decays_moved = training.weight_decay > 0 and training.decayed == "moved"
+        self._names = ("step", *names, *(("moved",) if self._decays_moved else ()))
         self._moments = self._made()
         self._rate, self._begun = training.learning_rate, False
 
@@ -141,8 +142,8 @@ class Optimizer:
             self._begun = True
             for moment in moments.values():
                 moment.zero_()
-        if training.weight_decay and training.decayed == "moved":
-            self._decay_moved()
+        if self._decays_moved:
+            self._decay_moved(moments["moved"])
         if self._adam:
             moments["step"] += 1
             move = torch._fused_adam_ if training.optimizer == "adam" else torch._fused_adamw_
@@ -175,10 +176,10 @@ class Optimizer:
                 is_first_step=first,
             )
 
-    def _decay_moved(self) -> None:
-        """What the kernels do to all parameters, to those alone whose gradient is not zero."""
+    def _decay_moved(self, moved: Tensor) -> None:
+        """What the kernels do to all parameters, to those alone that were moved; 1 in `moved`, else 0."""
         vector, gradient, decay = self._flat.vector, self._flat.gradient, self._training.weight_decay
-        moved = gradient.ne(0).to(gradient.dtype)
+        torch.maximum(moved, gradient.ne(0), out=moved)
         if self._training.optimizer == "adamw":
             vector.addcmul_(vector, moved, value=-self._rate * decay)
         else:
