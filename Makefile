@@ -15,10 +15,10 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint bench study-fedacs study-cefgl study-fedais study-levers clean
+.PHONY: help install demo test lint bench bench-nodes-scale study-fedacs study-cefgl study-fedais study-levers clean
 
 help:  ## list the targets (what plain `make` does)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 install: .venv/.installed  ## make .venv and install the tested versions into it
 
@@ -38,6 +38,9 @@ lint: .venv/.installed  ## check style, formatting, types and the floors of the 
 
 bench: .venv/.installed  ## time the hot paths against their limits
 	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+bench-nodes-scale: .venv/.installed  ## measure node classification as graphs grow, and draw it; half an hour
+	$(BIN)/python benchmarks/scale_nodes.py $(ARGS)
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
 	$(BIN)/fedgraft study fedacs $(ARGS)

@@ -20,7 +20,7 @@ from fedgraft.graphs.sets import GraphShard
 from fedgraft.plan import Plan
 from fedgraft.training import Optimizer
 from fedgraft.types import Arrays
-from timing import in_turns, ratio
+from timing import Apart, in_turns, ratio
 from workloads import GRAPHS, assays, federation, prepare
 
 
@@ -143,8 +143,7 @@ def over_floor(graphs: int = GRAPHS, repeats: int = 7) -> float:
 def usual_over_ours(graphs: int = GRAPHS, repeats: int = 5) -> float:
     """Seconds of a round of the usual loop / seconds of ours."""
     plan, shards = assays(graphs)
-    usual = Usual(plan, shards)
-    with federation(plan, shards) as ours:
+    with federation(plan, shards) as ours, Apart(Usual, plan, shards) as usual:
         seconds = in_turns({"ours": ours.round, "usual": usual.round}, repeats)
     return ratio(seconds, "usual", "ours")
 

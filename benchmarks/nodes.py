@@ -29,23 +29,28 @@ MODELS = {
     "s256": {"model.name": "sage", "model.hidden": [256, 128]},
     "g64": {"model.name": "gcn", "model.hidden": [64]},
 }
-TRAINING = {"training.epochs": 1, "sampler.batches": 0, "task.neighbours": 0, "task.head": "convolution"}
-"""What differs from the recipe `fedlocal`: one step a round, on all training nodes and all of their neighbours."""
+TRAINING = {"sampler.batches": 0, "task.neighbours": 0, "task.head": "convolution"}
+"""What differs from the recipe `fedlocal`: one step a pass, on all training nodes and all of their neighbours."""
+EPOCHS = 5
+"""Passes a round, as in the recipe."""
 
 
 @lru_cache(maxsize=4)
-def sized(model: str, coauthor: bool = False, share: float = 1.0) -> tuple[Plan, tuple[NodeShard, ...]]:
+def sized(
+    model: str, epochs: int = EPOCHS, coauthor: bool = False, share: float = 1.0
+) -> tuple[Plan, tuple[NodeShard, ...]]:
     """The plan of the recipe `fedlocal` with a model, and a made-up graph with sparse features, cut over clients.
 
     Args:
         model: one of `MODELS`.
+        epochs: passes a round, each of one step.
         coauthor: whether the graph is of the size of Coauthor-CS; else of PubMed's.
         share: of that size.
     """
     graph: dict[str, Any] = dict(COAUTHOR if coauthor else PUBMED)
     graph.update(name="blocks", sparse=True, clients=CLIENTS, nodes=round(share * graph["nodes"]))
     made = {f"data.{key}": value for key, value in graph.items()}
-    built = experiment.load("fedlocal", {**made, **TRAINING, **MODELS[model]})
+    built = experiment.load("fedlocal", {**made, **TRAINING, **MODELS[model], "training.epochs": epochs})
     shards = tuple(built.data.load(built.seed))
     return built.fitted(shards).plan, shards
 
@@ -68,7 +73,8 @@ class Training:
 class Floor(Training):
     """The same training without a federation: no messages, no memories, no checks, no ledger, no report.
 
-    Load the flat vector, one step, add to the mean; the same products and optimiser, everything else found beforehand.
+    Load the flat vector, one step a pass, add to the mean; the same kernels and optimiser, everything else found
+    beforehand.
     """
 
     def __init__(self, plan: Plan, shards: Sequence[NodeShard]) -> None:
@@ -89,11 +95,13 @@ class Floor(Training):
         for client, share in self.cohort(number):
             self.flat.vector.copy_(self.model)
             self._optimizer.reset(self.plan.training.learning_rate)
-            self.flat.gradient.zero_()
             computed = self._computed[client]
-            logits = self.flat.module(computed.inputs, computed.hops, None)
-            nn.functional.cross_entropy(logits, self._label[client]).backward()  # type: ignore[no-untyped-call]
-            self._optimizer.step()
+            for _ in range(self.plan.training.epochs):
+                self.flat.gradient.zero_()
+                logits = self.flat.module(computed.inputs, computed.hops, None)
+                losses = nn.functional.cross_entropy(logits, self._label[client], reduction="none")
+                losses.mean().backward()  # type: ignore[no-untyped-call]
+                self._optimizer.step()
             total.add_(self.flat.vector, alpha=share)
         self.model = total
 
@@ -103,23 +111,23 @@ class Floor(Training):
         return self.flat.read()
 
 
-def s256_over_floor(share: float = 1.0, repeats: int = 15) -> float:
+def s256_over_floor(epochs: int = EPOCHS, share: float = 1.0, repeats: int = 15) -> float:
     """Seconds of a round / seconds of the floor; PubMed's size, SAGE of 256 and 128."""
-    return _over_floor("s256", False, share, repeats)
+    return _over_floor("s256", epochs, False, share, repeats)
 
 
-def g64_over_floor(share: float = 1.0, repeats: int = 60) -> float:
+def g64_over_floor(epochs: int = EPOCHS, share: float = 1.0, repeats: int = 60) -> float:
     """Seconds of a round / seconds of the floor; PubMed's size, GCN of 64."""
-    return _over_floor("g64", False, share, repeats)
+    return _over_floor("g64", epochs, False, share, repeats)
 
 
-def cs_over_floor(share: float = 1.0, repeats: int = 7) -> float:
+def cs_over_floor(epochs: int = EPOCHS, share: float = 1.0, repeats: int = 7) -> float:
     """Seconds of a round / seconds of the floor; Coauthor's size, SAGE of 256 and 128."""
-    return _over_floor("s256", True, share, repeats)
+    return _over_floor("s256", epochs, True, share, repeats)
 
 
-def _over_floor(model: str, coauthor: bool, share: float, repeats: int) -> float:
-    plan, shards = sized(model, coauthor, share)
+def _over_floor(model: str, epochs: int, coauthor: bool, share: float, repeats: int) -> float:
+    plan, shards = sized(model, epochs, coauthor, share)
     floor = Floor(plan, shards)
     with federation(plan, shards, Random(clients=COHORT)) as ours:
         seconds = in_turns({"ours": ours.round, "floor": floor.round}, repeats, warm_up=WARM_UP)

@@ -78,6 +78,10 @@ class Federation:
             raise RuntimeError(f"round {number} did not go as planned: {row}")
         self._store.append(row, self._loop.ledger.drain())
 
+    def score(self) -> None:
+        """Score the model, as a run does every so many rounds."""
+        self._loop._score(self.state)
+
     def model(self) -> Arrays:
         """The global model."""
         model: Arrays = self.plan.sharing.model(self.state.sharing)

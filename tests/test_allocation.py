@@ -31,3 +31,35 @@ def test_the_c_library_is_asked_once(monkeypatch):
 def test_another_c_library_is_left_alone(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not allocation.keep_freed()
+
+
+def test_memory_is_given_back_where_much_of_it_lies_idle(monkeypatch):
+    trimmed = []
+
+    class Library:
+        def __init__(self):
+            self.mallinfo2 = lambda: allocation._Heap(fordblks=100)
+
+        def malloc_trim(self, pad):
+            trimmed.append(pad)
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    assert not allocation.give_back(101)
+    assert not trimmed
+    assert allocation.give_back(100)
+    assert trimmed == [0]
+
+
+def test_another_c_library_gives_nothing_back(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not allocation.give_back(0)
+
+
+def test_the_heap_is_read_as_this_machine_has_it():
+    if not hasattr(ctypes.CDLL(None), "mallinfo2"):
+        pytest.skip("the C library is not glibc 2.33 or newer")
+    library = ctypes.CDLL(None)
+    library.mallinfo2.restype = allocation._Heap
+    heap = library.mallinfo2()
+    assert 0 < heap.uordblks + heap.fordblks <= heap.arena

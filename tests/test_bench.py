@@ -19,6 +19,8 @@ MODULES = (
     "nodes",
     "nodes_usual",
     "overhead",
+    "scale_figure",
+    "scale_nodes",
     "timing",
     "usual",
     "workers",
@@ -29,6 +31,8 @@ ADAM = 3e-3
 normalisation has, as for any other."""
 TINY = 0.02
 """Times the size of Ciao."""
+FEW_NODES, MORE_NODES = 0.12, 0.83
+"""Times the sizes of PubMed and of Coauthor: the fewest nodes that can have so many edges."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -165,7 +169,7 @@ def test_graph_classification_ends_with_the_same_model_in_every_loop():
 def test_node_classification_ends_with_the_same_model_in_every_loop(model):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     nodes, usual, workloads = load("nodes"), load("nodes_usual"), load("workloads")
-    plan, shards = nodes.sized(model, share=TINY)
+    plan, shards = nodes.sized(model, 2, share=FEW_NODES)
     assert sum((shard.senders < shard.own).sum() for shard in shards) > 0, "edges that the loops could get wrong"
     floor, loop = nodes.Floor(plan, shards), usual.Usual(plan, shards)
     with workloads.federation(plan, shards, nodes.Random(clients=nodes.COHORT)) as ours:
@@ -178,6 +182,100 @@ def test_node_classification_ends_with_the_same_model_in_every_loop(model):
         assert max(abs(array - plan.first[name]).max() for name, array in ours.model().items()) > 1e-3
 
 
-def test_figures_of_node_classification_are_positive_numbers():
+def test_the_floor_trains_the_same_model_where_the_first_layer_is_large():
+    nodes, workloads = load("nodes"), load("workloads")
+    plan, shards = nodes.sized("s256", 1, coauthor=True, share=MORE_NODES)
+    floor = nodes.Floor(plan, shards)
+    with workloads.federation(plan, shards, nodes.Random(clients=nodes.COHORT)) as ours:
+        for number in (1, 2):
+            ours.round(number)
+            floor.round(number)
+        assert_equal(ours.model(), floor.arrays())
+
+
+def test_figures_of_node_classification_are_positive_numbers(monkeypatch):
     nodes = load("nodes")
-    assert nodes.g64_over_floor(TINY, repeats=1) > 0
+    monkeypatch.setattr(nodes, "WARM_UP", 1)
+    assert nodes.g64_over_floor(1, FEW_NODES, repeats=1) > 0
+    assert nodes.s256_over_floor(1, FEW_NODES, repeats=1) > 0
+
+
+def test_the_usual_loop_over_nodes_is_timed_beside_ours(monkeypatch):
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    usual = load("nodes_usual")
+    monkeypatch.setattr(usual, "WARM_UP", 1)
+    assert usual.g64_over_ours(1, FEW_NODES, repeats=1) > 0
+
+
+SMALL_GRAPH = {"nodes": 120, "clients": 12, "degree": 4, "features": 8, "classes": 2, "hidden": (4, 4)}
+
+
+def test_scale_measures_each_federation_in_a_process_of_its_own(monkeypatch):
+    scale = load("scale_nodes")
+    small, large = (scale.Size(**{**SMALL_GRAPH, "nodes": nodes}) for nodes in (120, 240))
+    for together in (False, True):
+        found = list(scale.measure([small, large], 2, together))
+        assert [each["nodes"] for each in found] == [120, 240]
+        assert [each["edges"] for each in found] == pytest.approx([240, 480], rel=0.05)
+        for each in found:
+            assert each["rounds"] == 5, "as many to warm up as a quarter of the clients, and two"
+            assert 0.1 < each["peak_gib"] < 2
+            assert each["setup_bytes"] > 0
+            assert each["round_bytes"] > 0
+            assert each["round_seconds"] > 0
+            assert 0 < each["products_seconds"] < each["round_seconds"]
+        assert found[0]["round_over_first"] == 1
+        assert found[1]["round_operations"] > found[0]["round_operations"]
+
+
+def test_scale_says_which_size_could_not_be_measured():
+    scale = load("scale_nodes")
+    with pytest.raises(RuntimeError, match=r"Size\(nodes=1, .* ended with exit code 1"):
+        scale.Served(scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
+
+
+def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):
+    scale, figure = load("scale_nodes"), load("scale_figure")
+    measured = []
+
+    def measure(sizes, repeats, together):
+        measured.append((len(sizes), repeats, together))
+        for size in sizes:
+            yield {
+                **{key: getattr(size, key) for key in ("nodes", "clients", "model")},
+                **dict.fromkeys(
+                    ("load_seconds", "setup_seconds", "round_seconds", "round_processor_seconds"), 0.123456
+                ),
+                **dict.fromkeys(("products_seconds", "round_bytes", "edges"), 100),
+                **{"peak_gib": 13.0, "round_over_first": 1.0},
+            }
+
+    monkeypatch.setattr(scale, "measure", measure)
+    monkeypatch.setattr(scale, "RESULT", tmp_path / "scale.json")
+    monkeypatch.setattr(figure.shutil, "which", lambda name: None)
+    scale.main(["--only", "reddit", "--rounds", "3"])
+    scale.main(["--only", "clients"])
+    assert measured == [(2, 3, False), (4, 20, True)]
+    table = capsys.readouterr().out
+    assert "reddit_peak             13.00 <= 12 GiB MISSED" in table
+    assert "reddit_round             0.12 <= 0.5 s   ok" in table
+    assert "No browser" in table
+    stored = json.loads((tmp_path / "scale.json").read_text())
+    assert set(stored["series"]) == {"reddit", "clients"}, "what was measured before stays"
+    assert stored["series"]["reddit"][0]["load_seconds"] == 0.1235
+    assert set(stored["limits"]) == {"reddit_peak", "reddit_round", "clients_x10"}
+    scale.main(["--draw"])
+    assert len(measured) == 2
+
+
+def test_scale_is_drawn_as_committed():
+    scale, figure = load("scale_nodes"), load("scale_figure")
+    results = json.loads(scale.RESULT.read_text())["series"]
+    assert set(results) == set(scale.SERIES)
+    for name, sizes in scale.SERIES.items():
+        assert [each["nodes"] for each in results[name]] == [size.nodes for size in sizes]
+    drawn = figure.figure(results)
+    lines = [trace for trace in drawn.data if trace.mode == "lines+markers"]
+    assert len(lines) == 2 * sum(map(len, figure.LINES.values()))
+    assert [len(trace.x) for trace in lines[:4]] == [4, 4, 5, 5]
+    assert scale.RESULT.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"

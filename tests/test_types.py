@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.types import VARIABLE, Layout, Made, Spec, digest
+from fedgraft.types import VARIABLE, Layout, Made, Spec, digest, finite
 
 
 def test_a_layout_says_names_types_and_shapes_in_order():
@@ -53,6 +53,16 @@ def test_a_digest_covers_names_types_and_shapes_but_not_the_order():
     assert digest({"w": np.arange(6.0).reshape(2, 3).T}) == digest(
         {"w": np.ascontiguousarray(np.arange(6.0).reshape(2, 3).T)}
     )
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "bool"])
+@pytest.mark.parametrize("value", [0.0, 1.0, 6e4, 1e38, 1e308, np.inf, -np.inf, np.nan])
+def test_numbers_are_finite_however_large_and_however_they_lie(dtype, value):
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.array([[1.0, 2.0, 3.0], [-value, 4.0, value]]).astype(dtype)
+    for seen in (array, array.T, array[:, ::2], array[:0], array[1, 2]):
+        assert finite(seen) == bool(np.isfinite(seen).all())
 
 
 def test_values_can_be_made_when_they_are_asked_for():

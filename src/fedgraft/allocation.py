@@ -12,9 +12,21 @@ KEPT_BYTES: Final = 1 << 28
 """Most freed memory that stays: updates of 3.5 million parameters from a cohort of ten, twice."""
 LARGEST_BYTES: Final = 1 << 25
 """Of a piece that stays; the most that glibc allows."""
+IDLE_BYTES: Final = 1 << 29
+"""Freed memory between pieces in use from which on it is worth a walk over the heap to give it back."""
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 """Names of these two in <malloc.h>."""
+_COUNTS: Final = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
+class _Heap(ctypes.Structure):
+    """What mallinfo2 tells, <malloc.h>; `fordblks` are the bytes that are free but kept."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _COUNTS)
 
 
 @cache
@@ -25,3 +37,17 @@ def keep_freed() -> bool:
     except (AttributeError, OSError, TypeError):
         return False
     return bool(choose(_TRIM_THRESHOLD, KEPT_BYTES)) and bool(choose(_MMAP_THRESHOLD, LARGEST_BYTES))
+
+
+def give_back(least: int = IDLE_BYTES) -> bool:
+    """Give freed memory to the system where at least so many bytes of it lie idle, as after many large messages.
+
+    What is freed between pieces that stay is not given back by itself, whatever `keep_freed` chose, and is rarely of
+    the size that is asked for next. False where there is less, or the C library is not glibc.
+    """
+    try:
+        library = ctypes.CDLL(None)
+        library.mallinfo2.restype = _Heap
+        return library.mallinfo2().fordblks >= least and bool(library.malloc_trim(0))
+    except (AttributeError, OSError, TypeError):
+        return False

@@ -58,7 +58,7 @@ def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, .
     size, left = math.prod(shape) * dtype.itemsize, view.nbytes - offset
     if size > left:
         raise WireError(f"An array of shape {shape} needs {size} bytes, but {left} are left.")
-    if math.prod(dim or 1 for dim in shape) * dtype.itemsize > _MAX_EXTENT:
+    if not size and math.prod(dim or 1 for dim in shape) * dtype.itemsize > _MAX_EXTENT:
         raise WireError(f"No array has the shape {shape}.")
     array: Array = np.ndarray(shape, dtype, buffer=view, offset=offset)
     # NumPy takes any non-zero byte for True, but not in every operation.

@@ -23,7 +23,7 @@ from fedgraft.metrics import improves
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.trainer import LocalTrainer, Paused
 from fedgraft.training import Optimizer
-from fedgraft.types import Arrays, Tree
+from fedgraft.types import Arrays, Tree, finite
 from fedgraft.wire import Message
 
 Memory = dict[str, Any]
@@ -250,7 +250,7 @@ class Client:
         if model.private:
             memory["private"] = model.flat.read(model.private)
         for name, array in upload.items():
-            if not np.isfinite(array).all():
+            if not finite(array):
                 raise ClientError(f"training diverged: {name} is not finite")
         report = trainer.report()
         known = {name: report[name] for name in plan.names("train")}

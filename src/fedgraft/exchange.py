@@ -4,6 +4,7 @@ Whatever is wrong with a reply (an error, a wrong kind, round or layout, random 
 `failed`; only finite arrays of the agreed layout come out.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.errors import ClientError, WireError
 from fedgraft.ledger import Ledger
 from fedgraft.plan import MAIL, Plan
-from fedgraft.types import Array, Layout
+from fedgraft.types import Array, Layout, finite
 from fedgraft.wire import Message
 
 PURPOSES = {
@@ -161,7 +162,7 @@ is what the model is worth."""
 def check_finite(values: Mapping[str, float | Array]) -> None:
     """Raise `ClientError` for a number that is not finite."""
     for name, value in values.items():
-        if not np.isfinite(value).all():
+        if not (finite(value) if isinstance(value, np.ndarray) else math.isfinite(value)):
             raise ClientError(f"{name} of the reply is not finite")
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class Sparse:
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.matrix.crow_indices().cpu().numpy()))
         return rows, columns, values
 
-    @property
+    @cached_property
     def entries(self) -> int:
         """How many are stored, zeros and all where it is small."""
         return self._dense.numel() if self._dense is not None else self.matrix.values().numel()

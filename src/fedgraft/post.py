@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedgraft import seeds, wire
+from fedgraft.allocation import give_back
 from fedgraft.contracts import Probe, Runtime, Sums
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError
 from fedgraft.exchange import Exchange, Replies, check_finite
@@ -78,6 +79,7 @@ class Post:
 
     def open(self, state: RunState) -> None:
         """Serve a run from its start, or from where it was stored."""
+        give_back()  # what clients published, and what they were told of each other, may be most of the graph
         self._segments.open(state)
 
     def most_bytes(self, kind: str) -> int:
@@ -201,7 +203,9 @@ class Post:
             requests = {client: encoded[sharing.group(state.sharing, client)] for client in clients}
             replies = self._send("evaluate", round, requests)
         else:
+            give_back()  # rows of all nodes go to and fro: what rounds have left is of no use to them
             replies = self._measure(state, clients, round)
+            give_back()
         for client, message in list(replies.messages.items()):
             if any((array < 0).any() for array in (message.arrays or {}).values()):
                 replies.refuse(client, "scored a negative sum")

@@ -24,7 +24,7 @@ def generator(seed: int, role: str, round: int = 0, client: int = 0) -> np.rando
         round: round number, 0 = before the first.
         client: client index, or 0 where the role has none.
     """
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(_entropy(seed, role, round, client))))
+    return np.random.Generator(np.random.Philox(_sequence(seed, role, round, client)))
 
 
 def torch_generator(seed: int, role: str, round: int = 0, client: int = 0) -> torch.Generator:
@@ -62,8 +62,10 @@ def set_state(g: np.random.Generator, state: Tree) -> None:
 
 
 def _number(seed: int, role: str, round: int, client: int) -> int:
-    return int(np.random.SeedSequence(_entropy(seed, role, round, client)).generate_state(1, np.uint64)[0])
+    return int(_sequence(seed, role, round, client).generate_state(1, np.uint64)[0])
 
 
-def _entropy(seed: int, role: str, round: int, client: int) -> tuple[int, int, int, int]:
-    return seed, zlib.crc32(role.encode()), round, client
+def _sequence(seed: int, role: str, round: int, client: int) -> np.random.SeedSequence:
+    numbers = seed, zlib.crc32(role.encode()), round, client
+    # NumPy turns numbers into words of 32 bits one by one, which takes longer than all that it does with them.
+    return np.random.SeedSequence(numbers if max(numbers) >= 2**32 else np.array(numbers, np.uint32))

@@ -206,14 +206,17 @@ _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 def _append(path: Path, rows: Iterable[object]) -> None:
-    lines = [_ENCODER.encode(_finite(vars(row))) + "\n" for row in rows]
+    lines = [_line(vars(row)) for row in rows]
     with path.open("a") as file:
         file.writelines(lines)
 
 
-def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no nan and no infinity: null."""
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+def _line(row: Mapping[str, Any]) -> str:
+    try:
+        return _ENCODER.encode(row) + "\n"
+    except ValueError:  # JSON has no nan and no infinity: null
+        known = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        return _ENCODER.encode(known) + "\n"
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -105,6 +105,7 @@ class LocalTrainer:
         self._looks = (sampler.observes or bool(task.tables)) and paused is None
         self._done: list[Tree] = []
         self._walk = _Walk()
+        self._blocks = task.blocks(data)
         self._paused = cast(dict[str, Any], paused) if paused is not None else {}
         self._untouched = fresh
         self._replays: list[Tree] = list(self._paused.get("done", ()))
@@ -178,13 +179,15 @@ class LocalTrainer:
 
     def _next_block(self) -> bool:
         """Draw the steps of another block, of another pass if need be; whether there was one."""
-        walk, blocks = self._walk, self._task.blocks(self._data)
+        walk, blocks = self._walk, self._blocks
         while not walk.draws:
             if not walk.blocks and not walk.passes:
                 return False
             if not walk.blocks:
                 walk.passes, walk.made = walk.passes - 1, walk.made + 1
-                walk.blocks = self._g.permutation(len(blocks))[: self._training.blocks or None].tolist()
+                count = len(blocks)  # a single one takes no draw
+                order = self._g.permutation(count).tolist() if count > 1 else list(range(count))
+                walk.blocks = order[: self._training.blocks or None]
                 continue
             walk.block = walk.blocks.pop(0)
             stage = Stage(walk.made - 1, self._told)
@@ -218,16 +221,18 @@ class LocalTrainer:
         project: Projection | None,
     ) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
-        walk, block = self._walk, self._task.blocks(self._data)[self._walk.block]
+        walk, block = self._walk, self._blocks[self._walk.block]
         encoded = self._task.encode(self._flat.module, self._data, block)
         shared = None if encoded is None else encoded.detach().requires_grad_()
         count = len(walk.draws)
         while walk.draws:
             draw = walk.draws[0]
-            if self._must_wait(draw) and encoded is not None:
-                raise FedgraftError(f"{type(self._task).__name__} encodes whole blocks; no refresh may interrupt it.")
-            if self._must_wait(draw) and not fresh:
-                raise Paused(self._task.needs(self._data, draw) if self._task.pulls == "asked" else ())
+            if self._must_wait(draw):
+                if encoded is not None:
+                    name = type(self._task).__name__
+                    raise FedgraftError(f"{name} encodes whole blocks; no refresh may interrupt it.")
+                if not fresh:
+                    raise Paused(self._task.needs(self._data, draw) if self._task.pulls == "asked" else ())
             fresh = False
             del walk.draws[0]
             losses = self._task.loss(self._flat.module, self._data, draw, shared)

@@ -1,6 +1,7 @@
 """Values that cross floors: arrays, their layout, and trees that the wire can carry."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,11 @@ class Spec:
     name: str
     dtype: str
     shape: tuple[int, ...]
+
+    @cached_property
+    def variable(self) -> tuple[int, ...]:
+        """Which of its dimensions only the sender knows."""
+        return tuple(axis for axis, dim in enumerate(self.shape) if dim == VARIABLE)
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,14 @@ class Made(Mapping[Key, Value]):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def finite(array: Array) -> bool:
+    """Whether all its numbers are finite."""
+    if array.dtype.kind != "f":
+        return True
+    # The sum of squares is finite only if all are, and takes one pass and no memory; where it is not, it may be large.
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def digest(arrays: Mapping[str, Array]) -> str:

@@ -133,8 +133,8 @@ def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...
         digest = layout.digest
         for spec in layout:
             array = message.arrays[spec.name]
-            if VARIABLE in spec.shape:
-                parts.append(b"".join(_DIM.pack(array.shape[axis]) for axis in _variable_axes(spec)))
+            if spec.variable:
+                parts.append(b"".join(_DIM.pack(array.shape[axis]) for axis in spec.variable))
             parts.append(buffer(array))
     with np.errstate(over="ignore"):  # a diverged client's 1e300 arrives as inf, and is refused for that
         scalars = np.array([message.report[name] for name in names], np.float64).astype("<f4").tobytes()
@@ -204,15 +204,13 @@ def message_bytes(layout: Layout | None = None, names: tuple[str, ...] = (), bou
     for spec, bound in zip(layout or (), bounds or layout or (), strict=True):
         if VARIABLE in bound.shape:
             raise ValueError(f"Array {spec.name!r} has dimensions that vary: {spec.shape}; bounds must give a largest.")
-        size += math.prod(bound.shape) * np.dtype(spec.dtype).itemsize + _DIM.size * len(_variable_axes(spec))
+        size += math.prod(bound.shape) * np.dtype(spec.dtype).itemsize + _DIM.size * len(spec.variable)
     return size
 
 
 def arrays_bytes(arrays: Mapping[str, Array], layout: Layout) -> int:
     """How many bytes of a message some of its arrays take; `layout` is that of the message, or of those arrays."""
-    return sum(
-        arrays[spec.name].nbytes + _DIM.size * len(_variable_axes(spec)) for spec in layout if spec.name in arrays
-    )
+    return sum(arrays[spec.name].nbytes + _DIM.size * len(spec.variable) for spec in layout if spec.name in arrays)
 
 
 def check(arrays: Mapping[str, Array], layout: Layout) -> None:
@@ -243,21 +241,17 @@ def _read_text(view: memoryview, scalars: int, digest: bytes) -> str:
 
 
 def _read_array(view: memoryview, offset: int, spec: Spec) -> tuple[Array, int]:
-    shape = list(spec.shape)
-    for axis in _variable_axes(spec):
+    shape = spec.shape
+    for axis in spec.variable:
         if view.nbytes - offset < _DIM.size:
             raise WireError(f"The message ends before array {spec.name!r}.")
-        shape[axis] = _DIM.unpack_from(view, offset)[0]
+        shape = (*shape[:axis], _DIM.unpack_from(view, offset)[0], *shape[axis + 1 :])
         offset += _DIM.size
-    array = array_at(view, offset, spec.dtype, tuple(shape))
+    array = array_at(view, offset, spec.dtype, shape)
     if not array.flags.aligned:
         array = array.copy()
     array.flags.writeable = False
     return array, offset + array.nbytes
-
-
-def _variable_axes(spec: Spec) -> list[int]:
-    return [axis for axis, dim in enumerate(spec.shape) if dim == VARIABLE]
 
 
 def _misfit(arrays: Mapping[str, Array], layout: Layout) -> str | None:

@@ -46,7 +46,7 @@ def losses(task, model, data, **draw):
 
 @pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}])
 def test_losses_from_remembered_states_of_this_very_model_are_those_of_a_look(changes):
-    task, model, data = made(task__neighbours=0, **changes)
+    task, model, data = made(task__neighbours=0, task__logit_adjustment=0.0, **changes)
     for each in data:
         seen = looked(task, model, each)
         assert seen.dtype == np.float32
@@ -114,9 +114,9 @@ def test_what_is_computed_from_is_kept_while_nothing_changes_and_made_anew_when_
     task, model, data = made(task__neighbours=0)
     here = data[0]
     before = losses(task, model, here)
-    kept = here.kept["train"][2]
+    kept = here.kept["train"]
     losses(task, model, here)
-    assert here.kept["train"][2] is kept
+    assert here.kept["train"] is kept
     memory = task.remember(here)
     task.recall(here, None)
     assert not torch.equal(losses(task, model, here), before)
@@ -193,7 +193,7 @@ def test_a_profile_tells_the_shares_of_classes():
 
 
 def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_alone():
-    task, model, (here, *_) = made(task__neighbours=0)
+    task, model, (here, *_) = made(task__neighbours=0, task__logit_adjustment=0.0)
     raised = replace(task, logit_adjustment=2.0)
     counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
     here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1

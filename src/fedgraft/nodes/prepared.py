@@ -59,7 +59,7 @@ class NodeData:
     layers: int
     tells: bool
     part: Part | None = None
-    kept: dict[str, tuple[Indices, list[NDArray[np.bool_]], "Computed"]] = field(default_factory=dict)
+    kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
 
     def computed(
         self, nodes: Indices, most: Sequence[int], deep: bool, chance: int = 0, keep: str = "train"
@@ -76,9 +76,9 @@ class NodeData:
         nothing = np.zeros_like(self.known)
         known = [self.known, *(self.states.known if self.tells else [nothing] * (self.layers - 1))]
         sure = not any(each and each < self.around.most for each in most)
-        kept = self.kept.get(keep) if sure else None
-        if kept is not None and np.array_equal(kept[0], nodes) and all(map(np.array_equal, kept[1], known)):
-            return kept[2]
+        key = [array.tobytes() for array in (nodes, *known)] if sure else []
+        if sure and keep in self.kept and self.kept[keep][0] == key:
+            return self.kept[keep][1]
         dense = self.features.dense if self.sums is None else None
         hops = self.around.around(nodes, self.layers, Reach(known, most, deep, chance, whole=dense is not None))
         if self.sums is not None:
@@ -87,7 +87,7 @@ class NodeData:
         inputs = self.features.rows(np.concatenate([first.fresh, first.stored])) if dense is None else dense
         computed = Computed(hops, inputs)
         if sure:
-            self.kept[keep] = (nodes, [each.copy() for each in known], computed)
+            self.kept[keep] = key, computed
         return computed
 
     def label_shares(self, parts: int) -> list[float]:

@@ -393,6 +393,6 @@ class Node(Task[NodeShard, NodeData]):
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
-        told = len(draw.neighbours)
-        require(told in (0, self.layers), "The sampler's layers", f"{self.layers}, the model's convolutions", told)
+        if told := len(draw.neighbours):
+            require(told == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", told)
         return draw.neighbours or self._drawn

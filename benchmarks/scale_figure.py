@@ -1,0 +1,96 @@
+"""The figure of `scale_nodes`: how seconds of a round and peak memory grow with nodes, edges and clients."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from fedgraft.drawing import RUN_MARKERS, YARDSTICK, lay_out, run_colour
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+"""One of them makes a picture of a page; Plotly itself draws in a browser only."""
+WIDTH, HEIGHT = 1200, 680
+PANELS = ("nodes", "edges", "clients")
+ROWS = {"round_processor_seconds": "seconds of a round", "peak_gib": "peak memory, GiB"}
+LINES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "nodes": (("nodes", "degree 50, 100 clients, 602 dense features"),),
+    "edges": (("edges", "58,250 nodes, 100 clients, 602 dense features"),),
+    "clients": (
+        ("clients", "one graph of PubMed's size"),
+        ("clients and nodes", "as many nodes for each, PubMed's size at 100"),
+    ),
+}
+"""{panel: (series, name)}."""
+TICKS = tuple(digit * 10.0**power for power in range(-1, 8) for digit in (1, 2, 5))
+SECONDS_TO_DRAW = 120
+
+
+def figure(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> go.Figure:
+    """A column for nodes, one for edges and one for clients; a row for seconds and one for memory."""
+    made = make_subplots(
+        rows=2, cols=3, shared_xaxes=True, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.06
+    )
+    colour = 0
+    for column, panel in enumerate(PANELS, 1):
+        for series, name in LINES[panel]:
+            points = results.get(series, ())
+            for row, key in enumerate(ROWS, 1):
+                trace = go.Scatter(
+                    x=[point[panel] for point in points],
+                    y=[point[key] for point in points],
+                    name=f"{panel}: {name}",
+                    mode="lines+markers",
+                    line={"color": run_colour(colour)},
+                    marker={"symbol": RUN_MARKERS[colour], "size": 8},
+                    showlegend=row == 1,
+                )
+                made.add_trace(trace, row=row, col=column)
+            colour += 1
+        made.update_xaxes(title_text=panel, row=2, col=column)
+    for row, title in enumerate(ROWS.values(), 1):
+        made.update_yaxes(title_text=title, row=row, col=1)
+    _add_reddit(made, results.get("reddit", ()))
+    note = "recipe fedais, ten clients a round, one thread; processor seconds, scoring left out; both axes logarithmic"
+    lay_out(made, "Node classification: a round as graphs grow", note, HEIGHT, right=24)
+    made.update_xaxes(type="log", tickvals=TICKS, tickformat="~s")
+    made.update_xaxes(tickvals=TICKS[::3], col=PANELS.index("edges") + 1)
+    made.update_yaxes(type="log", tickvals=TICKS)
+    return made
+
+
+def draw(results: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> str:
+    """Write the figure as a picture; as a page beside it where no browser is installed. What was done, for people."""
+    made = figure(results)
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        made.write_html(path.with_suffix(".html"))
+        return f"No browser ({', '.join(BROWSERS)}) to draw {path.name} with: see {path.with_suffix('.html')}."
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "figure.html"
+        made.write_html(page, config={"staticPlot": True}, default_width=f"{WIDTH}px")
+        size = f"--window-size={WIDTH + 16},{int(made.layout.height) + 16}"
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"]
+        command = [browser, *options, f"--user-data-dir={folder}/profile", size, f"--screenshot={path}", page.as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS_TO_DRAW)
+    return f"Drawn: {path}"
+
+
+def _add_reddit(made: go.Figure, points: Sequence[Mapping[str, Any]]) -> None:
+    """Reddit's size as a mark of its own in the panels of nodes and edges."""
+    for point in points[:1]:
+        for column, panel in enumerate(PANELS[:2], 1):
+            for row, key in enumerate(ROWS, 1):
+                mark = go.Scatter(
+                    x=[point[panel]],
+                    y=[point[key]],
+                    name=f"Reddit's size: {point['nodes']:,} nodes, {point['edges'] / 1e6:.0f} million edges",
+                    mode="markers",
+                    marker={"symbol": "star", "size": 14, "color": YARDSTICK},
+                    showlegend=(row, column) == (1, 1),
+                )
+                made.add_trace(mark, row=row, col=column)
