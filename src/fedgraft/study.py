@@ -66,6 +66,7 @@ class Study:
         title: heading of its page.
         recipe: what every experiment starts from whose method names none of its own.
         reference: the method whose bytes the others' are measured by.
+        also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
         layout: of the page's tables: "errors", with bytes to a target (`study_page`), "accuracy", with settings side by
             side (`accuracy_page`), or "targets", with bytes and operations to an accuracy (`target_page`).
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
@@ -83,6 +84,7 @@ class Study:
     common: Mapping[str, Any]
     methods: Mapping[str, Mapping[str, Any]]
     panels: tuple[Mapping[str, Any], ...]
+    also: str = ""
     layout: str = "errors"
     folder: str | Mapping[str, str] = ""
     cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -144,6 +146,7 @@ def load(name: str) -> Study:
         title=content["title"],
         recipe=content["recipe"],
         reference=content["reference"],
+        also=content.get("also", ""),
         common=content.get("common", {}),
         methods=content["methods"],
         panels=panels,

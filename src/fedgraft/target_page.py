@@ -107,7 +107,26 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         if found:
             printed = panel["paper"].get(split, {}).get(f"{each[0]}-{each[1]}", "")
             lines.append(_row(study.methods[each[1]]["label"], found, str(printed), goal, base))
-    return "\n".join([*lines, "", _yardsticks(panel, results, seeds)])
+    lines += ["", *_also(study, panel["runs"][0][1], model, runs)]
+    return "\n".join([*lines, _yardsticks(panel, results, seeds)])
+
+
+def _also(study: Study, method: str, model: str, runs: Mapping[tuple[str, str], list[Run]]) -> list[str]:
+    """What the panel's first method costs beside the other reference, to the target that this one's best sets."""
+    own, others = (runs.get((model, name), []) for name in (method, study.also))
+    if not own or not others:
+        return []
+    goal = target(others)
+    ours, theirs = spent(own, goal), spent(others, goal)
+    to = f"To the best of {study.methods[study.also]['label']}, less {100 * MARGIN:.1f} points ({100 * goal:.2f})"
+    name = study.methods[method]["label"]
+    if ours is None or theirs is None:
+        return [f"{to}: {name} never.\n"]
+    fewer = [_fewer(ours.bytes, theirs.bytes), _fewer(ours.flops, theirs.flops)]
+    return [
+        f"{to}: {_number(theirs.bytes / MEGA)} MB and {_number(theirs.flops / GIGA)} GFLOP; {name}"
+        f" {_number(ours.bytes / MEGA)} and {_number(ours.flops / GIGA)}, {fewer[0]} and {fewer[1]} fewer.\n"
+    ]
 
 
 def _row(label: str, runs: Sequence[Run], printed: str, goal: float | None, base: Spent | None) -> str:
@@ -116,15 +135,20 @@ def _row(label: str, runs: Sequence[Run], printed: str, goal: float | None, base
     for name in ("macro_f1", "auc"):
         values = [100 * each[name] for each in measured if each.get(name) is not None]
         cells.append(f"{mean(values):.1f}" if values else "")
-    cells.append(f"{mean(run['bytes']['total'] for run in runs) / MEGA:.4g}")
-    cells.append(f"{mean(run['flops'] or 0 for run in runs) / GIGA:.4g}")
+    cells.append(_number(mean(run["bytes"]["total"] for run in runs) / MEGA))
+    cells.append(_number(mean(run["flops"] or 0 for run in runs) / GIGA))
     cost = spent(runs, goal) if goal is not None else None
     if cost is None:
         cells += ["never" if goal is not None else "", "", "", "", ""]
     else:
-        cells += [str(cost.round), f"{cost.bytes / MEGA:.4g}", _fewer(cost.bytes, base.bytes if base else 0.0)]
-        cells += [f"{cost.flops / GIGA:.4g}", _fewer(cost.flops, base.flops if base else 0.0)]
+        cells += [str(cost.round), _number(cost.bytes / MEGA), _fewer(cost.bytes, base.bytes if base else 0.0)]
+        cells += [_number(cost.flops / GIGA), _fewer(cost.flops, base.flops if base else 0.0)]
     return "| " + " | ".join((*cells, str(len(runs)))) + " |"
+
+
+def _number(value: float) -> str:
+    """Three figures and more where there are more before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _fewer(own: float, others: float) -> str:
