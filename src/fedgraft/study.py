@@ -67,6 +67,7 @@ class Study:
         recipe: what every experiment starts from whose method names none of its own.
         reference: the method whose bytes the others' are measured by.
         also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
+        margin: how far below the reference's best the target is, for a page of layout "targets".
         layout: of the page's tables: "errors", with bytes to a target (`study_page`), "accuracy", with settings side by
             side (`accuracy_page`), or "targets", with bytes and operations to an accuracy (`target_page`).
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
@@ -85,6 +86,7 @@ class Study:
     methods: Mapping[str, Mapping[str, Any]]
     panels: tuple[Mapping[str, Any], ...]
     also: str = ""
+    margin: float = 0.003
     layout: str = "errors"
     folder: str | Mapping[str, str] = ""
     cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -147,6 +149,7 @@ def load(name: str) -> Study:
         recipe=content["recipe"],
         reference=content["reference"],
         also=content.get("also", ""),
+        margin=content.get("margin", 0.003),
         common=content.get("common", {}),
         methods=content["methods"],
         panels=panels,

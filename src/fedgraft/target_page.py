@@ -1,7 +1,8 @@
 """Tables of a study of costs: what accuracy methods reach, and what they spend until they reach a target.
 
-The target of a setting is the best validation accuracy of the reference method, less `MARGIN`; both it and the rounds
-that reach it are read off curves that are means over the seeds, so that one lucky round of one seed does not count.
+The target of a setting is the best validation accuracy of the reference method, less the study's margin; both it and
+the rounds that reach it are read off curves that are means over the seeds, so that one lucky round of one seed does not
+count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,6 @@ from typing import Any
 
 from fedgraft.study import Cell, Study, panel_cells
 
-MARGIN = 0.003
-"""How far below the reference's best the target is: 0.3 points."""
 MEGA, GIGA = 1e6, 1e9
 
 Results = Mapping[Cell, Mapping[str, Any]]
@@ -55,9 +54,9 @@ def curve(runs: Sequence[Run]) -> list[tuple[int, float, float, float, float]]:
     ]
 
 
-def target(reference: Sequence[Run]) -> float:
+def target(reference: Sequence[Run], margin: float) -> float:
     """The best of the mean validation curve, less the margin."""
-    return max(point[2] for point in curve(reference)) - MARGIN
+    return max(point[2] for point in curve(reference)) - margin
 
 
 def spent(runs: Sequence[Run], goal: float) -> Spent | None:
@@ -79,7 +78,7 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         return f"### {split}\n\nNot run yet.\n"
     model = panel["runs"][0][0]
     reference = runs.get((model, study.reference), [])
-    goal = target(reference) if reference else None
+    goal = target(reference, study.margin) if reference else None
     said = f" Target: {100 * goal:.2f} on validation." if goal is not None else ""
     head = (
         "method",
@@ -116,9 +115,9 @@ def _also(study: Study, method: str, model: str, runs: Mapping[tuple[str, str], 
     own, others = (runs.get((model, name), []) for name in (method, study.also))
     if not own or not others:
         return []
-    goal = target(others)
+    goal = target(others, study.margin)
     ours, theirs = spent(own, goal), spent(others, goal)
-    to = f"To the best of {study.methods[study.also]['label']}, less {100 * MARGIN:.1f} points ({100 * goal:.2f})"
+    to = f"To the best of {study.methods[study.also]['label']}, less {100 * study.margin:.1f} points ({100 * goal:.2f})"
     name = study.methods[method]["label"]
     if ours is None or theirs is None:
         return [f"{to}: {name} never.\n"]
