@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import nn
 
 from fedgraft import experiment, seeds
-from fedgraft.contracts import Indices
+from fedgraft.gradients import cross_entropies
+from fedgraft.nodes.prepared import Computed
 from fedgraft.nodes.sets import NodeShard
 from fedgraft.plan import Plan
 from fedgraft.selectors.random import Random
@@ -81,9 +81,7 @@ class Floor(Training):
         super().__init__(plan, shards)
         task: Any = plan.task
         most = (0,) * task.layers
-        self._rows: list[Indices] = [data.rows["train"] for data in self.data]
         self._computed = [data.computed(data.rows["train"], most, True) for data in self.data]
-        self._label = [torch.from_numpy(data.label[data.rows["train"]]) for data in self.data]
         self.flat = plan.build_model()
         self._optimizer = Optimizer(plan.training, self.flat)
         self.model = self.flat.vector.clone()
@@ -95,15 +93,19 @@ class Floor(Training):
         for client, share in self.cohort(number):
             self.flat.vector.copy_(self.model)
             self._optimizer.reset(self.plan.training.learning_rate)
-            computed = self._computed[client]
-            for _ in range(self.plan.training.epochs):
-                self.flat.gradient.zero_()
-                logits = self.flat.module(computed.inputs, computed.hops, None)
-                losses = nn.functional.cross_entropy(logits, self._label[client], reduction="none")
-                losses.mean().backward()  # type: ignore[no-untyped-call]
-                self._optimizer.step()
+            with torch.no_grad():
+                self._train(self._computed[client])
             total.add_(self.flat.vector, alpha=share)
         self.model = total
+
+    def _train(self, computed: Computed) -> None:
+        share = torch.full((len(computed.label),), 1.0 / len(computed.label))
+        for _ in range(self.plan.training.epochs):
+            self.flat.gradient.zero_()
+            logits, back = self.flat.module.with_back(computed.inputs, computed.hops, None)  # type: ignore[operator]
+            _, to_logits = cross_entropies(logits, computed.label)
+            back(to_logits(share))
+            self._optimizer.step()
 
     def arrays(self) -> Arrays:
         """The model by name."""

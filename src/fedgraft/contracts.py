@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.task_parts import Answering, Prepared, Publishing, Scoring, Shard, Telling
+from fedgraft.task_parts import Answering, Prepared, Publishing, Scoring, Shard, Stepping, Telling
 from fedgraft.types import Array, Arrays, Layout, Tree
 from fedgraft.values import (
     ClientFailed,
@@ -258,7 +258,12 @@ class Sharing(ABC, Generic[State]):
 
 
 class Task(
-    Publishing[Shard], Telling[Prepared], Scoring[Prepared], Answering[Shard, Prepared], Generic[Shard, Prepared]
+    Publishing[Shard],
+    Telling[Prepared],
+    Stepping[Prepared],
+    Scoring[Prepared],
+    Answering[Shard, Prepared],
+    Generic[Shard, Prepared],
 ):
     """What is learnt: from a client's own shard to a loss, a score and predictions."""
 

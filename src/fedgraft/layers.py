@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft import flops
+from fedgraft.gradients import gradient_of
 from fedgraft.propagate import Sparse, Stacked, States
 
 
@@ -45,6 +46,25 @@ class Linear(nn.Linear):
         _count(input, self.weight)
         return input @ self.weight.t()
 
+    def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `forward`, see `gradients.Back`; `input` is what that was given."""
+        self.bias_back(gradient)
+        return self.product_back(input, gradient, further)
+
+    def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `product`, likewise; nothing goes further than sparse inputs."""
+        if isinstance(input, Sparse):
+            gradient_of(self.weight).add_(input.back(gradient).t())
+            return None
+        weight = self.weight
+        _count_back(input, weight, further)
+        gradient_of(weight).add_(gradient.t() @ input)
+        return gradient @ weight if further else None
+
+    def bias_back(self, gradient: Tensor) -> None:
+        """Of what is added to the product, if anything is."""
+        _bias_back(self.bias, gradient)
+
 
 class RowLinear(nn.Module):
     """See `row_linear`."""
@@ -68,6 +88,25 @@ class RowLinear(nn.Module):
             _count(input.lower, self.weight)
         return input @ self.weight
 
+    def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `forward`, see `gradients.Back`; `input` is what that was given."""
+        self.bias_back(gradient)
+        return self.product_back(input, gradient, further)
+
+    def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `product`, likewise; nothing goes further than sparse inputs."""
+        if isinstance(input, Sparse):
+            input.add_back(gradient, gradient_of(self.weight))
+            return None
+        weight = self.weight
+        _count_back(input, weight, further)
+        gradient_of(weight).add_(input.t() @ gradient)
+        return gradient @ weight.t() if further else None
+
+    def bias_back(self, gradient: Tensor) -> None:
+        """Of what is added to the product, if anything is."""
+        _bias_back(self.bias, gradient)
+
 
 MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]
 """`linear` or `row_linear`."""
@@ -84,3 +123,12 @@ def _count(input: Tensor, weight: Tensor) -> None:
     """The product, and behind it the one for the weights' gradient and the one for the inputs' where these are made."""
     products = 1 + torch.is_grad_enabled() * (weight.requires_grad + input.requires_grad)
     flops.count(products * (input.numel() // max(1, input.shape[-1])) * weight.numel())
+
+
+def _count_back(input: Tensor, weight: Tensor, further: bool) -> None:
+    flops.count((1 + further) * input.shape[0] * weight.numel())
+
+
+def _bias_back(bias: nn.Parameter | None, gradient: Tensor) -> None:
+    if bias is not None:
+        gradient_of(bias).add_(gradient.sum(0))

@@ -106,12 +106,27 @@ class Sparse:
         if isinstance(dense, Stacked):
             upper, lower = self._cut(len(dense.upper))
             return upper @ dense.upper if not lower.entries else upper @ dense.upper + lower @ dense.lower
-        products = 1 + (torch.is_grad_enabled() and dense.requires_grad)
-        flops.count(products * self.entries * dense.shape[1])
+        learns = torch.is_grad_enabled() and dense.requires_grad
+        flops.count((1 + learns) * self.entries * dense.shape[1])
         if self._dense is not None:
             return self._dense @ dense
+        if not learns:
+            return self.matrix @ dense
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
         return product
+
+    def back(self, gradient: Float[Tensor, "rows width"]) -> Float[Tensor, "columns width"]:
+        """The gradient of what it was multiplied by, given that of the product."""
+        flops.count(self.entries * gradient.shape[1])
+        return self._back() @ gradient.contiguous()
+
+    def add_back(self, gradient: Float[Tensor, "rows width"], total: Float[Tensor, "columns width"]) -> None:
+        """The same, added where it belongs: weights of sparse features are most of a model."""
+        flops.count(self.entries * gradient.shape[1])
+        torch.addmm(total, self._back(), gradient.contiguous(), out=total)
+
+    def _back(self) -> Tensor:
+        return self.transposed if self._dense is None else self._dense.t()
 
     def _cut(self, columns: int) -> "tuple[Sparse, Sparse]":
         """Its first so many columns and the others; made once."""

@@ -171,6 +171,21 @@ class Block:
         """
         return self._smoothing @ _sent(states, map)
 
+    def means_back(self, gradient: Float[Tensor, "receivers width"]) -> Float[Tensor, "senders width"]:
+        """The gradient of the rows that were averaged, given that of their means."""
+        return self._averaging.back(gradient)
+
+    def smoothed_back(self, gradient: Float[Tensor, "receivers width"]) -> Float[Tensor, "senders width"]:
+        """The gradient of the rows that were smoothed, given that of what became of them."""
+        return self._smoothing.back(gradient)
+
+    def add_own_back(self, gradient: Float[Tensor, "receivers width"], total: Float[Tensor, "senders width"]) -> None:
+        """Add the gradient of receivers' own rows to those of all rows."""
+        if self._ahead:
+            total[: self.receivers].add_(gradient)
+        else:
+            total.index_add_(0, self.place, gradient)
+
     def own(self, dense: Float[Tensor, "senders width"] | Stacked) -> Float[Tensor, "receivers width"]:
         """Each receiver's own row."""
         if not isinstance(dense, Stacked):

@@ -4,8 +4,8 @@ A task has all of them; what it does not need stays as it is here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import pandas as pd
 import torch
@@ -16,6 +16,21 @@ from fedgraft.values import Draw, Halo, Indices, Mail, Questions, Sums
 Shard = TypeVar("Shard")
 """One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
 Prepared = TypeVar("Prepared")
+
+
+LossesAndBack: TypeAlias = tuple[torch.Tensor, Callable[[torch.Tensor], None]]
+"""Losses of examples, and what adds to the gradients of all parameters, given that of the losses."""
+
+
+class Stepping(ABC, Generic[Prepared]):
+    """How a step finds its gradient."""
+
+    def loss_with_back(self, model: torch.nn.Module, data: Prepared, draw: Draw) -> LossesAndBack | None:
+        """As `loss`, without autograd; None (the default) leaves it to that.
+
+        Called where nothing is recorded and the draws of a block share nothing that was encoded.
+        """
+        return None
 
 
 class Publishing(ABC, Generic[Shard]):

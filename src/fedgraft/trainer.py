@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -101,6 +102,7 @@ class LocalTrainer:
         self.examples = 0
         self._loss = 0.0
         self._loss_sq = 0.0
+        self._seen: list[NDArray[np.float32]] = []
         self._waits, self._told, self._heard = waits, told or {}, heard
         self._looks = (sampler.observes or bool(task.tables)) and paused is None
         self._done: list[Tree] = []
@@ -173,6 +175,7 @@ class LocalTrainer:
 
     def report(self) -> dict[str, float]:
         """What happened so far: mean sample loss and mean squared sample loss over all steps."""
+        self._sum_up()
         if not self.examples:
             return {"loss": math.nan, "loss_sq": math.nan}
         return {"loss": self._loss / self.examples, "loss_sq": self._loss_sq / self.examples}
@@ -193,7 +196,7 @@ class LocalTrainer:
             stage = Stage(walk.made - 1, self._told)
             walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
             if self._task.chancy:
-                walk.draws = [replace(draw, chance=draw.chance or self._chance()) for draw in walk.draws]
+                walk.draws = [Draw(**{**vars(draw), "chance": draw.chance or self._chance()}) for draw in walk.draws]
         return True
 
     def _look(self) -> None:
@@ -235,9 +238,7 @@ class LocalTrainer:
                     raise Paused(self._task.needs(self._data, draw) if self._task.pulls == "asked" else ())
             fresh = False
             del walk.draws[0]
-            losses = self._task.loss(self._flat.module, self._data, draw, shared)
-            self._flat.gradient.zero_()
-            self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
+            losses = self._differentiate(draw, penalty, shared)
             if encoded is not None and shared is not None and shared.grad is not None and not walk.draws:
                 encoded.backward(shared.grad / count)  # type: ignore[no-untyped-call]
             if correct_gradient is not None:
@@ -247,7 +248,26 @@ class LocalTrainer:
             if project is not None:
                 with torch.no_grad():
                     project(self._flat.parameters)
-            self._note(draw, losses.detach().cpu().numpy())
+            self._note(draw, losses.cpu().numpy())
+
+    def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
+        """Set the gradient of a step's objective; the losses of its examples."""
+        flat = self._flat
+        flat.gradient.zero_()
+        if shared is None:
+            with torch.no_grad():
+                found = self._task.loss_with_back(flat.module, self._data, draw)
+                if found is not None:
+                    losses, back = found
+                    back(_shares(losses, draw))
+            if found is not None:
+                added = None if penalty is None else penalty(flat.parameters)
+                if added is not None and added.requires_grad:
+                    added.backward()  # type: ignore[no-untyped-call]
+                return losses
+        losses = self._task.loss(flat.module, self._data, draw, shared)
+        self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
+        return losses.detach()
 
     def _objective(self, losses: torch.Tensor, draw: Draw, penalty: Penalty | None) -> torch.Tensor:
         if draw.weights is None:
@@ -262,14 +282,21 @@ class LocalTrainer:
         self.sampler_state = self._sampler.update(self.sampler_state, draw, seen)
         self.steps += 1
         self.examples += len(seen)
-        self._loss += float(seen.sum(dtype=np.float64))
-        self._loss_sq += float(np.square(seen, dtype=np.float64).sum())
+        self._seen.append(seen)
+
+    def _sum_up(self) -> None:
+        """Losses of the steps since this was last called; between steps it would push their code out of the cache."""
+        for seen in self._seen:
+            self._loss += float(seen.sum(dtype=np.float64))
+            self._loss_sq += float(np.square(seen, dtype=np.float64).sum())
+        self._seen = []
 
     def _state(self) -> Tree:
         """Parameters and counts as they are."""
         return {"arrays": dict(self._flat.read()), **self._counts()}
 
     def _counts(self) -> dict[str, Any]:
+        self._sum_up()
         return {"steps": self.steps, "examples": self.examples, "loss": self._loss, "loss_sq": self._loss_sq}
 
     def _note_done(self) -> None:
@@ -307,3 +334,14 @@ class LocalTrainer:
                 raise ClientError(f"the gradient of step {self.steps + 1} is not finite")
             if norm > self._training.clip:
                 self._flat.gradient.mul_(self._training.clip / norm)
+
+
+def _shares(losses: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """The gradient of the mean of a draw's weighted losses."""
+    equal = _equal_shares(losses.shape[0], losses.device)
+    return equal if draw.weights is None else torch.from_numpy(draw.weights).to(losses.device) * equal
+
+
+@lru_cache(maxsize=256)
+def _equal_shares(examples: int, device: torch.device) -> torch.Tensor:
+    return torch.full((examples,), 1.0 / max(1, examples), device=device)

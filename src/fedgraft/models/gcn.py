@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.errors import require
+from fedgraft.gradients import Back
 from fedgraft.layers import MakeLinear, linear
 from fedgraft.propagate import Block, GraphView, Sparse, States, spmm
 from fedgraft.providers import EdgeEncoder, LayeredEncoder, check_widths
@@ -66,13 +67,27 @@ class Convolution(nn.Module):
 
     def forward(self, state: States, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
+        return self.with_back(state, block)[0]
+
+    def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
+        """The same, and how a gradient goes back."""
+        linear = self.linear
         # What is narrower behind the map is added up there; rows that never change are too many to be mapped.
-        narrower = isinstance(state, Tensor) and self.linear.weight.numel() < state.shape[1] ** 2
-        if isinstance(state, Sparse) or narrower:  # the bias joins once
-            gathered: Tensor = block.smoothed(state, self.linear.product) + cast(Tensor, self.linear.bias)
-            return gathered
-        mapped: Tensor = self.linear(block.smoothed(state))
-        return mapped
+        narrower = linear.weight.numel() < state.shape[1] ** 2
+        if isinstance(state, Sparse) or (isinstance(state, Tensor) and narrower):  # the bias joins once
+
+            def back_along(gradient: Tensor, further: bool) -> Tensor | None:
+                linear.bias_back(gradient)
+                return linear.product_back(state, block.smoothed_back(gradient), further)
+
+            return block.smoothed(state, linear.product) + cast(Tensor, linear.bias), back_along
+        gathered = block.smoothed(state)
+
+        def back(gradient: Tensor, further: bool) -> Tensor | None:
+            before = linear.back(gathered, gradient, further)
+            return before if before is None else block.smoothed_back(before)
+
+        return linear(gathered), back
 
 
 class Layers(nn.Module):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from fedgraft.gradients import Back
 from fedgraft.layers import MakeLinear, linear
 from fedgraft.propagate import Block, Sparse, States
 from fedgraft.providers import LayeredEncoder, check_widths, widths_of
@@ -51,12 +52,37 @@ class Convolution(nn.Module):
 
     def forward(self, state: States, block: Block) -> Tensor:
         """Float32 [receivers, outputs]."""
+        return self.with_back(state, block)[0]
+
+    def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
+        """The same, and how a gradient goes back."""
         if isinstance(state, Sparse):  # mapped first, while they are sparse
-            own: Tensor = self.own(state.head(block.receivers))
-            return own + block.means(state, self.mean)
-        mapped: Tensor = self.own(block.own(state))
-        if block.few is None:
-            joined: Tensor = mapped + self.mean(block.means(state))
-            return joined
-        rows, averaging = block.few
-        return mapped.index_add(0, rows, self.mean(averaging @ state))
+            return self._mapped_first(state, block)
+        own, few = block.own(state), block.few
+        mapped = self.own(own)
+        if few is None:
+            means = block.means(state)
+            joined = mapped + self.mean(means)
+        else:
+            means = few[1] @ state
+            joined = mapped.index_add(0, few[0], self.mean(means))
+
+        def back(gradient: Tensor, further: bool) -> Tensor | None:
+            to_own = self.own.back(own, gradient, further)
+            to_means = self.mean.back(means, gradient if few is None else gradient.index_select(0, few[0]), further)
+            if to_own is None or to_means is None:
+                return None
+            total = block.means_back(to_means) if few is None else few[1].back(to_means)
+            block.add_own_back(to_own, total)
+            return total
+
+        return joined, back
+
+    def _mapped_first(self, state: Sparse, block: Block) -> tuple[Tensor, Back]:
+        own = state.head(block.receivers)
+
+        def back(gradient: Tensor, further: bool) -> None:
+            self.own.back(own, gradient, False)
+            self.mean.product_back(state, block.means_back(gradient), False)
+
+        return self.own(own) + block.means(state, self.mean), back

@@ -2,10 +2,12 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from fedgraft.gradients import Back, WithBack, relu_back
 from fedgraft.layers import linear, row_linear
 from fedgraft.nodes.neighbourhoods import Hop
 from fedgraft.propagate import States
@@ -40,6 +42,12 @@ class NodeModel(nn.Module):
         )
         self.head = linear(widths[-1], classes, g) if head == "linear" else None
         self.dropout = dropout
+        self._with_back = all(isinstance(convolution, WithBack) for convolution in self.convolutions)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether there is `with_back`: where all convolutions have it, and nothing is dropped."""
+        return self._with_back and not (self.dropout and self.training)
 
     def forward(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
         """Logits [targets, classes].
@@ -52,6 +60,27 @@ class NodeModel(nn.Module):
         """
         logits: Tensor = self.convolutions[-1](self._last(inputs, hops, stored, note), hops[-1].block)
         return logits if self.head is None else self.head(self._dropped(torch.relu(logits)))
+
+    def with_back(
+        self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None
+    ) -> tuple[Tensor, Callable[[Tensor], None]]:
+        """Logits as `forward` gives them, and what adds to all gradients, given that of the logits."""
+        state = inputs
+        stages: list[tuple[Back, Tensor | None]] = []
+        for layer, (convolution, hop) in enumerate(zip(self.convolutions, hops, strict=True)):
+            output, back = convolution.with_back(state, hop.block)  # type: ignore[operator]
+            if layer == len(hops) - 1 and self.head is None:
+                return output, _chained([*stages, (back, None)])
+            hidden = torch.relu_(output)
+            stages.append((back, hidden))
+            state = hidden
+            if layer < len(hops) - 1:
+                if note is not None:
+                    note(layer, hop, hidden)
+                if len(hops[layer + 1].stored):
+                    state = torch.cat([hidden, stored(layer, hops[layer + 1])])
+        assert self.head is not None
+        return self.head(hidden), _chained([*stages, (partial(self.head.back, hidden), None)])
 
     def represent(self, inputs: States, hops: Sequence[Hop], stored: Stored) -> Tensor:
         """The last hidden layer [targets, width]."""
@@ -79,3 +108,18 @@ class NodeModel(nn.Module):
 
     def _dropped(self, state: Tensor) -> Tensor:
         return nn.functional.dropout(state, self.dropout, self.training) if self.dropout else state
+
+
+def _chained(stages: Sequence[tuple[Back, Tensor | None]]) -> Callable[[Tensor], None]:
+    """Back through all stages, each with what a relu made of its output, or None without a relu."""
+
+    def back(gradient: Tensor) -> None:
+        before: Tensor | None = gradient
+        for number in range(len(stages) - 1, -1, -1):
+            stage, hidden = stages[number]
+            assert before is not None
+            if hidden is not None:  # remembered states come behind those that were computed
+                before = relu_back(hidden, before[: hidden.shape[0]])
+            before = stage(before, number > 0)
+
+    return back

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedgraft.nodes.mending import Mending, Part
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.states import States
 from fedgraft.propagate import Given
+from fedgraft.types import Array
 from fedgraft.values import Indices
 
 RAREST: Final = 1e-4
@@ -73,19 +75,19 @@ class NodeData:
             chance: likewise.
             keep: under which name.
         """
-        nothing = np.zeros_like(self.known)
-        known = [self.known, *(self.states.known if self.tells else [nothing] * (self.layers - 1))]
+        states = self.states.known if self.tells else []
         sure = not any(each and each < self.around.most for each in most)
-        key = [array.tobytes() for array in (nodes, *known)] if sure else []
+        key = [nodes.tobytes(), *(known.tobytes() for known in states)] if sure else []
         if sure and keep in self.kept and self.kept[keep][0] == key:
             return self.kept[keep][1]
+        known = [self.known, *(states or [np.zeros_like(self.known)] * (self.layers - 1))]
         dense = self.features.dense if self.sums is None else None
         hops = self.around.around(nodes, self.layers, Reach(known, most, deep, chance, whole=dense is not None))
         if self.sums is not None:
             hops[0] = _given(hops[0], self.sums, self.degree)
         first = hops[0]
         inputs = self.features.rows(np.concatenate([first.fresh, first.stored])) if dense is None else dense
-        computed = Computed(hops, inputs)
+        computed = Computed(hops, inputs, torch.from_numpy(self.label[nodes]))
         if sure:
             self.kept[keep] = key, computed
         return computed
@@ -97,6 +99,7 @@ class NodeData:
         shares: list[float] = (counts / max(1, self.class_counts.sum())).tolist()
         return shares
 
+    @cached_property
     def log_shares(self) -> Tensor:
         """Float32 [classes]: log of the share that each class has of the training nodes, `RAREST` at least."""
         shares = self.class_counts / max(1, self.class_counts.sum())
@@ -108,9 +111,16 @@ class NodeData:
 
     def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
         """Logits [targets, classes]; with `notes` fresh states are remembered."""
-        note = self._note if notes and self.tells else None
+        note = self.note if notes and self.tells else None
         found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
         return found
+
+    def represented(self, model: nn.Module) -> tuple[Array, Indices]:
+        """The last hidden layer of the test nodes, float32 [nodes, width], and their labels."""
+        computed, test = self.whole(), self.rows["test"]
+        with torch.no_grad():
+            hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
+        return hidden[test].numpy(), self.label[test]
 
     def mended(self, model: nn.Module, mending: Mending | None) -> "NodeData":
         """This part with the neighbours that the model's generator makes; made anew once that has changed."""
@@ -128,16 +138,21 @@ class NodeData:
         """What is remembered of a hop's stored nodes, float32 [stored, width]."""
         return torch.from_numpy(self.states.rows[layer][hop.stored])
 
-    def _note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
+    def note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
+        """Remember fresh states of a hidden layer, float32 [receivers, width]."""
         self.states.write(layer, hop.receivers, fresh.numpy())
 
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """What some nodes are computed from: the hops to them, and the features of the first one's senders or of all."""
+    """What some nodes are computed from: the hops to them, and the features of the first one's senders or of all.
+
+    Beside it their labels, int64 [nodes].
+    """
 
     hops: list[Hop]
     inputs: propagate.States
+    label: Tensor
 
 
 def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:

@@ -17,15 +17,17 @@ from fedgraft.nodes.aggregates import Aggregates
 from fedgraft.nodes.features import FeatureRows, scaled
 from fedgraft.nodes.generator import Generator, generator_of
 from fedgraft.nodes.introductions import Introductions, inside, thinned
+from fedgraft.nodes.losses import by_hand, learning, losses_among, losses_of, losses_with_back
 from fedgraft.nodes.mending import Mending
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach
-from fedgraft.nodes.prepared import NodeData
+from fedgraft.nodes.prepared import Computed, NodeData
 from fedgraft.nodes.queries import Asked, answered, split_nodes_asked, told_before, with_new_nodes
 from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import NodeShard, merge_shards
 from fedgraft.nodes.states import States
 from fedgraft.providers import LayeredEncoder
+from fedgraft.task_parts import LossesAndBack
 from fedgraft.types import Array, Arrays, Layout, Tree
 from fedgraft.values import SPLITS
 
@@ -244,21 +246,20 @@ class Node(Task[NodeShard, NodeData]):
             flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         everybody = np.arange(data.own)
         logits = data.logits(model, data.computed(everybody, self._drawn, True, chance, "look"), True)
-        train = data.rows["train"]
-        losses = nn.functional.cross_entropy(logits[train], torch.from_numpy(data.label[train]), reduction="none")
-        return losses.numpy()
+        return losses_among(logits, data.label, data.rows["train"])
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Cross-entropies, and as long as a generator learns its losses."""
-        nodes = data.rows["train"][draw.examples]
-        most = self._most(draw)
-        if self._mending is not None and data.part is not None and generator_of(model).learns:
-            return self._mending.losses(model, data.part, data.states, nodes, most, draw.chance)
-        data = data.mended(model, self._mending)
-        logits = data.logits(model, data.computed(nodes, most, self._deep, draw.chance), model.training)
-        if self.logit_adjustment:
-            logits = logits + self.logit_adjustment * data.log_shares()
-        return nn.functional.cross_entropy(logits, torch.from_numpy(data.label[nodes]), reduction="none")
+        if (part := learning(model, data)) is not None and self._mending is not None:
+            nodes, most = data.rows["train"][draw.examples], self._most(draw)
+            return self._mending.losses(model, part, data.states, nodes, most, draw.chance)
+        return losses_of(model, *self._step(model, data, draw), self.logit_adjustment)
+
+    def loss_with_back(self, model: nn.Module, data: NodeData, draw: Draw) -> LossesAndBack | None:
+        """Where the model has a gradient written by hand."""
+        if not by_hand(model, data) or learning(model, data) is not None:
+            return None
+        return losses_with_back(model, *self._step(model, data, draw), self.logit_adjustment)
 
     def recall(self, data: NodeData, remembered: Tree) -> None:
         """States, of own nodes and of the halo."""
@@ -320,12 +321,7 @@ class Node(Task[NodeShard, NodeData]):
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
         """The last hidden layer of the test nodes, and their classes by number."""
-        data = data.mended(model, self._mending)
-        computed = data.whole()
-        with torch.no_grad():
-            hidden = model.represent(computed.inputs, computed.hops, data.stored)  # type: ignore[operator]
-        test = data.rows["test"]
-        return hidden[test].numpy(), data.label[test]
+        return data.mended(model, self._mending).represented(model)
 
     def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
@@ -390,6 +386,11 @@ class Node(Task[NodeShard, NodeData]):
     @property
     def _drawn(self) -> tuple[int, ...]:
         return (self.neighbours,) * self.layers
+
+    def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed]:
+        """The client's part of the graph, mended where it is, and what a draw is computed from."""
+        data = data.mended(model, self._mending)
+        return data, data.computed(data.rows["train"][draw.examples], self._most(draw), self._deep, draw.chance)
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""

@@ -1,0 +1,66 @@
+"""Gradients written by hand, for models whose step is so short that autograd takes longer than their products.
+
+A layer that has them offers `with_back`: what `forward` gives, and a `Back`, which is called once, without autograd.
+Products are those of autograd, in its order, so that both give the same bits; what either counts is the same too.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import torch
+from torch import Tensor
+
+Back: TypeAlias = Callable[[Tensor, bool], Tensor | None]
+"""Given the gradient of an output, adds those of a layer's parameters to theirs, which there must be.
+
+Gives that of its input if the second argument asks for it, else None.
+"""
+Inputs_contra = TypeVar("Inputs_contra", contravariant=True)
+Block_contra = TypeVar("Block_contra", contravariant=True)
+
+
+@runtime_checkable
+class WithBack(Protocol[Inputs_contra, Block_contra]):
+    """A convolution with a gradient written by hand."""
+
+    def with_back(self, state: Inputs_contra, block: Block_contra) -> tuple[Tensor, Back]:
+        """What `forward` gives, and its `Back`."""
+        ...
+
+
+def gradient_of(parameter: Tensor) -> Tensor:
+    """Where a parameter's gradient is summed up."""
+    assert parameter.grad is not None, "a gradient is added to, and must be there: see FlatModel"
+    return parameter.grad
+
+
+def relu_back(output: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of a relu's input, given its output and that of its output."""
+    before: Tensor = _RELU_BACK(gradient, output, 0.0)
+    return before
+
+
+def cross_entropies(logits: Tensor, label: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Of each row, and what tells the gradient of the logits, given that of these.
+
+    Args:
+        logits: float32 [rows, classes].
+        label: int64 [rows].
+    """
+    logs = torch.log_softmax(logits, 1)
+    losses, weight = _NLL(logs, label, None, 0, _NO_LABEL)
+
+    def back(gradient: Tensor) -> Tensor:
+        to_logs = _NLL_BACK(gradient, logs, label, None, 0, _NO_LABEL, weight)
+        to_logits: Tensor = _LOG_SOFTMAX_BACK(to_logs, logs, 1, logits.dtype)
+        return to_logits
+
+    return losses, back
+
+
+_NLL = torch.ops.aten.nll_loss_forward.default
+_NLL_BACK = torch.ops.aten.nll_loss_backward.default
+_LOG_SOFTMAX_BACK = torch.ops.aten._log_softmax_backward_data.default
+_RELU_BACK = torch.ops.aten.threshold_backward.default
+_NO_LABEL = -100
+"""What torch takes for no label; no node has it."""
