@@ -23,16 +23,16 @@ def peak_over_data(share: float = 1.0, rounds: int = 3) -> float:
 
 def _measure(plan: Plan, shards: tuple[Any, ...], rounds: int) -> float:
     torch.set_num_threads(1)
-    before = _resident("VmRSS") - _bytes(shards)
+    before = resident("VmRSS") - _bytes(shards)
     with federation(plan, shards) as running:
         for number in range(1, rounds + 1):
             running.round(number)
-        peak = _resident("VmHWM") - before
+        peak = resident("VmHWM") - before
     data = prepare(plan, shards)
     return peak / (_bytes(shards) + _bytes(data) + _bytes(plan.build_model().initial))
 
 
-def _resident(entry: str) -> int:
+def resident(entry: str) -> int:
     """Bytes of memory that this process has, now (VmRSS) or at most so far (VmHWM)."""
     with open("/proc/self/status", encoding="ascii") as file:
         line = next(line for line in file if line.startswith(entry))

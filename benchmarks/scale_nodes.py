@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 from fedgraft import experiment
-from memory import _resident
+from memory import resident
 from timing import in_turns, ratio
 from workloads import federation
 
@@ -164,7 +164,7 @@ def serve(pipe: Connection, size: Size) -> None:
                 }
             )
         running.score()
-        peak = _resident("VmHWM") / GIB
+        peak = resident("VmHWM") / GIB
         pipe.send({"peak_gib": peak, "products_per_second": products_per_second(size)})
 
 

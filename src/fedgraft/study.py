@@ -149,7 +149,7 @@ def load(name: str) -> Study:
         recipe=content["recipe"],
         reference=content["reference"],
         also=content.get("also", ""),
-        margin=content.get("margin", 0.003),
+        margin=content.get("margin", Study.margin),
         common=content.get("common", {}),
         methods=content["methods"],
         panels=panels,
