@@ -76,6 +76,31 @@ def test_runs_every_cell_once_and_only_what_is_missing(root, capsys, monkeypatch
     assert "What it shows." in page.read_text()
 
 
+def test_runs_a_cell_again_whose_settings_have_changed(root, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    said: list[str] = []
+    study.run(TINY, root / "data", root / "out", 1, 1, said.append)
+    before = study.results(TINY, root / "out", 1)
+    methods = {**TINY.methods, "all": {"label": "", "changes": {"selector.name": "all", "training.epochs": 2}}}
+    changed = dataclasses.replace(TINY, methods=methods)
+    assert [cell.method for cell in study.results(changed, root / "out", 1)] == ["fedacs"]
+    study.run(changed, root / "data", root / "out", 1, 1, said.append)
+    assert "1 of 2 cells are done; 1 to run with 1 jobs." in said
+    assert "1 of these were done with other settings than they have now, such as ciao-average-3-gcn-all-seed1." in said
+    after = study.results(changed, root / "out", 1)
+    assert [a["digest"] == b["digest"] for a, b in zip(before.values(), after.values(), strict=True)] == [False, True]
+
+
+def test_takes_results_of_before_settings_were_kept(root, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None)
+    for file in (root / "out" / "cells").iterdir():
+        content = json.loads(file.read_text())
+        del content["settings"]
+        file.write_text(json.dumps(content))
+    assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1))
+
+
 def test_runs_only_cells_that_match(root, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
     study.run(TINY, root / "data", root / "out", 2, 1, lambda line: None, match="*-all-seed2")

@@ -2,7 +2,8 @@
 
 A study is a TOML file: methods (recipes and overrides of them) and panels (which methods on which data, models,
 partitions and numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished
-cell is a small JSON file in the study's folder; a study that is started again runs only what is missing.
+cell is a small JSON file in the study's folder, which says its settings; a study that is started again runs only what
+is missing or was done with other settings, of another recipe or another study file.
 """
 
 import json
@@ -25,7 +26,9 @@ from fedgraft import plugins, reference
 from fedgraft.contracts import Task
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import Experiment
+from fedgraft.recipe import override, read_recipe
 from fedgraft.runner import execute_on
+from fedgraft.settings import Section
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,34 @@ class Study:
         known = self.folder if isinstance(self.folder, str) else self.folder.get(data)
         return data_root / (known or data) if read else None
 
+    def common_to(self, split: Split) -> dict[str, Any]:
+        """Overrides of every experiment on a split; where its data are is left to `root`."""
+        cut: dict[str, Any] = {"data.clients": split.clients}
+        if split.partition:
+            cut |= self.cuts.get(split.partition, {"data.partition": split.partition})
+        if self.folds:
+            cut["data.fold"] = (split.seed - 1) % self.folds
+        return {
+            "data.name": split.data,
+            **{name: value for name, value in cut.items() if value},
+            "seed": split.seed,
+            "yardsticks": [],
+            **self.common,
+        }
+
     def experiment(self, method: str, changes: Mapping[str, Any]) -> Experiment:
         """A method's experiment, with changes that its own are made on top of."""
         said = self.methods[method]
         return experiments.load(said.get("recipe", self.recipe), {**changes, **said.get("changes", {})})
+
+    def settings(self, cell: Cell) -> Section:
+        """What the recipe and the study say of a cell, by section: with another word it is another experiment."""
+        said = self.methods[cell.method]
+        content = override(
+            read_recipe(said.get("recipe", self.recipe))[1],
+            {**self.common_to(cell.split), "model.name": cell.model, **said.get("changes", {})},
+        )
+        return {name: value for name, value in content.items() if name not in ("description", "alternatives")}
 
     def cells(self, seeds: int) -> list[Cell]:
         """Every experiment once, panel by panel."""
@@ -184,13 +211,16 @@ def run(
     cells = [cell for cell in every if fnmatchcase(cell.key, match)]
     if not cells:
         raise InputError(f"--match {match!r} fits none of {len(every)} cells, such as {every[0].key}.")
-    todo = [cell for cell in cells if not _cell_path(folder, cell).is_file()]
+    todo = [cell for cell in cells if not _is_done(study, folder, cell)]
+    stale = [cell for cell in todo if _cell_path(folder, cell).is_file()]
     unfinished = set(todo)
     groups: dict[Split, list[Cell]] = {}
     for cell in cells:
         if cell in unfinished or set(study.yardsticks(cell.split)) - _kept(folder, cell.split).keys():
             groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
     say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
+    if stale:
+        say(f"{len(stale)} of these were done with other settings than they have now, such as {stale[0].key}.")
     for data in dict.fromkeys(split.data for split in groups):
         root = study.root(data_root, data)
         if root is not None and not root.is_dir():
@@ -209,7 +239,7 @@ def run(
             while futures:
                 done, futures = wait(futures, return_when=FIRST_COMPLETED)
                 for future in done:
-                    left = sum(not _cell_path(folder, cell).is_file() for cell in todo)
+                    left = sum(not _is_done(study, folder, cell) for cell in todo)
                     say(f"{future.result()}; {left} cells left")
         except BaseException:
             for process in list((pool._processes or {}).values()):
@@ -222,26 +252,14 @@ def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]
     return {
         cell: {**json.loads(_cell_path(folder, cell).read_text()), "yardsticks": _kept(folder, cell.split)}
         for cell in study.cells(seeds)
-        if _cell_path(folder, cell).is_file()
+        if _is_done(study, folder, cell)
     }
 
 
 def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
     """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
     root = study.root(data_root, split.data)
-    cut = {"data.root": str(root or ""), "data.clients": split.clients}
-    if split.partition:
-        cut |= study.cuts.get(split.partition, {"data.partition": split.partition})
-    if study.folds:
-        cut["data.fold"] = (split.seed - 1) % study.folds
-    common = {
-        "data.name": split.data,
-        **{name: value for name, value in cut.items() if value},
-        "seed": split.seed,
-        "yardsticks": [],
-        "runtime.workers": 0,
-        **study.common,
-    }
+    common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
     base = experiments.load(study.recipe, common)
     shards = base.data.load(split.seed)
     by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
@@ -252,12 +270,21 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
         prepared: dict[int, Any] = {}
         for cell, experiment in alike:
             summary = execute_on(experiment, shards, prepared)
-            _write(_cell_path(folder, cell), _compact(summary))
+            _write(_cell_path(folder, cell), {**_compact(summary), "settings": study.settings(cell)})
     for name in study.yardsticks(split):
         kept = _kept(folder, split)
         if name not in kept:
             _write(_yardsticks_path(folder, split), {**kept, **reference.scores(base, shards, [name])})
     return f"{split.key}, seed {split.seed}"
+
+
+def _is_done(study: Study, folder: Path, cell: Cell) -> bool:
+    """Whether a cell has a result, of the very settings that it has now; results of before they were kept are taken."""
+    path = _cell_path(folder, cell)
+    if not path.is_file():
+        return False
+    now = study.settings(cell)
+    return bool(json.loads(path.read_text()).get("settings", now) == now)
 
 
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
