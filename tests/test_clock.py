@@ -10,6 +10,8 @@ def test_seconds_of_a_worked_example():
     devices = Clock(mbit_per_second=8.0, examples_per_second=100.0, latency_seconds=0.5, spread=0.0).devices(2, seed=1)
     assert devices.seconds(1, 2_000_000, 300) == pytest.approx(5.5)
     assert devices.seconds(0, 0, 0) == 0.5
+    assert devices.seconds(0, 0, 0, waits=3) == 2.0
+    assert devices.all_seconds(1_000_000, 100, waits=1).tolist() == pytest.approx([3.0, 3.0])
 
 
 def test_without_spread_all_clients_are_equal():

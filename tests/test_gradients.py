@@ -101,6 +101,13 @@ def test_cross_entropies_of_two_rows():
     np.testing.assert_allclose(back(torch.tensor([1.0, 4.0])), [[-0.25, 0.25], [2.0, -2.0]], rtol=1e-6)
 
 
+def test_cross_entropies_with_labels_that_are_spread():
+    # Shares are 3/4 and 1/4; of the label the first class has 0.2 and the second the rest.
+    losses, back = cross_entropies(torch.tensor([[math.log(3.0), 0.0]]), torch.tensor([1]), torch.tensor([0.2, 0.1]))
+    np.testing.assert_allclose(losses, [0.2 * math.log(4 / 3) + 0.8 * math.log(4)], rtol=1e-6)
+    np.testing.assert_allclose(back(torch.tensor([2.0])), [[2 * (0.75 - 0.2), 2 * (0.25 - 0.8)]], rtol=1e-6)
+
+
 def test_a_relu_lets_through_what_it_let_through():
     assert relu_back(torch.tensor([0.0, 2.0]), torch.tensor([5.0, 7.0])).tolist() == [0.0, 7.0]
 

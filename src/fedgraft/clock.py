@@ -17,12 +17,14 @@ from fedgraft.errors import require
 class Clock:
     """Seconds of a client's round = latency + bytes down / link + training examples x epochs / speed + bytes up / link.
 
+    A client that waits for rows of others in the round waits as many latencies more.
+
     All training examples count, whatever share of them `training.blocks` takes: the server does not know that share.
 
     Args:
         mbit_per_second: the median client's link, both directions, > 0 (10: a metered line of a small shop).
         examples_per_second: the median device's training speed, > 0.
-        latency_seconds: per client and round, >= 0.
+        latency_seconds: per client and request, >= 0.
         spread: standard deviation of the log of links and speeds over clients, >= 0; 0 makes all clients equal.
     """
 
@@ -55,12 +57,13 @@ class Devices:
     examples_per_second: NDArray[np.float64]
     latency_seconds: float
 
-    def seconds(self, client: int, bytes: int, examples: float) -> float:
-        """Simulated seconds for a client to move `bytes` and to train on `examples`."""
+    def seconds(self, client: int, bytes: int, examples: float, waits: int = 0) -> float:
+        """Simulated seconds for a client to move `bytes`, to train on `examples` and to wait so often in between."""
         moving = bytes / float(self.bytes_per_second[client])
-        return self.latency_seconds + moving + examples / float(self.examples_per_second[client])
+        return self.latency_seconds * (1 + waits) + moving + examples / float(self.examples_per_second[client])
 
-    def all_seconds(self, bytes: ArrayLike, examples: ArrayLike) -> NDArray[np.float64]:
+    def all_seconds(self, bytes: ArrayLike, examples: ArrayLike, waits: int = 0) -> NDArray[np.float64]:
         """The same for all clients at once, float64 [N]; `bytes` and `examples` are [N], or one number for all."""
         moving = np.asarray(bytes) / self.bytes_per_second
-        return self.latency_seconds + moving + np.asarray(examples, np.float64) / self.examples_per_second
+        training = np.asarray(examples, np.float64) / self.examples_per_second
+        return self.latency_seconds * (1 + waits) + moving + training

@@ -43,11 +43,13 @@ class Replies:
         messages: {client: accepted reply}.
         failed: {client: reason}.
         bytes: {client: bytes of its request and reply}.
+        waits: {client: how often it was answered in between}, of those that were.
     """
 
     messages: dict[int, Message] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
     bytes: dict[int, int] = field(default_factory=dict)
+    waits: dict[int, int] = field(default_factory=dict)
 
     def refuse(self, client: int, reason: str) -> None:
         """Take an accepted reply back."""

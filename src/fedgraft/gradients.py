@@ -40,18 +40,27 @@ def relu_back(output: Tensor, gradient: Tensor) -> Tensor:
     return before
 
 
-def cross_entropies(logits: Tensor, label: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+def cross_entropies(
+    logits: Tensor, label: Tensor, spread: Tensor | None = None
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Of each row, and what tells the gradient of the logits, given that of these.
 
     Args:
         logits: float32 [rows, classes].
         label: int64 [rows].
+        spread: float32 [classes], what every class has of every label, less than 1 in all, or None for nothing; the
+            label's own class has the rest.
     """
     logs = torch.log_softmax(logits, 1)
     losses, weight = _NLL(logs, label, None, 0, _NO_LABEL)
+    rest = 1.0 if spread is None else 1.0 - float(spread.sum())
+    if spread is not None:
+        losses = losses * rest - logs @ spread
 
     def back(gradient: Tensor) -> Tensor:
-        to_logs = _NLL_BACK(gradient, logs, label, None, 0, _NO_LABEL, weight)
+        to_logs = _NLL_BACK(gradient * rest, logs, label, None, 0, _NO_LABEL, weight)
+        if spread is not None:
+            to_logs = to_logs - torch.outer(gradient, spread)
         to_logits: Tensor = _LOG_SOFTMAX_BACK(to_logs, logs, 1, logits.dtype)
         return to_logits
 

@@ -199,7 +199,7 @@ class Loop:
             samples=np.array(samples, dtype=np.int64),
             bytes_per_client=train,
             bytes_per_probe=np.full(count, probe, dtype=np.int64),
-            seconds=self._devices.all_seconds(train, [self._trained(n) for n in samples]),
+            seconds=self._devices.all_seconds(train, [self._trained(n) for n in samples], self._plan.refreshes),
             available=np.array(samples) > 0,
             bytes_left=max(0, budget - self.ledger.total - self._fixed_bytes()) if budget else None,
             bytes_budget=budget or None,
@@ -276,8 +276,11 @@ class Loop:
 
     def _account(self, state: RunState, played: "_Played") -> dict[int, float]:
         """Count the selections and let the simulated clock run as long as the slowest client."""
-        samples, moved = state.examples, played.replies.bytes
-        seconds = {c: self._devices.seconds(c, moved.get(c, 0), self._trained(samples[c])) for c in played.cohort}
+        samples, moved, waits = state.examples, played.replies.bytes, played.replies.waits
+        seconds = {
+            c: self._devices.seconds(c, moved.get(c, 0), self._trained(samples[c]), waits.get(c, 0))
+            for c in played.cohort
+        }
         for client in played.cohort:
             state.chosen[client] += 1
         state.simulated_seconds += played.asked + max(seconds.values())

@@ -103,6 +103,7 @@ class Segments:
             answers = self._exchange.send("rows", round, requests, {client: limits[client] for client in waiting})
             for client in waiting:
                 replies.bytes[client] += answers.bytes[client]
+                replies.waits[client] = segment + 1
                 del replies.messages[client]
             replies.messages.update(answers.messages)
             replies.failed.update(answers.failed)

@@ -20,7 +20,7 @@ ENCODERS = [
 WAYS = [
     {},
     {"task__fresh": True, "task__neighbours": 2},
-    {"task__head": "convolution", "task__logit_adjustment": 0.0},
+    {"task__head": "convolution", "task__logit_adjustment": 0.0, "task__label_smoothing": 0.2},
     {"recipe": "fedlocal"},
     {"recipe": "fedlocal", "task__head": "convolution"},
 ]

@@ -198,7 +198,7 @@ def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_
     counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
     here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
     logs = np.log(np.where(counts, counts / counts.sum(), 1e-4))
-    np.testing.assert_allclose(here.log_shares, logs, rtol=1e-6)
+    np.testing.assert_allclose(here.shares.log(), logs, rtol=1e-6)
 
     plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
     label = torch.from_numpy(here.label[here.rows["train"]])
@@ -206,6 +206,18 @@ def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_
     np.testing.assert_allclose(losses(raised, model, here), expected, rtol=1e-4)
     np.testing.assert_array_equal(looked(raised, model, here), looked(task, model, here))
     assert raised.evaluate(model, here) == task.evaluate(model, here)
+
+
+def test_labels_are_spread_over_the_clients_classes_in_training_alone():
+    task, model, (here, *_) = made(task__neighbours=0, task__logit_adjustment=0.0, task__label_smoothing=0.0)
+    smooth = replace(task, label_smoothing=0.3)
+    plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
+    logs, label = plain.log_softmax(1).numpy(), here.label[here.rows["train"]]
+    shares = np.bincount(label, minlength=task.classes) / len(label)
+    expected = -0.7 * logs[np.arange(len(label)), label] - 0.3 * logs @ shares
+    np.testing.assert_allclose(losses(smooth, model, here), expected, rtol=1e-4)
+    np.testing.assert_array_equal(looked(smooth, model, here), looked(task, model, here))
+    assert smooth.evaluate(model, here) == task.evaluate(model, here)
 
 
 def test_a_task_learns_of_the_data_what_its_model_must_know():
@@ -229,6 +241,7 @@ def test_a_task_learns_of_the_data_what_its_model_must_know():
         ({"classes": -2}, r"Node\.classes must be >= 0; got -2\."),
         ({"dropout": 1.0}, r"Node\.dropout must be in \[0, 1\); got 1\.0\."),
         ({"logit_adjustment": -1.0}, r"Node\.logit_adjustment must be >= 0 \(0 = none\); got -1\.0\."),
+        ({"label_smoothing": 1.0}, r"Node\.label_smoothing must be in \[0, 1\); got 1\.0\."),
         ({"dropout": -0.1}, r"Node\.dropout must be in \[0, 1\); got -0\.1\."),
         ({"aggregates": True}, r"Node\.aggregates must be false where features or states are shared; got True\."),
     ],

@@ -1,5 +1,6 @@
 """Losses of nodes in training: as autograd sees them, and with a gradient written by hand."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +15,27 @@ from fedgraft.types import Array
 from fedgraft.values import Indices
 
 
+@dataclass(frozen=True)
+class Objective:
+    """In what the losses of training differ from cross-entropies.
+
+    Args:
+        adjustment: by how many times the log shares of the client's classes logits are raised.
+        smoothing: share of each label that is spread over the client's classes as they share its nodes.
+    """
+
+    adjustment: float
+    smoothing: float
+
+    def raised(self, logits: Tensor, data: NodeData) -> Tensor:
+        """Logits as the losses see them."""
+        return logits + self.adjustment * data.shares.log() if self.adjustment else logits
+
+    def spread(self, data: NodeData) -> Tensor | None:
+        """What every class has of every label, float32 [classes]; None for nothing."""
+        return self.smoothing * data.shares if self.smoothing else None
+
+
 def losses_among(logits: Tensor, label: Indices, nodes: Indices) -> Array:
     """Cross-entropies of some nodes, float32 [nodes], from everybody's logits and labels."""
     return nn.functional.cross_entropy(logits[nodes], torch.from_numpy(label[nodes]), reduction="none").numpy()
@@ -24,17 +46,19 @@ def learning(model: nn.Module, data: NodeData) -> Part | None:
     return data.part if data.part is not None and generator_of(model).learns else None
 
 
-def losses_of(model: Any, data: NodeData, computed: Computed, adjustment: float) -> Tensor:
-    """Cross-entropies [nodes]; in training, fresh states are remembered.
+def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objective) -> Tensor:
+    """Losses [nodes]; in training, fresh states are remembered.
 
     Args:
         model: a `NodeModel`.
         data: the client's.
         computed: what the nodes are computed from.
-        adjustment: by how many times the log shares of the client's classes logits are raised.
+        objective: which losses.
     """
-    logits = data.logits(model, computed, model.training)
-    return nn.functional.cross_entropy(_raised(logits, data, adjustment), computed.label, reduction="none")
+    logits = objective.raised(data.logits(model, computed, model.training), data)
+    logs, spread = torch.log_softmax(logits, 1), objective.spread(data)
+    losses = nn.functional.nll_loss(logs, computed.label, reduction="none")
+    return losses if spread is None else losses * (1.0 - float(spread.sum())) - logs @ spread
 
 
 def by_hand(model: Any, data: NodeData) -> bool:
@@ -42,13 +66,9 @@ def by_hand(model: Any, data: NodeData) -> bool:
     return data.sums is None and bool(model.by_hand)
 
 
-def losses_with_back(model: Any, data: NodeData, computed: Computed, adjustment: float) -> LossesAndBack:
+def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBack:
     """The same without autograd, and what adds to all gradients, given that of the losses."""
     note = data.note if data.tells and model.training else None
     logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
-    losses, to_logits = cross_entropies(_raised(logits, data, adjustment), computed.label)
+    losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, objective.spread(data))
     return losses, lambda gradient: back(to_logits(gradient))
-
-
-def _raised(logits: Tensor, data: NodeData, adjustment: float) -> Tensor:
-    return logits + adjustment * data.log_shares if adjustment else logits

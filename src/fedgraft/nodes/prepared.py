@@ -100,10 +100,10 @@ class NodeData:
         return shares
 
     @cached_property
-    def log_shares(self) -> Tensor:
-        """Float32 [classes]: log of the share that each class has of the training nodes, `RAREST` at least."""
+    def shares(self) -> Tensor:
+        """Float32 [classes]: share that each class has of the training nodes, `RAREST` at least."""
         shares = self.class_counts / max(1, self.class_counts.sum())
-        return torch.from_numpy(np.log(np.maximum(shares, RAREST)).astype(np.float32))
+        return torch.from_numpy(np.maximum(shares, RAREST).astype(np.float32))
 
     def whole(self) -> "Computed":
         """What all own nodes are computed from, with all their neighbours."""

@@ -19,7 +19,7 @@ class All(Sampler[None]):
     Args:
         batch_size: examples per local step, about: a block is cut into equal parts of nearly this size; 0 = whole.
         batches: into how many equal parts a block is cut instead, at most one for each example; 0 = by `batch_size`.
-        refresh: whether a client asks for other clients' rows anew before every step; else never.
+        refresh: whether a client asks for other clients' rows anew before every step, if its task has any; else never.
 
     State: none.
     Cost: no bytes; with `refresh`, rows of nodes for every step.

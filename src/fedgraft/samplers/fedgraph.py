@@ -65,7 +65,7 @@ class FedGraph(Sampler[None]):
     Args:
         layers: convolutions of the model, >= 1; 2 as in both papers.
         batches: steps of a pass, >= 1; 10 as in FedAIS.
-        refresh: whether a client asks for other clients' rows anew before every step; else never.
+        refresh: whether a client asks for other clients' rows anew before every step, if its task has any; else never.
         most: most neighbours of a node in a layer, >= 1; 25 as in the code.
         target: score that is hoped for; 0.8 as in the code for PubMed (Cora: 0.89, CiteSeer: 0.72, Reddit: 0.99).
         base: of the reward, > 1; 64 as in the code.

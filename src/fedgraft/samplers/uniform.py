@@ -21,7 +21,7 @@ class Uniform(Sampler[None]):
     Args:
         share: of a block that a pass takes, in (0, 1]; 0.7 as FedAIS.
         batches: steps of a pass, >= 1; 10 as FedAIS.
-        refresh: whether a client asks for other clients' rows anew before every step; else never.
+        refresh: whether a client asks for other clients' rows anew before every step, if its task has any; else never.
 
     State: none.
     Cost: no bytes; with `refresh`, rows of nodes for every step.

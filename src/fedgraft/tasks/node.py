@@ -17,7 +17,7 @@ from fedgraft.nodes.aggregates import Aggregates
 from fedgraft.nodes.features import FeatureRows, scaled
 from fedgraft.nodes.generator import Generator, generator_of
 from fedgraft.nodes.introductions import Introductions, inside, thinned
-from fedgraft.nodes.losses import by_hand, learning, losses_among, losses_of, losses_with_back
+from fedgraft.nodes.losses import Objective, by_hand, learning, losses_among, losses_of, losses_with_back
 from fedgraft.nodes.mending import Mending
 from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach
@@ -76,6 +76,8 @@ class Node(Task[NodeShard, NodeData]):
         logit_adjustment: by how many times the log shares of a client's classes logits are raised in its training, >= 0
             (Menon et al., "Long-tail learning via logit adjustment", ICLR 2021: 1; at clients as Zhang et al., "FedLC",
             ICML 2022): a client whose classes are uneven does not teach the model that they are so everywhere.
+        label_smoothing: share of a label spread in training over classes as the client has them, in [0, 1) (Pereyra et
+            al., 2017; Szegedy et al., CVPR 2016: 0.1, over all alike).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: width of features; 0 = as the data have.
         classes: how many; 0 = as the data have.
@@ -103,6 +105,7 @@ class Node(Task[NodeShard, NodeData]):
     elsewhere: int = 64
     dropout: float = 0.0
     logit_adjustment: float = 0.0
+    label_smoothing: float = 0.0
     scale: float = 0.0
     features: int = 0
     classes: int = 0
@@ -111,8 +114,9 @@ class Node(Task[NodeShard, NodeData]):
     def __post_init__(self) -> None:
         for name in ("neighbours", "halo", "elsewhere", "features", "classes"):
             require(getattr(self, name) >= 0, f"Node.{name}", ">= 0", getattr(self, name))
-        require(0 <= self.dropout < 1, "Node.dropout", "in [0, 1)", self.dropout)
         require(self.logit_adjustment >= 0, "Node.logit_adjustment", ">= 0 (0 = none)", self.logit_adjustment)
+        for name in ("dropout", "label_smoothing"):
+            require(0 <= getattr(self, name) < 1, f"Node.{name}", "in [0, 1)", getattr(self, name))
         require(self.scale >= 0, "Node.scale", ">= 0 (0 = as they are)", self.scale)
         alone = not (self.aggregates and self._connected)
         require(alone, "Node.aggregates", "false where features or states are shared", self.aggregates)
@@ -245,7 +249,9 @@ class Node(Task[NodeShard, NodeData]):
             self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, chance)
             flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         everybody = np.arange(data.own)
-        logits = data.logits(model, data.computed(everybody, self._drawn, True, chance, "look"), True)
+        logits = data.logits(
+            model, data.computed(everybody, (self.neighbours,) * self.layers, True, chance, "look"), True
+        )
         return losses_among(logits, data.label, data.rows["train"])
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
@@ -253,13 +259,13 @@ class Node(Task[NodeShard, NodeData]):
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
             return self._mending.losses(model, part, data.states, nodes, most, draw.chance)
-        return losses_of(model, *self._step(model, data, draw), self.logit_adjustment)
+        return losses_of(model, *self._step(model, data, draw))
 
     def loss_with_back(self, model: nn.Module, data: NodeData, draw: Draw) -> LossesAndBack | None:
         """Where the model has a gradient written by hand."""
         if not by_hand(model, data) or learning(model, data) is not None:
             return None
-        return losses_with_back(model, *self._step(model, data, draw), self.logit_adjustment)
+        return losses_with_back(model, *self._step(model, data, draw))
 
     def recall(self, data: NodeData, remembered: Tree) -> None:
         """States, of own nodes and of the halo."""
@@ -369,11 +375,8 @@ class Node(Task[NodeShard, NodeData]):
     @property
     def _set_up(self) -> Introductions | Aggregates | Mending | None:
         """What clients tell each other once."""
-        if self.generator:
-            return self._mending
-        if self.aggregates:
-            return self._aggregates
-        return self._introductions if self._connected else None
+        alone = self._aggregates if self.aggregates else None
+        return self._mending or alone or (self._introductions if self._connected else None)
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""
@@ -383,17 +386,14 @@ class Node(Task[NodeShard, NodeData]):
             return shard
         return thinned(shard, self.halo) if self._connected else inside(shard)
 
-    @property
-    def _drawn(self) -> tuple[int, ...]:
-        return (self.neighbours,) * self.layers
-
-    def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed]:
-        """The client's part of the graph, mended where it is, and what a draw is computed from."""
-        data = data.mended(model, self._mending)
-        return data, data.computed(data.rows["train"][draw.examples], self._most(draw), self._deep, draw.chance)
+    def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, Objective]:
+        """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
+        data, nodes = data.mended(model, self._mending), data.rows["train"][draw.examples]
+        computed = data.computed(nodes, self._most(draw), self._deep, draw.chance)
+        return data, computed, Objective(self.logit_adjustment, self.label_smoothing)
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
         if told := len(draw.neighbours):
             require(told == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", told)
-        return draw.neighbours or self._drawn
+        return draw.neighbours or (self.neighbours,) * self.layers
