@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.errors import InputError
 from fedgraft.flat import FlatModel
 from fedgraft.training import Optimizer, Training
 
@@ -14,7 +13,6 @@ OPTIONS = [
     {"optimizer": "adam", "second_moment": 0.99, "weight_decay": 0.1},
     {"optimizer": "adamw", "weight_decay": 0.1},
 ]
-MOVED = {"optimizer": "adam", "weight_decay": 0.1, "decayed": "moved"}
 RATE = 0.05
 
 
@@ -58,7 +56,7 @@ def test_it_is_torchs_own_bit_for_bit_and_forgets_when_it_is_reset(options):
         assert torch.equal(flat.vector, expected.detach())
 
 
-@pytest.mark.parametrize("options", [*OPTIONS, MOVED])
+@pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("how", [("park", "unpark"), ("read", "load")])
 def test_it_goes_on_where_it_was_put_aside_whatever_came_between(options, how):
     flat, straight = model(), model()
@@ -86,44 +84,3 @@ def test_before_the_first_step_there_is_nothing_to_remember():
     walk(optimizer, flat, [0])
     optimizer.load({})
     assert optimizer.read() == {}
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_of_moved_parameters_alone_decay_leaves_the_others_where_they_are(options):
-    everywhere, moved = (model() for _ in range(2))
-    still = torch.tensor([True, False] * 4)
-    for flat, decayed in ((everywhere, "all"), (moved, "moved")):
-        optimizer = Optimizer(Training(decayed=decayed, **options), flat)
-        flat.vector.fill_(1.0)
-        optimizer.reset(RATE)
-        for step in range(4):
-            flat.gradient.copy_(gradient_of(step).masked_fill(still, 0.0))
-            optimizer.step()
-    assert (moved.vector[still] == 1.0).all()
-    np.testing.assert_allclose(moved.vector[~still], everywhere.vector[~still], rtol=1e-6)
-    assert (everywhere.vector[still] == 1.0).all() == (not options.get("weight_decay"))
-
-
-def test_a_step_that_decays_what_it_moves_by_hand():
-    flat = model()
-    flat.vector.fill_(2.0)
-    optimizer = Optimizer(Training(optimizer="sgd", weight_decay=0.1, decayed="moved"), flat)
-    optimizer.reset(0.5)
-    flat.gradient.zero_()
-    flat.gradient[0] = 1.0
-    optimizer.step()
-    first = 2.0 - 0.5 * (1.0 + 0.1 * 2.0)
-    np.testing.assert_allclose(flat.vector, [first, *[2.0] * 7])
-    flat.gradient.zero_()
-    flat.gradient[1] = 1.0
-    optimizer.step()
-    np.testing.assert_allclose(flat.vector, [first - 0.5 * 0.1 * first, first, *[2.0] * 6])
-    optimizer.reset(0.5)
-    flat.gradient.zero_()
-    optimizer.step()
-    np.testing.assert_allclose(flat.vector, [first - 0.5 * 0.1 * first, first, *[2.0] * 6], err_msg="nothing moved yet")
-
-
-def test_only_all_or_moved_parameters_decay():
-    with pytest.raises(InputError, match=r"training\.decayed must be one of 'all', 'moved'; got 'some'\."):
-        Training(decayed="some")

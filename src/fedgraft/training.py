@@ -15,7 +15,6 @@ from fedgraft.types import Array
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "one_cycle")
-DECAYED = ("all", "moved")
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,6 @@ class Training:
         momentum: of SGD, in [0, 1).
         second_moment: decay of the mean squared gradient in "adam" and "adamw", in [0, 1).
         weight_decay: L2 penalty added to the gradient, or with "adamw" a share of the parameters per step, >= 0.
-        decayed: which parameters decay: "all", or those that were "moved", whose gradient was not zero in this step of
-            the round or an earlier one: a client leaves the weights of inputs that it never sees alone (Adam takes as
-            long a step for a penalty as for a loss).
         clip: largest norm of a step's gradient, >= 0; 0 leaves it alone.
     """
 
@@ -53,7 +49,6 @@ class Training:
     momentum: float = 0.0
     second_moment: float = 0.999
     weight_decay: float = 0.0
-    decayed: str = "all"
     clip: float = 0.0
 
     def __post_init__(self) -> None:
@@ -68,7 +63,6 @@ class Training:
         require(0 <= self.momentum < 1, "training.momentum", "in [0, 1)", self.momentum)
         require(0 <= self.second_moment < 1, "training.second_moment", "in [0, 1)", self.second_moment)
         require(self.weight_decay >= 0, "training.weight_decay", ">= 0", self.weight_decay)
-        require_one_of("training.decayed", self.decayed, DECAYED)
         require(self.clip >= 0, "training.clip", ">= 0", self.clip)
 
     def rate(self, progress: float) -> float:
@@ -102,10 +96,8 @@ class Optimizer:
     def __init__(self, training: Training, flat: FlatModel) -> None:
         self._training, self._flat = training, flat
         self._adam = training.optimizer in ("adam", "adamw")
-        self._decay = training.weight_decay if training.decayed == "all" else 0.0  # the kernels'
         names = ("exp_avg", "exp_avg_sq") if self._adam else ("momentum_buffer",) if training.momentum else ()
-        self._decays_moved = training.weight_decay > 0 and training.decayed == "moved"
-        self._names = ("step", *names, *(("moved",) if self._decays_moved else ()))
+        self._names = ("step", *names)
         self._moments = self._made()
         self._rate, self._begun = training.learning_rate, False
 
@@ -142,8 +134,6 @@ class Optimizer:
             self._begun = True
             for moment in moments.values():
                 moment.zero_()
-        if self._decays_moved:
-            self._decay_moved(moments["moved"])
         if self._adam:
             moments["step"] += 1
             move = torch._fused_adam_ if training.optimizer == "adam" else torch._fused_adamw_
@@ -157,7 +147,7 @@ class Optimizer:
                 lr=self._rate,
                 beta1=FIRST_MOMENT,
                 beta2=training.second_moment,
-                weight_decay=self._decay,
+                weight_decay=training.weight_decay,
                 eps=EPSILON,
                 amsgrad=False,
                 maximize=False,
@@ -167,7 +157,7 @@ class Optimizer:
                 [self._flat.vector],
                 [self._flat.gradient],
                 [moments["momentum_buffer"]] if training.momentum else [],
-                weight_decay=self._decay,
+                weight_decay=training.weight_decay,
                 momentum=training.momentum,
                 lr=self._rate,
                 dampening=0.0,
@@ -175,15 +165,6 @@ class Optimizer:
                 maximize=False,
                 is_first_step=first,
             )
-
-    def _decay_moved(self, moved: Tensor) -> None:
-        """What the kernels do to all parameters, to those alone that were moved; 1 in `moved`, else 0."""
-        vector, gradient, decay = self._flat.vector, self._flat.gradient, self._training.weight_decay
-        torch.maximum(moved, gradient.ne(0), out=moved)
-        if self._training.optimizer == "adamw":
-            vector.addcmul_(vector, moved, value=-self._rate * decay)
-        else:
-            gradient.addcmul_(vector, moved, value=decay)
 
     def _made(self) -> dict[str, Tensor]:
         vector = self._flat.vector
