@@ -1,10 +1,6 @@
 """The figure of `scale_nodes`: how seconds of a round and peak memory grow with nodes, edges and clients."""
 
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,8 +8,6 @@ from plotly.subplots import make_subplots
 
 from fedgraft.drawing import RUN_MARKERS, YARDSTICK, lay_out, run_colour
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-"""One of them makes a picture of a page; Plotly itself draws in a browser only."""
 WIDTH, HEIGHT = 1200, 680
 PANELS = ("nodes", "edges", "clients")
 ROWS = {"round_processor_seconds": "seconds of a round", "peak_gib": "peak memory, GiB"}
@@ -27,7 +21,6 @@ LINES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """{panel: (series, name)}."""
 TICKS = tuple(digit * 10.0**power for power in range(-1, 8) for digit in (1, 2, 5))
-SECONDS_TO_DRAW = 120
 
 
 def figure(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> go.Figure:
@@ -61,23 +54,6 @@ def figure(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> go.Figure:
     made.update_xaxes(tickvals=TICKS[::3], col=PANELS.index("edges") + 1)
     made.update_yaxes(type="log", tickvals=TICKS)
     return made
-
-
-def draw(results: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> str:
-    """Write the figure as a picture; as a page beside it where no browser is installed. What was done, for people."""
-    made = figure(results)
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        made.write_html(path.with_suffix(".html"))
-        return f"No browser ({', '.join(BROWSERS)}) to draw {path.name} with: see {path.with_suffix('.html')}."
-    with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "figure.html"
-        made.write_html(page, config={"staticPlot": True}, default_width=f"{WIDTH}px")
-        size = f"--window-size={WIDTH + 16},{int(made.layout.height) + 16}"
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"]
-        command = [browser, *options, f"--user-data-dir={folder}/profile", size, f"--screenshot={path}", page.as_uri()]
-        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS_TO_DRAW)
-    return f"Drawn: {path}"
 
 
 def _add_reddit(made: go.Figure, points: Sequence[Mapping[str, Any]]) -> None:

@@ -1,6 +1,7 @@
 """The benchmarks run and compare equal work; how fast anything is depends on the machine and is not asserted."""
 
 import json
+import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -235,7 +236,7 @@ def test_scale_says_which_size_could_not_be_measured():
 
 
 def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):
-    scale, figure = load("scale_nodes"), load("scale_figure")
+    scale, _ = load("scale_nodes"), load("scale_figure")
     measured = []
 
     def measure(sizes, repeats, together):
@@ -252,7 +253,7 @@ def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(scale, "measure", measure)
     monkeypatch.setattr(scale, "RESULT", tmp_path / "scale.json")
-    monkeypatch.setattr(figure.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     scale.main(["--only", "reddit", "--rounds", "3"])
     scale.main(["--only", "clients"])
     assert measured == [(2, 3, False), (4, 20, True)]

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedgraft import catalogue
+from fedgraft import catalogue, study_figure
 from fedgraft import experiment as experiments
 from fedgraft import study as studies
 from fedgraft.comparison import compare as compare_runs
@@ -186,18 +186,25 @@ def study(
         str, typer.Option(metavar="NAMES", help="Run only cells of such names, e.g. 'chem-gin-*' (quote it).")
     ] = "*",
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Markdown page whose tables to write.")] = None,
+    pictures: Annotated[
+        bool, typer.Option(help="Draw accuracy against costs, a picture a setting, and show them on the page.")
+    ] = False,
     results: Annotated[Path | None, typer.Option(metavar="FILE", help="One JSON file with all results.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Reproduce a paper's tables: methods x seeds on equal footing. Started again, it runs only what is missing."""
     found = studies.load(name)
     folder = out or Path("studies") / name
+    if pictures:
+        study_figure.check(found)
     try:
         studies.run(found, data, folder, seeds, jobs, lambda line: messages.print(escape(line)), match)
     finally:
         done = studies.results(found, folder, seeds)
+        for line in study_figure.draw_all(found, done, seeds, folder / "pictures") if pictures else ():
+            messages.print(escape(line))
         if page is not None and done:
-            write_page(found, done, seeds, page)
+            write_page(found, done, seeds, page, folder / "pictures")
         if results is not None and done:
             lines = [json.dumps({"cell": cell.key, **result}) for cell, result in done.items()]
             results.write_text("[\n" + ",\n".join(lines) + "\n]\n")

@@ -1,6 +1,7 @@
 """A study's tables in Markdown, written from its finished cells: mean and spread over paired seeds."""
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -23,15 +24,27 @@ Results = Mapping[Cell, Mapping[str, Any]]
 Point = Mapping[str, float]
 
 
-def write_page(study: Study, results: Results, seeds: int, page: Path) -> None:
-    """Put the tables between the page's two marks; a page that does not exist is made."""
+def write_page(study: Study, results: Results, seeds: int, page: Path, pictures: Path | None = None) -> None:
+    """Put the tables between the page's two marks; a page that does not exist is made.
+
+    Args:
+        study: whose tables.
+        results: of its cells.
+        seeds: how many of them.
+        page: a Markdown file.
+        pictures: a folder; those in it that are named as a table's heading are shown below that, once.
+    """
     text = page.read_text() if page.is_file() else f"# {study.title}\n\n{START}\n{END}\n"
     head, found, rest = text.partition(START)
     _, closed, tail = rest.partition(END)
     if not found or not closed:
         raise InputError(f"{page} lacks the marks {START} and {END}, between which the tables go.")
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(f"{head}{START}\n\n{tables(study, results, seeds)}\n{END}{tail}")
+    written = tables(study, results, seeds)
+    for picture in sorted(pictures.glob("*.png")) if pictures else ():
+        heading, shown = f"### {picture.stem}\n", os.path.relpath(picture, page.parent)
+        written = written.replace(heading, f"{heading}\n![Accuracy against costs: {picture.stem}]({shown})\n", 1)
+    page.write_text(f"{head}{START}\n\n{written}\n{END}{tail}")
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:

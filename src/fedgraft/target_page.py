@@ -5,8 +5,9 @@ the rounds that reach it are read off curves that are means over the seeds, so t
 count.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import mean, stdev
 from typing import Any
 
@@ -30,15 +31,21 @@ class Spent:
 
 def tables(study: Study, results: Results, seeds: int) -> str:
     """All panels, each data set, partition and number of clients a table of its own."""
-    parts = []
-    for panel in study.panels:
-        parts.append(f"## {panel['title']}\n")
-        for data in panel["data"]:
-            for partition in panel["partitions"]:
-                for clients in panel["clients"]:
-                    one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
-                    parts.append(_setting(study, one, results, seeds))
+    parts, title = [], ""
+    for heading, _, panel in settings(study):
+        if heading != title:
+            parts.append(f"## {heading}\n")
+            title = heading
+        parts.append(_setting(study, panel, results, seeds))
     return "\n".join(parts)
+
+
+def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """(heading, name, the panel for it alone) of every data set, partition and number of clients of every panel."""
+    for panel in study.panels:
+        for data, partition, clients in product(panel["data"], panel["partitions"], panel["clients"]):
+            one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
+            yield panel["title"], next(panel_cells(one, 1)).split.key, one
 
 
 def curve(runs: Sequence[Run]) -> list[tuple[int, float, float, float, float]]:

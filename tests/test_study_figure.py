@@ -1,0 +1,50 @@
+"""Figures of a study of costs."""
+
+import dataclasses
+
+import pytest
+
+from fedgraft import pictures, study_figure
+from fedgraft.errors import InputError
+from fedgraft.study import Cell, Split
+from fedgraft.study_page import write_page
+from test_target_page import OURS, PLAIN, STUDY
+
+RESULTS = {
+    **{Cell(Split("toy", "iid", 4, seed), "sage", "plain"): run for seed, run in enumerate(PLAIN, 1)},
+    Cell(Split("toy", "iid", 4, 1), "sage", "ours"): {**OURS[0], "yardsticks": {"mlp": {"test": 0.8}}},
+}
+
+
+def test_lines_are_means_over_the_seeds_against_both_costs():
+    (_, split, panel), *_ = study_figure.settings(STUDY)
+    runs = study_figure.runs_of(panel, RESULTS, 2)
+    assert {method: len(found) for method, found in runs.items()} == {"ours": 1, "plain": 2}
+    figure = study_figure.figure(STUDY, split, runs)
+    lines = {(trace.name, trace.xaxis): trace for trace in figure.data}
+    assert list(lines["Plain", "x"].x) == [100, 200]  # megabytes; what was there before the first round has no place
+    assert list(lines["Plain", "x2"].x) == [10, 20]
+    assert list(lines["Plain", "x"].y) == pytest.approx([81, 87])
+    assert list(lines["Ours", "x2"].y) == pytest.approx([69, 87])
+    assert figure.layout.yaxis.range == pytest.approx((82, 87.5))
+    assert [note.text for note in figure.layout.annotations] == [], "a yardstick below the range is not shown"
+
+
+def test_settings_with_two_methods_are_drawn_and_shown_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures.shutil, "which", lambda name: None)
+    (said,) = study_figure.draw_all(STUDY, RESULTS, 2, tmp_path / "pictures")
+    assert said.startswith("No browser")
+    assert "plotly" in (tmp_path / "pictures" / "toy-iid-4.html").read_text()
+    (tmp_path / "pictures" / "toy-iid-4.png").write_bytes(b"")
+    twice = dataclasses.replace(STUDY, panels=STUDY.panels * 2)
+    write_page(twice, RESULTS, 2, tmp_path / "page.md", tmp_path / "pictures")
+    text = (tmp_path / "page.md").read_text()
+    assert text.count("### toy-iid-4\n") == 2
+    assert text.count("![Accuracy against costs: toy-iid-4](pictures/toy-iid-4.png)") == 1
+    alone = {cell: run for cell, run in RESULTS.items() if cell.method == "ours"}
+    assert study_figure.draw_all(STUDY, alone, 2, tmp_path / "none") == []
+
+
+def test_a_study_of_errors_has_no_such_figures():
+    with pytest.raises(InputError, match="study toy has a page of errors"):
+        study_figure.check(dataclasses.replace(STUDY, layout="errors"))
