@@ -19,6 +19,10 @@ from toy_nodes import whole
 from toy_runs import same
 
 
+PLAIN = {"task__neighbours": 0, "task__logit_adjustment": 0.0, "task__label_smoothing": 0.0}
+"""Losses are cross-entropies, of all neighbours."""
+
+
 def made(**changes):
     """(task, model, every client's data) after all have looked once and told each other what they saw."""
     experiment, shards = small(**changes)
@@ -46,7 +50,7 @@ def losses(task, model, data, **draw):
 
 @pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}])
 def test_losses_from_remembered_states_of_this_very_model_are_those_of_a_look(changes):
-    task, model, data = made(task__neighbours=0, task__logit_adjustment=0.0, **changes)
+    task, model, data = made(**PLAIN, **changes)
     for each in data:
         seen = looked(task, model, each)
         assert seen.dtype == np.float32
@@ -193,7 +197,7 @@ def test_a_profile_tells_the_shares_of_classes():
 
 
 def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_alone():
-    task, model, (here, *_) = made(task__neighbours=0, task__logit_adjustment=0.0)
+    task, model, (here, *_) = made(**PLAIN)
     raised = replace(task, logit_adjustment=2.0)
     counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
     here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
@@ -209,7 +213,7 @@ def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_
 
 
 def test_labels_are_spread_over_the_clients_classes_in_training_alone():
-    task, model, (here, *_) = made(task__neighbours=0, task__logit_adjustment=0.0, task__label_smoothing=0.0)
+    task, model, (here, *_) = made(**PLAIN)
     smooth = replace(task, label_smoothing=0.3)
     plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
     logs, label = plain.log_softmax(1).numpy(), here.label[here.rows["train"]]
