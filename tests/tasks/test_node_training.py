@@ -18,7 +18,6 @@ from node_runs import introduced, mailbox_of, model_of, relayed, small
 from toy_nodes import whole
 from toy_runs import same
 
-
 PLAIN = {"task__neighbours": 0, "task__logit_adjustment": 0.0, "task__label_smoothing": 0.0}
 """Losses are cross-entropies, of all neighbours."""
 
