@@ -25,7 +25,7 @@ def test_lines_are_means_over_the_seeds_against_both_costs():
     assert list(lines["Plain", "x"].x) == [100, 200]  # megabytes; what was there before the first round has no place
     assert list(lines["Plain", "x2"].x) == [10, 20]
     assert list(lines["Plain", "x"].y) == pytest.approx([81, 87])
-    assert list(lines["Ours", "x2"].y) == pytest.approx([69, 87])
+    assert list(lines["Ours (seeds: 1)", "x2"].y) == pytest.approx([69, 87])
     assert figure.layout.yaxis.range == pytest.approx((82, 87.5))
     assert [note.text for note in figure.layout.annotations] == [], "a yardstick below the range is not shown"
 

@@ -60,7 +60,7 @@ def figure(study: Study, split: str, runs: Mapping[str, Sequence[Mapping[str, An
         runs: {method: its runs, one a seed}.
     """
     made = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.03)
-    bests = []
+    bests, seeds = [], max(map(len, runs.values()))
     for number, (method, found) in enumerate(runs.items()):
         points = [point for point in curve(found) if point[0]]
         bests.append(max(100 * point[3] for point in points))
@@ -68,7 +68,7 @@ def figure(study: Study, split: str, runs: Mapping[str, Sequence[Mapping[str, An
             trace = go.Scatter(
                 x=[point[place] / unit for point in points],
                 y=[100 * point[3] for point in points],
-                name=study.methods[method]["label"],
+                name=study.methods[method]["label"] + (f" (seeds: {len(found)})" if len(found) < seeds else ""),
                 mode="lines+markers",
                 line={"color": run_colour(number), "width": 1.8},
                 marker={"symbol": RUN_MARKERS[number % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MARKS},
@@ -78,7 +78,6 @@ def figure(study: Study, split: str, runs: Mapping[str, Sequence[Mapping[str, An
     marks = _yardsticks(runs)
     low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
     shown = [mark for mark in marks if mark[0] > low]
-    seeds = max(map(len, runs.values()))
     note = f"test accuracy, %, means over {seeds} seeds; both axes of costs logarithmic; yardsticks dotted"
     lay_out(made, split, note, HEIGHT, right=margin(shown, 24))
     add_yardsticks(made, shown, low, high)
