@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -196,7 +196,7 @@ class LocalTrainer:
             stage = Stage(walk.made - 1, self._told)
             walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
             if self._task.chancy:
-                walk.draws = [Draw(**{**vars(draw), "chance": draw.chance or self._chance()}) for draw in walk.draws]
+                walk.draws = [replace(draw, chance=draw.chance or self._chance()) for draw in walk.draws]
         return True
 
     def _look(self) -> None:
