@@ -68,6 +68,10 @@ def test_clients_wait_together_and_go_on_together():
     assert answers == ["wait"] * 16 + ["train"] * 4
     assert row.failed == {}
     assert state.mailbox["time"] == 20
+    slow = experiment.with_changes({"clock.latency_seconds": 1000.0})
+    waited, _, _ = run(everywhere(slow), shards=shards)
+    latency = experiment.clock.latency_seconds
+    assert waited.simulated_seconds - state.simulated_seconds == pytest.approx(5 * (1000.0 - latency))
 
 
 def test_what_a_client_is_sent_is_what_the_others_last_told():

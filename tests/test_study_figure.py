@@ -18,9 +18,10 @@ RESULTS = {
 
 def test_lines_are_means_over_the_seeds_against_both_costs():
     (_, split, panel), *_ = study_figure.settings(STUDY)
-    runs = study_figure.runs_of(panel, RESULTS, 2)
-    assert {method: len(found) for method, found in runs.items()} == {"ours": 1, "plain": 2}
-    figure = study_figure.figure(STUDY, split, runs)
+    runs, yardsticks = (of(panel, RESULTS, 2) for of in (study_figure.runs_of, study_figure.yardsticks_of))
+    assert {method: len(found) for (_, method), found in runs.items()} == {"ours": 1, "plain": 2}
+    assert yardsticks == {"mlp": [80.0]}
+    figure = study_figure.figure(STUDY, split, runs, yardsticks)
     lines = {(trace.name, trace.xaxis): trace for trace in figure.data}
     assert list(lines["Plain", "x"].x) == [100, 200]  # megabytes; what was there before the first round has no place
     assert list(lines["Plain", "x2"].x) == [10, 20]
@@ -43,6 +44,19 @@ def test_settings_with_two_methods_are_drawn_and_shown_once(tmp_path, monkeypatc
     assert text.count("![Accuracy against costs: toy-iid-4](pictures/toy-iid-4.png)") == 1
     alone = {cell: run for cell, run in RESULTS.items() if cell.method == "ours"}
     assert study_figure.draw_all(STUDY, alone, 2, tmp_path / "none") == []
+
+
+def test_a_yardstick_within_reach_is_a_line_with_its_score():
+    (_, split, panel), *_ = study_figure.settings(STUDY)
+    figure = study_figure.figure(STUDY, split, study_figure.runs_of(panel, RESULTS, 2), {"mlp": [86.0, 86.5]})
+    assert [note.text for note in figure.layout.annotations] == ["mlp 86.25"]
+
+
+def test_a_browser_that_fails_costs_the_picture_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures.shutil, "which", lambda name: "/bin/false")
+    (said,) = study_figure.draw_all(STUDY, RESULTS, 2, tmp_path)
+    assert said.startswith("/bin/false did not draw toy-iid-4.png (CalledProcessError): see ")
+    assert (tmp_path / "toy-iid-4.html").is_file()
 
 
 def test_a_study_of_errors_has_no_such_figures():

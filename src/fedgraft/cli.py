@@ -201,13 +201,16 @@ def study(
         studies.run(found, data, folder, seeds, jobs, lambda line: messages.print(escape(line)), match)
     finally:
         done = studies.results(found, folder, seeds)
-        for line in study_figure.draw_all(found, done, seeds, folder / "pictures") if pictures else ():
-            messages.print(escape(line))
         if page is not None and done:
             write_page(found, done, seeds, page, folder / "pictures")
         if results is not None and done:
             lines = [json.dumps({"cell": cell.key, **result}) for cell, result in done.items()]
             results.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    if pictures:
+        for line in study_figure.draw_all(found, done, seeds, folder / "pictures"):
+            messages.print(escape(line))
+        if page is not None and done:
+            write_page(found, done, seeds, page, folder / "pictures")
     if as_json:
         _print_json({"study": name, "cells": {cell.key: result for cell, result in done.items()}})
     elif page is None:

@@ -58,7 +58,8 @@ def cross_entropies(
         losses = losses * rest - logs @ spread
 
     def back(gradient: Tensor) -> Tensor:
-        to_logs = _NLL_BACK(gradient * rest, logs, label, None, 0, _NO_LABEL, weight)
+        to_nll = gradient if spread is None else gradient * rest
+        to_logs = _NLL_BACK(to_nll, logs, label, None, 0, _NO_LABEL, weight)
         if spread is not None:
             to_logs = to_logs - torch.outer(gradient, spread)
         to_logits: Tensor = _LOG_SOFTMAX_BACK(to_logs, logs, 1, logits.dtype)

@@ -12,7 +12,7 @@ SECONDS_TO_DRAW = 120
 
 
 def draw(figure: go.Figure, path: Path, width: int) -> str:
-    """Write a figure as a PNG; as a page beside it where no browser is installed.
+    """Write a figure as a PNG; as a page beside it where no browser is installed, or where it fails.
 
     Args:
         figure: with a height.
@@ -24,8 +24,7 @@ def draw(figure: go.Figure, path: Path, width: int) -> str:
     """
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        figure.write_html(path.with_suffix(".html"))
-        return f"No browser ({', '.join(BROWSERS)}) to draw {path.name} with: see {path.with_suffix('.html')}."
+        return _as_page(figure, path, f"No browser ({', '.join(BROWSERS)}) to draw {path.name} with")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "figure.html"
         figure.write_html(page, config={"staticPlot": True}, default_width=f"{width}px")
@@ -33,5 +32,13 @@ def draw(figure: go.Figure, path: Path, width: int) -> str:
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"]
         where = [f"--user-data-dir={folder}/profile", size, f"--screenshot={path.resolve()}"]
         command = [browser, *options, *where, page.as_uri()]
-        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS_TO_DRAW)
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=SECONDS_TO_DRAW)
+        except (OSError, subprocess.SubprocessError) as error:
+            return _as_page(figure, path, f"{browser} did not draw {path.name} ({type(error).__name__})")
     return f"Drawn: {path}"
+
+
+def _as_page(figure: go.Figure, path: Path, why: str) -> str:
+    figure.write_html(path.with_suffix(".html"))
+    return f"{why}: see {path.with_suffix('.html')}."

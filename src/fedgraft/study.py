@@ -157,6 +157,25 @@ def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:
         yield Cell(Split(data, partition, clients, seed), model, method)
 
 
+def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """(heading, name, the panel for it alone) of every data set, partition and number of clients of every panel."""
+    for panel in study.panels:
+        for data, partition, clients in product(panel["data"], panel["partitions"], panel["clients"]):
+            one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
+            yield panel["title"], next(panel_cells(one, 1)).split.key, one
+
+
+def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
+    """What is written of every setting, under the headings of the panels."""
+    parts, title = [], ""
+    for heading, _, panel in settings(study):
+        if heading != title:
+            parts.append(f"## {heading}\n")
+            title = heading
+        parts.append(write(panel))
+    return "\n".join(parts)
+
+
 def names() -> list[str]:
     """The studies that come with fedgraft."""
     folder = resources.files("fedgraft") / "studies"
@@ -232,15 +251,15 @@ def run(
     with ProcessPoolExecutor(
         jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,), max_tasks_per_child=1
     ) as pool:
-        futures: set[Future[str]] = {
-            pool.submit(_run_split, study, split, cells, data_root, folder) for split, cells in groups.items()
+        running: dict[Future[str], int] = {
+            pool.submit(_run_split, study, split, cells, data_root, folder): len(cells)
+            for split, cells in groups.items()
         }
         try:
-            while futures:
-                done, futures = wait(futures, return_when=FIRST_COMPLETED)
-                for future in done:
-                    left = sum(not _is_done(study, folder, cell) for cell in todo)
-                    say(f"{future.result()}; {left} cells left")
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[future]
+                    say(f"{future.result()}; {sum(running.values())} cells left")
         except BaseException:
             for process in list((pool._processes or {}).values()):
                 process.terminate()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -11,8 +10,8 @@ from plotly.subplots import make_subplots
 from fedgraft.drawing import RUN_MARKERS, add_yardsticks, lay_out, margin, run_colour, short_number
 from fedgraft.errors import InputError
 from fedgraft.pictures import draw
-from fedgraft.study import Study, panel_cells
-from fedgraft.target_page import GIGA, MEGA, Results, curve, settings
+from fedgraft.study import Study, settings
+from fedgraft.target_page import GIGA, MEGA, Results, Run, curve, runs_of, yardsticks_of
 
 WIDTH, HEIGHT = 1200, 460
 BELOW, ABOVE = 5.0, 0.5
@@ -34,34 +33,26 @@ def draw_all(study: Study, results: Results, seeds: int, folder: Path) -> list[s
     folder.mkdir(parents=True, exist_ok=True)
     done: dict[str, str] = {}
     for _, split, panel in settings(study):
-        if split in done:
-            continue
-        runs = runs_of(panel, results, seeds)
-        if len(runs) > 1:
-            done[split] = draw(figure(study, split, runs), folder / f"{split}.png", WIDTH)
+        if split not in done and len(runs_of(panel, results, seeds)) > 1:
+            made = figure(study, split, runs_of(panel, results, seeds), yardsticks_of(panel, results, seeds))
+            done[split] = draw(made, folder / f"{split}.png", WIDTH)
     return list(done.values())
 
 
-def runs_of(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, list[Mapping[str, Any]]]:
-    """{method: its runs} of a setting, of the panel's first model."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in panel_cells(panel, seeds):
-        if cell in results and cell.model == panel["runs"][0][0]:
-            found.setdefault(cell.method, []).append(results[cell])
-    return found
-
-
-def figure(study: Study, split: str, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> go.Figure:
+def figure(
+    study: Study, split: str, runs: Mapping[tuple[str, str], Sequence[Run]], yardsticks: Mapping[str, Sequence[float]]
+) -> go.Figure:
     """Test accuracy against bytes at the left, against operations at the right, both on logarithmic axes.
 
     Args:
         study: whose methods' labels are shown.
         split: the setting's name.
-        runs: {method: its runs, one a seed}.
+        runs: {(model, method): its runs, one a seed}.
+        yardsticks: {name: scores in percent, one a seed}.
     """
     made = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.03)
     bests, seeds = [], max(map(len, runs.values()))
-    for number, (method, found) in enumerate(runs.items()):
+    for number, ((_, method), found) in enumerate(runs.items()):
         points = [point for point in curve(found) if point[0]]
         bests.append(max(100 * point[3] for point in points))
         for column, (_, place, unit) in enumerate(COSTS, 1):
@@ -75,7 +66,8 @@ def figure(study: Study, split: str, runs: Mapping[str, Sequence[Mapping[str, An
                 showlegend=column == 1,
             )
             made.add_trace(trace, row=1, col=column)
-    marks = _yardsticks(runs)
+    means = {name: mean(scores) for name, scores in yardsticks.items()}
+    marks = sorted((score, f"{name} {short_number(score)}") for name, score in means.items())
     low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
     shown = [mark for mark in marks if mark[0] > low]
     note = f"test accuracy, %, means over {seeds} seeds; both axes of costs logarithmic; yardsticks dotted"
@@ -85,12 +77,3 @@ def figure(study: Study, split: str, runs: Mapping[str, Sequence[Mapping[str, An
     for column, (title, _, _) in enumerate(COSTS, 1):
         made.update_xaxes(type="log", title_text=title, row=1, col=column)
     return made
-
-
-def _yardsticks(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[float, str]]:
-    """(score, label with the score) of each yardstick, ascending."""
-    scores: dict[str, list[float]] = {}
-    for run in next(iter(runs.values())):
-        for name, each in run.get("yardsticks", {}).items():
-            scores.setdefault(name, []).append(100 * each["test"])
-    return sorted((mean(each), f"{name} {short_number(mean(each))}") for name, each in scores.items())

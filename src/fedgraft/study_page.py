@@ -10,7 +10,7 @@ from typing import Any
 from fedgraft import accuracy_page, target_page
 from fedgraft.errors import InputError
 from fedgraft.metrics import first_reaching
-from fedgraft.study import Cell, Study, panel_cells
+from fedgraft.study import Cell, Study, in_sections, panel_cells
 
 TOLERANCE = 0.002
 """The target is the best validation score of the reference method, worsened by this share."""
@@ -55,15 +55,7 @@ def tables(study: Study, results: Results, seeds: int) -> str:
 
 def _errors(study: Study, results: Results, seeds: int) -> str:
     """All panels, each data set, partition and number of clients a table of its own."""
-    parts = []
-    for panel in study.panels:
-        parts.append(f"## {panel['title']}\n")
-        for data in panel["data"]:
-            for partition in panel["partitions"]:
-                for clients in panel["clients"]:
-                    one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
-                    parts.append(_setting(study, one, results, seeds))
-    return "\n".join(parts)
+    return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
 
 
 def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:

@@ -5,13 +5,12 @@ the rounds that reach it are read off curves that are means over the seeds, so t
 count.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from statistics import mean, stdev
 from typing import Any
 
-from fedgraft.study import Cell, Study, panel_cells
+from fedgraft.study import Cell, Study, in_sections, panel_cells
 
 MEGA, GIGA = 1e6, 1e9
 
@@ -31,21 +30,25 @@ class Spent:
 
 def tables(study: Study, results: Results, seeds: int) -> str:
     """All panels, each data set, partition and number of clients a table of its own."""
-    parts, title = [], ""
-    for heading, _, panel in settings(study):
-        if heading != title:
-            parts.append(f"## {heading}\n")
-            title = heading
-        parts.append(_setting(study, panel, results, seeds))
-    return "\n".join(parts)
+    return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
 
 
-def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """(heading, name, the panel for it alone) of every data set, partition and number of clients of every panel."""
-    for panel in study.panels:
-        for data, partition, clients in product(panel["data"], panel["partitions"], panel["clients"]):
-            one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
-            yield panel["title"], next(panel_cells(one, 1)).split.key, one
+def runs_of(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[tuple[str, str], list[Run]]:
+    """{(model, method): its runs, one a seed} of a panel, of those that have run."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    for cell in panel_cells(panel, seeds):
+        if cell in results:
+            found.setdefault((cell.model, cell.method), []).append(results[cell])
+    return found
+
+
+def yardsticks_of(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, list[float]]:
+    """{yardstick: its scores in percent, one a seed}."""
+    found: dict[str, dict[int, float]] = {}
+    for cell in panel_cells(panel, seeds):
+        for name, scores in results.get(cell, {}).get("yardsticks", {}).items():
+            found.setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
+    return {name: list(by_seed.values()) for name, by_seed in found.items()}
 
 
 def curve(runs: Sequence[Run]) -> list[tuple[int, float, float, float, float]]:
@@ -75,12 +78,8 @@ def spent(runs: Sequence[Run], goal: float) -> Spent | None:
 
 
 def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
-    runs: dict[tuple[str, str], list[Run]] = {}
-    split = ""
-    for cell in panel_cells(panel, seeds):
-        split = cell.split.key
-        if cell in results:
-            runs.setdefault((cell.model, cell.method), []).append(results[cell])
+    runs = runs_of(panel, results, seeds)
+    split = next(panel_cells(panel, 1)).split.key
     if not runs:
         return f"### {split}\n\nNot run yet.\n"
     model = panel["runs"][0][0]
@@ -162,11 +161,8 @@ def _fewer(own: float, others: float) -> str:
 
 
 def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int) -> str:
-    found: dict[str, dict[int, float]] = {}
-    for cell in panel_cells(panel, seeds):
-        for name, scores in results.get(cell, {}).get("yardsticks", {}).items():
-            found.setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
-    said = ", ".join(f"{name} {_spread(list(values.values()))}" for name, values in found.items())
+    found = yardsticks_of(panel, results, seeds)
+    said = ", ".join(f"{name} {_spread(scores)}" for name, scores in found.items())
     return f"Yardsticks on the same splits, %: {said or 'none'}.\n"
 
 

@@ -201,7 +201,7 @@ def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_
     counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
     here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
     logs = np.log(np.where(counts, counts / counts.sum(), 1e-4))
-    np.testing.assert_allclose(here.shares.log(), logs, rtol=1e-6)
+    np.testing.assert_allclose(here.log_shares, logs, rtol=1e-6)
 
     plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
     label = torch.from_numpy(here.label[here.rows["train"]])

@@ -29,7 +29,7 @@ class Objective:
 
     def raised(self, logits: Tensor, data: NodeData) -> Tensor:
         """Logits as the losses see them."""
-        return logits + self.adjustment * data.shares.log() if self.adjustment else logits
+        return logits + self.adjustment * data.log_shares if self.adjustment else logits
 
     def spread(self, data: NodeData) -> Tensor | None:
         """What every class has of every label, float32 [classes]; None for nothing."""

@@ -105,6 +105,11 @@ class NodeData:
         shares = self.class_counts / max(1, self.class_counts.sum())
         return torch.from_numpy(np.maximum(shares, RAREST).astype(np.float32))
 
+    @cached_property
+    def log_shares(self) -> Tensor:
+        """Float32 [classes]: logs of `shares`."""
+        return self.shares.log()
+
     def whole(self) -> "Computed":
         """What all own nodes are computed from, with all their neighbours."""
         return self.computed(np.arange(self.own), (0,) * self.layers, True, keep="whole")
