@@ -101,5 +101,5 @@ def trained(task: Rating, shard: RatingShard) -> bytes:
     training = Training(epochs=3, learning_rate=0.02)
     data = task.prepare(shard, {})
     g = seeds.generator(1, "train")
-    LocalTrainer(task, All(batch_size=4), training, flat, Optimizer(training, flat), data, None, g, 0.02).run()
+    LocalTrainer(task, All(batch_size=4), training, flat, Optimizer(training, flat), data, None, lambda: g, 0.02).run()
     return flat.vector.numpy().tobytes()

@@ -47,6 +47,15 @@ def test_hello_says_how_much_there_is_to_train_on(client):
     assert (reply.kind, reply.round, reply.report, reply.arrays, memory) == ("hello", 0, {"examples": 2.0}, None, b"")
 
 
+def test_what_many_are_asked_is_decoded_once(client, monkeypatch):
+    decoded, decode = [], wire.decode
+    monkeypatch.setattr(wire, "decode", lambda blob, *rest: decoded.append(blob) or decode(blob, *rest))
+    request = wire.encode(Message("train", 1, arrays=ZERO), client._plan.request_layouts["train"])
+    one, two = client.serve(0, request, b"")[0], client.serve(1, request, b"")[0]
+    assert decoded == [request]
+    assert [client.serve(k, bytes(bytearray(request)), b"")[0] for k in (0, 1)] == [one, two]
+
+
 def test_hello_tells_the_profile_that_the_selector_needs():
     plan = replace(toy().plan, needs=frozenset({"loss", "label_0", "label_4"}))
     reply, _ = ask(Client(plan, dict(enumerate(SHARDS))), 0, "hello", round=0)

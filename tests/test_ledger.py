@@ -1,3 +1,5 @@
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +34,11 @@ def test_what_is_empty_makes_no_entry():
     ledger.charge(0, 0, "up", "model", 0)
     ledger.charge(0, 0, "up", "model", 24, header=24)
     assert [entry.purpose for entry in ledger.pending] == ["header"]
+
+
+def test_a_line_is_what_an_encoder_makes_of_it():
+    entry = Entry(3, 1, "local", "training", 0, 12)
+    assert entry.json() == json.dumps(vars(entry))
 
 
 @given(CHARGES)

@@ -1,9 +1,11 @@
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft import seeds
+from fedgraft.errors import FedgraftError
 
 PLACES = st.tuples(
     st.integers(0, 2**40), st.sampled_from(["train", "select", "probe"]), st.integers(0, 999), st.integers(0, 99)
@@ -28,6 +30,11 @@ def test_two_places_never_share_a_stream(one, two):
         torch.rand(4, generator=seeds.torch_generator(*one)), torch.rand(4, generator=seeds.torch_generator(*two))
     )
     assert same == same_torch == (one == two)
+
+
+def test_drawing_in_spite_of_saying_no_is_an_error():
+    with pytest.raises(FedgraftError, match="chancy = False drew"):
+        seeds.UNUSED.random(3)
 
 
 def test_global_generators_are_put_back():

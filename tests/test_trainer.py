@@ -49,7 +49,7 @@ def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, waits=False, p
         optimizer=Optimizer(training, flat),
         data=data,
         sampler_state=sampler.init(task.examples(data)),
-        g=seeds.generator(0, "train"),
+        generator=lambda: seeds.generator(0, "train"),
         learning_rate=training.rate(0.0),
         waits=waits,
         paused=paused,
@@ -169,6 +169,25 @@ def test_every_draw_is_a_step_and_its_losses_reach_the_sampler():
     assert weights(trained) == pytest.approx([1.52, 0.96])
     assert trained.sampler_state == [[4.0], [pytest.approx(7.84)]]
     assert (trained.steps, trained.examples) == (2, 2)
+
+
+def test_draws_that_limit_neighbours_bring_chance_and_others_only_if_the_task_wants_it():
+    def chances(task, neighbours):
+        seen = []
+
+        class Watching(task):
+            def loss(self, model, data, draw, encoded):
+                seen.append(draw.chance)
+                return super().loss(model, data, draw, encoded)
+
+        trainer(task=Watching(width=1), sampler=Fixed((Draw(np.array([0]), neighbours=neighbours),))).run()
+        return seen
+
+    class Chancy(Line):
+        chancy = True
+
+    assert chances(Line, ()) == [0]
+    assert chances(Line, (3,)) == chances(Chancy, ()) != [0]
 
 
 def test_weights_of_a_draw_multiply_its_losses():

@@ -7,7 +7,9 @@ all clients.
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from fedgraft.contracts import Draw, Sums
 from fedgraft.errors import ClientError
 from fedgraft.flat import FlatModel
 from fedgraft.mail import Courier, asked_arrays, part_of
+from fedgraft.memory import Memory, packed, same, unpacked
 from fedgraft.metrics import improves
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.trainer import LocalTrainer, Paused
@@ -26,18 +29,6 @@ from fedgraft.training import Optimizer
 from fedgraft.types import Arrays, Tree, finite
 from fedgraft.wire import Message
 
-Memory = dict[str, Any]
-"""What a client remembers between requests; a key is absent until first used, and where there is nothing to remember.
-
-    private     parameters that do not travel                sampler     the sampler's state of this client
-    sharing     the sharing method's memory                  uplink      the uplink codec's state
-    held        the model that it keeps                      probed      the model of a probe, until it trains
-    states      hidden states of its nodes and its halo      best        its best model, those that answer with it,
-    paused      a round that waits for rows                              and their choice and sums
-
-What the server sent it before training is not among them: it may be most of what a client has, and never changes, so
-the message is kept as it came (see `Client.serve`, `told_in`).
-"""
 FREE = ("measure", "relay")
 """Requests of the experimenter: what a client remembers of nodes plays no part, and its work is not counted."""
 
@@ -71,6 +62,7 @@ class Client:
         self._holds = holds
         self._held: dict[int, Memory] = {}
         self._scored: tuple[bytes, Arrays] = (b"", {})
+        self._asked: tuple[bytes | None, Message] = (None, Message("error"))
         self._loaded: bytes | None = None
         self._told: dict[int, bytes] = {}
         self.flops = 0
@@ -107,7 +99,7 @@ class Client:
         if told and client not in self._prepared:
             self._told[client] = told
         try:
-            message = wire.decode(request, self._plan.request_layouts, self._plan.told)
+            message = self._opened(request)
             kind, round = message.kind, message.round
             if scored:
                 message = replace(message, arrays={**(message.arrays or {}), **self._decoded(scored)})
@@ -116,17 +108,17 @@ class Client:
             if kind not in self._handlers:
                 raise ClientError(f"no client answers a message of kind {kind!r}")
             held = self._held.pop(client, None)
-            remembered = held if held is not None and kind == "rows" else _unpacked(memory)
+            remembered = held if held is not None and kind == "rows" else unpacked(memory)
             before = dict(remembered)
             role = f"{kind}-{message.flags}" if kind == "rows" else kind  # a round's segments differ
-            with flops.metered() as meter, seeds.seeded_torch(self._plan.seed, role, round, client, self._plan.device):
+            with flops.metered() as meter, self._seeded(role, round, client):
                 reply = self._handlers[kind](client, message, remembered)
             self.flops = 0 if kind in FREE else meter.flops
             encoded = wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
             if reply.kind == "wait" and self._holds:
                 self._held[client] = remembered
                 return encoded, memory
-            return encoded, memory if _same(remembered, before) else _packed(remembered)
+            return encoded, memory if same(remembered, before) else packed(remembered)
         except Exception as error:  # a client's failure is its reply, whatever it was
             self.flops, self.keeps = 0, False
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
@@ -134,6 +126,17 @@ class Client:
         finally:
             if self._plan.task.tables and client in self._prepared and client not in self._held:
                 self._plan.task.recall(self._prepared[client], None)  # its memory has them
+
+    def _opened(self, request: bytes) -> Message:
+        """What was asked; where many are asked the same, it is decoded once."""
+        if request is not self._asked[0]:
+            self._asked = request, wire.decode(request, self._plan.request_layouts, self._plan.told)
+        return self._asked[1]
+
+    def _seeded(self, role: str, round: int, client: int) -> AbstractContextManager[None]:
+        """Torch's own generators seeded for one request, where the task has any use for them."""
+        plan = self._plan
+        return seeds.seeded_torch(plan.seed, role, round, client, plan.device) if plan.task.noisy else nullcontext()
 
     def _decoded(self, scored: bytes) -> Arrays:
         """The model to be scored, decoded once for all clients that are scored with it."""
@@ -229,7 +232,7 @@ class Client:
             optimizer=model.optimizer,
             data=data,
             sampler_state=sampler_state,
-            g=seeds.generator(plan.seed, "train", message.round, client),
+            generator=partial(seeds.generator, plan.seed, "train", message.round, client),
             learning_rate=going["rate"],
             collects=going["kind"] == "train",
             waits=plan.refreshes > 0 and going["kind"] == "train",
@@ -260,7 +263,7 @@ class Client:
         uplink_state = memory.get("uplink")
         if uplink_state is None:
             uplink_state = plan.uplink.init(plan.upload_layout)
-        g = seeds.generator(plan.seed, "uplink", message.round, client)
+        g = seeds.generator(plan.seed, "uplink", message.round, client) if plan.uplink.chancy else seeds.UNUSED
         encoded, memory["uplink"] = plan.uplink.encode(upload, uplink_state, g)
         return Message("train", message.round, known, {**encoded, **self._tell(client, message, data, memory)})
 
@@ -374,18 +377,3 @@ def told_in(plan: Plan, told: bytes) -> Arrays:
         return {}
     message = wire.decode(told, plan.request_layouts)
     return plan.rows.decode(message.arrays or {}, plan.task.combined_layout())
-
-
-def _same(memory: Memory, before: Memory) -> bool:
-    """Whether every value is the very object it was: handlers replace values, they never change them in place."""
-    return all(memory.get(key) is before.get(key) for key in memory.keys() | before.keys())
-
-
-def _unpacked(memory: bytes) -> Memory:
-    return dict(wire.unpack(memory, views=True)) if memory else {}  # type: ignore[arg-type]
-
-
-def _packed(memory: Memory) -> bytes:
-    """The bytes of what there is to remember; none for nothing, which costs neither time nor a file of a checkpoint."""
-    kept = {key: value for key, value in memory.items() if value is not None}
-    return wire.pack(kept) if kept else b""

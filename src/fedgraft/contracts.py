@@ -3,10 +3,9 @@
     who trains?     Selector          what is sent?   Codec         to solve what?   Task
     on what?        Sampler           shared how?     Sharing       where?           Runtime
 
-A method is a frozen dataclass of hyper-parameters. What it remembers is an explicit state (a tree the wire can carry)
-that goes in and comes out; what it draws comes from the generator `g` it is handed. So checkpoints, resume and equal
-runs on every runtime cost a method nothing. Contracts know nothing of each other: papers are joined by recipes.
-What a task is fed with (data, encoders, yardsticks) has small contracts of its own in `providers`.
+A method is a frozen dataclass of hyper-parameters. What it remembers is an explicit state (a tree) that goes in and
+comes out; what it draws comes from the generator `g` it is handed. So checkpoints, resume and equal runs on every
+runtime cost a method nothing. Contracts know nothing of each other: papers are joined by recipes. `providers` has more.
 """
 
 from abc import ABC, abstractmethod
@@ -108,6 +107,8 @@ class Sampler(ABC, Generic[State]):
     """Whether a round begins with a look at the losses of all training examples; see `observe`."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """What `learn` is to be given beside reports: "update" (the decoded uploads), or nothing."""
+    chancy: ClassVar[bool] = True
+    """Whether `draw` takes numbers from its generator."""
 
     def refreshes(self, epochs: int) -> int:
         """The most draws of a round of so many epochs that ask to `refresh` what other clients told."""
@@ -146,6 +147,9 @@ class Sampler(ABC, Generic[State]):
 
 class Codec(ABC, Generic[State]):
     """What is sent: arrays in, arrays out, so that codecs chain; float32 arrays are coded, others pass through."""
+
+    chancy: ClassVar[bool] = True
+    """Whether `encode` takes numbers from its generator."""
 
     @abstractmethod
     def init(self, layout: Layout) -> State:
@@ -267,8 +271,6 @@ class Task(
 ):
     """What is learnt: from a client's own shard to a loss, a score and predictions."""
 
-    chancy: ClassVar[bool] = False
-    """Whether losses depend on chance beside dropout: then draws bring some (`Draw.chance`)."""
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of scalars that `describe` can tell a selector about a client's data, such as "label_mean"."""
     offers: ClassVar[frozenset[str]] = frozenset()

@@ -55,6 +55,8 @@ class LayeredEncoder(Encoder):
 
     by_degree: ClassVar[bool] = False
     """Whether what a node sends depends on its degree: whether its convolutions look at `degree_from`."""
+    noisy: ClassVar[bool] = True
+    """Whether its convolutions may draw from torch's own generators, as dropout does."""
 
     @property
     @abstractmethod

@@ -7,11 +7,12 @@ share a stream: changing the selector does not change a client's training noise.
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
 
+from fedgraft.errors import FedgraftError
 from fedgraft.types import Tree
 
 
@@ -25,6 +26,15 @@ def generator(seed: int, role: str, round: int = 0, client: int = 0) -> np.rando
         client: client index, or 0 where the role has none.
     """
     return np.random.Generator(np.random.Philox(_sequence(seed, role, round, client)))
+
+
+class _Unused:
+    def __getattr__(self, name: str) -> Any:
+        raise FedgraftError("A method with chancy = False drew random numbers; leave that out of its class.")
+
+
+UNUSED: Final = cast(np.random.Generator, _Unused())
+"""What those are given who say that they draw nothing: making a generator takes as long as a step on a small model."""
 
 
 def torch_generator(seed: int, role: str, round: int = 0, client: int = 0) -> torch.Generator:

@@ -80,8 +80,8 @@ class Store:
         """Add a round's row (None for what belongs to no round) and ledger entries."""
         with self._writing():
             if row is not None:
-                _append(self.folder / "rounds.jsonl", [row])
-            _append(self.folder / "ledger.jsonl", entries)
+                _append(self.folder / "rounds.jsonl", [_line(vars(row))])
+            _append(self.folder / "ledger.jsonl", [entry.json() + "\n" for entry in entries])
 
     def checkpoint(self, state: RunState, memories: Iterable[tuple[int, bytes]]) -> None:
         """Make `state`, with every memory, what a resume starts from."""
@@ -201,22 +201,15 @@ def _checked(content: bytes) -> memoryview:
     return body
 
 
-_ENCODER = json.JSONEncoder(allow_nan=False)
-"""Made once: `json.dumps` makes one anew for every line."""
-
-
-def _append(path: Path, rows: Iterable[object]) -> None:
-    lines = [_line(vars(row)) for row in rows]
-    with path.open("a") as file:
-        file.writelines(lines)
+def _append(path: Path, lines: Iterable[str]) -> None:
+    with path.open("ab") as file:
+        file.write("".join(lines).encode())
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    try:
-        return _ENCODER.encode(row) + "\n"
-    except ValueError:  # JSON has no nan and no infinity: null
-        known = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        return _ENCODER.encode(known) + "\n"
+    # JSON has no nan and no infinity: null.
+    known = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+    return json.dumps(known, allow_nan=False) + "\n"
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -25,6 +25,12 @@ LossesAndBack: TypeAlias = tuple[torch.Tensor, Callable[[torch.Tensor], None]]
 class Stepping(ABC, Generic[Prepared]):
     """How a step finds its gradient."""
 
+    chancy: ClassVar[bool] = False
+    """Whether losses depend on chance beside dropout: then draws bring some (`Draw.chance`), as do those that say how
+    many `neighbours` take part."""
+    noisy: ClassVar[bool] = True
+    """Whether the model may draw from torch's own generators, as dropout does: then these are seeded."""
+
     def loss_with_back(self, model: torch.nn.Module, data: Prepared, draw: Draw) -> LossesAndBack | None:
         """As `loss`, without autograd; None (the default) leaves it to that.
 
@@ -138,6 +144,23 @@ class Scoring(ABC, Generic[Prepared]):
     def choice(self, sums: Sums) -> float:
         """What a model is chosen by on validation, better in the same direction as the score; the score by default."""
         return self.score(sums)
+
+
+class Accuracy(Scoring[Prepared]):
+    """The score of a classification, from sums of right answers, examples and losses."""
+
+    metric: ClassVar[str] = "accuracy"
+    better: ClassVar[str] = "higher"
+
+    def score(self, sums: Sums) -> float:
+        """Accuracy."""
+        return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else float("nan")
+
+    def choice(self, sums: Sums) -> float:
+        """Accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
+        if not sums.get("count"):
+            return float("nan")
+        return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
 
 
 class Answering(ABC, Generic[Shard, Prepared]):

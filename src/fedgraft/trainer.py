@@ -1,9 +1,9 @@
 """A client's local training: the common SGD loop that sharing methods may steer by two hooks."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -64,7 +64,7 @@ class LocalTrainer:
         optimizer: the worker's optimiser over `flat`.
         data: the client's prepared data.
         sampler_state: what the sampler remembers of this client.
-        g: the client's generator of this round.
+        generator: makes the client's generator of this round, which is asked for once it is needed.
         learning_rate: of this round.
         collects: whether what this round makes is sent to the server.
         waits: whether it pauses where draws ask to refresh; else they ask in vain.
@@ -85,7 +85,7 @@ class LocalTrainer:
         optimizer: Optimizer,
         data: Any,
         sampler_state: Any,
-        g: np.random.Generator,
+        generator: Callable[[], np.random.Generator],
         learning_rate: float,
         collects: bool = True,
         waits: bool = False,
@@ -95,7 +95,7 @@ class LocalTrainer:
         fresh: bool = False,
     ) -> None:
         self._task, self._sampler, self._training = task, sampler, training
-        self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
+        self._flat, self._optimizer, self._data, self._generator = flat, optimizer, data, generator
         self.learning_rate, self.collects = learning_rate, collects
         self.sampler_state = sampler_state
         self.steps = 0
@@ -105,6 +105,7 @@ class LocalTrainer:
         self._seen: list[NDArray[np.float32]] = []
         self._waits, self._told, self._heard = waits, told or {}, heard
         self._looks = (sampler.observes or bool(task.tables)) and paused is None
+        self._encodes = type(task).encode is not Task.encode
         self._done: list[Tree] = []
         self._walk = _Walk()
         self._blocks = task.blocks(data)
@@ -152,9 +153,10 @@ class LocalTrainer:
             self._walk = _Walk(self._training.epochs if epochs is None else epochs)
             if self._looks:
                 self._look()
-        while self._walk.draws or self._next_block():
-            self._train_draws(fresh, penalty, correct_gradient, project)
-            fresh = False
+        with torch.no_grad():  # entered once: gradients are mostly written by hand
+            while self._walk.draws or self._next_block():
+                self._train_draws(fresh, penalty, correct_gradient, project)
+                fresh = False
         self._note_done()
 
     def park(self) -> Any:
@@ -194,10 +196,15 @@ class LocalTrainer:
                 continue
             walk.block = walk.blocks.pop(0)
             stage = Stage(walk.made - 1, self._told)
-            walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
-            if self._task.chancy:
+            g = self._g if self._sampler.chancy else seeds.UNUSED
+            walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, g))
+            if self._task.chancy or any(draw.neighbours for draw in walk.draws):
                 walk.draws = [replace(draw, chance=draw.chance or self._chance()) for draw in walk.draws]
         return True
+
+    @cached_property
+    def _g(self) -> np.random.Generator:
+        return self._generator()
 
     def _look(self) -> None:
         """At all training examples, before the first step of the round."""
@@ -212,9 +219,16 @@ class LocalTrainer:
     def _chance(self) -> int:
         return int(self._g.integers(CHANCES))
 
-    def _must_wait(self, draw: Draw) -> bool:
-        """Whether a draw's refresh takes another message."""
-        return draw.refresh and self._waits and not (self._heard and self.steps == 0 and self._task.pulls == "changed")
+    def _must_wait(self) -> bool:
+        """Whether a refresh before the next step takes another message."""
+        return self._waits and not (self._heard and self.steps == 0 and self._task.pulls == "changed")
+
+    def _encoded(self, block: Indices) -> torch.Tensor | None:
+        """What the draws of a block share."""
+        if not self._encodes:
+            return None
+        with torch.enable_grad():
+            return self._task.encode(self._flat.module, self._data, block)
 
     def _train_draws(
         self,
@@ -225,12 +239,12 @@ class LocalTrainer:
     ) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
-        encoded = self._task.encode(self._flat.module, self._data, block)
+        encoded = self._encoded(block)
         shared = None if encoded is None else encoded.detach().requires_grad_()
         count = len(walk.draws)
         while walk.draws:
             draw = walk.draws[0]
-            if self._must_wait(draw):
+            if draw.refresh and self._must_wait():
                 if encoded is not None:
                     name = type(self._task).__name__
                     raise FedgraftError(f"{name} encodes whole blocks; no refresh may interrupt it.")
@@ -243,11 +257,11 @@ class LocalTrainer:
                 encoded.backward(shared.grad / count)  # type: ignore[no-untyped-call]
             if correct_gradient is not None:
                 correct_gradient(self._flat.parameters, self._flat.gradients)
-            self._clip()
+            if self._training.clip > 0:
+                self._clip()
             self._optimizer.step()
             if project is not None:
-                with torch.no_grad():
-                    project(self._flat.parameters)
+                project(self._flat.parameters)
             self._note(draw, losses.cpu().numpy())
 
     def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
@@ -255,19 +269,23 @@ class LocalTrainer:
         flat = self._flat
         flat.gradient.zero_()
         if shared is None:
-            with torch.no_grad():
-                found = self._task.loss_with_back(flat.module, self._data, draw)
-                if found is not None:
-                    losses, back = found
-                    back(_shares(losses, draw))
+            found = self._task.loss_with_back(flat.module, self._data, draw)
             if found is not None:
-                added = None if penalty is None else penalty(flat.parameters)
-                if added is not None and added.requires_grad:
-                    added.backward()  # type: ignore[no-untyped-call]
+                losses, back = found
+                back(_shares(losses, draw))
+                if penalty is not None:
+                    self._differentiate_penalty(penalty)
                 return losses
-        losses = self._task.loss(flat.module, self._data, draw, shared)
-        self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
+        with torch.enable_grad():
+            losses = self._task.loss(flat.module, self._data, draw, shared)
+            self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
         return losses.detach()
+
+    def _differentiate_penalty(self, penalty: Penalty) -> None:
+        with torch.enable_grad():
+            added = penalty(self._flat.parameters)
+            if added.requires_grad:
+                added.backward()  # type: ignore[no-untyped-call]
 
     def _objective(self, losses: torch.Tensor, draw: Draw, penalty: Penalty | None) -> torch.Tensor:
         if draw.weights is None:
@@ -286,9 +304,14 @@ class LocalTrainer:
 
     def _sum_up(self) -> None:
         """Losses of the steps since this was last called; between steps it would push their code out of the cache."""
-        for seen in self._seen:
-            self._loss += float(seen.sum(dtype=np.float64))
-            self._loss_sq += float(np.square(seen, dtype=np.float64).sum())
+        if not self._seen:
+            return
+        equal = len({len(seen) for seen in self._seen}) == 1  # then all steps at once: the same sums, each of its row
+        for rows in [np.stack(self._seen)] if equal else [seen[None] for seen in self._seen]:
+            losses = rows.astype(np.float64)
+            for total, total_sq in zip(losses.sum(1).tolist(), np.square(losses).sum(1).tolist(), strict=True):
+                self._loss += total
+                self._loss_sq += total_sq
         self._seen = []
 
     def _state(self) -> Tree:
@@ -328,12 +351,11 @@ class LocalTrainer:
         self._paused = {}
 
     def _clip(self) -> None:
-        if self._training.clip > 0:
-            norm = float(self._flat.gradient.norm())
-            if not math.isfinite(norm):
-                raise ClientError(f"the gradient of step {self.steps + 1} is not finite")
-            if norm > self._training.clip:
-                self._flat.gradient.mul_(self._training.clip / norm)
+        norm = float(self._flat.gradient.norm())
+        if not math.isfinite(norm):
+            raise ClientError(f"the gradient of step {self.steps + 1} is not finite")
+        if norm > self._training.clip:
+            self._flat.gradient.mul_(self._training.clip / norm)
 
 
 def _shares(losses: torch.Tensor, draw: Draw) -> torch.Tensor:

@@ -58,6 +58,11 @@ class Layout:
         text = ";".join(f"{s.name}:{s.dtype}:{','.join(map(str, s.shape))}" for s in self.specs)
         return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of its arrays."""
+        return frozenset(spec.name for spec in self.specs)
+
     def __iter__(self) -> Iterator[Spec]:
         return iter(self.specs)
 

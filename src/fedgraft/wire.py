@@ -15,7 +15,7 @@ allocated, and nothing is built that takes more memory than the declared limit.
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -123,7 +123,7 @@ def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...
         parts.append(text.decode("utf-8", "ignore").encode())  # drops half a character at the cut
     elif message.text:
         raise ValueError(f"Only messages of kind 'error' hold a text; got {message.kind!r}.")
-    if set(message.report) != set(names) or len(names) > 255:
+    if message.report.keys() != set(names) or len(names) > 255:
         raise ValueError(f"report must hold {sorted(names)}; got {sorted(message.report)}.")
     if message.arrays is not None:
         if layout is None:
@@ -136,8 +136,7 @@ def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...
             if spec.variable:
                 parts.append(b"".join(_DIM.pack(array.shape[axis]) for axis in spec.variable))
             parts.append(buffer(array))
-    with np.errstate(over="ignore"):  # a diverged client's 1e300 arrives as inf, and is refused for that
-        scalars = np.array([message.report[name] for name in names], np.float64).astype("<f4").tobytes()
+    scalars = _scalars([message.report[name] for name in names])
     head = _HEAD.pack(
         MAGIC, VERSION, MESSAGE_FORM, KINDS[message.kind], len(names), message.flags, message.round, digest
     )
@@ -219,6 +218,14 @@ def check(arrays: Mapping[str, Array], layout: Layout) -> None:
         raise WireError(problem)
 
 
+def _scalars(values: Sequence[float]) -> bytes:
+    try:
+        return struct.pack(f"<{len(values)}f", *values)
+    except OverflowError:  # a diverged client's 1e300 arrives as inf, and is refused for that
+        with np.errstate(over="ignore"):
+            return np.array(values, np.float64).astype("<f4").tobytes()
+
+
 def _read_head(view: memoryview) -> tuple[int, int, int, int, bytes]:
     if view.nbytes < _HEAD.size:
         raise WireError(f"A message needs at least {_HEAD.size} bytes; got {view.nbytes}.")
@@ -256,7 +263,7 @@ def _read_array(view: memoryview, offset: int, spec: Spec) -> tuple[Array, int]:
 
 def _misfit(arrays: Mapping[str, Array], layout: Layout) -> str | None:
     """What is wrong with the arrays, or None."""
-    if set(arrays) != {spec.name for spec in layout}:
+    if arrays.keys() != layout.names:
         return f"arrays {sorted(arrays)} where {sorted(spec.name for spec in layout)} are expected."
     for spec in layout:
         array = arrays[spec.name]

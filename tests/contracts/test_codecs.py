@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft import codecs, wire
+from fedgraft import codecs, seeds, wire
 from fedgraft.contracts import Codec
 from fedgraft.errors import InputError, WireError
 from fedgraft.types import VARIABLE, Layout, Spec, digest
@@ -185,6 +185,13 @@ def test_same_state_and_same_seed_give_the_same_bytes(codec):
     (one, one_state), (two, two_state) = codec.encode(arrays, state, _g()), codec.encode(arrays, state, _g())
     assert digest(one) == digest(two)
     assert wire.pack(one_state) == wire.pack(two_state)
+
+
+def test_one_that_says_it_draws_nothing_draws_nothing(codec):
+    if codec.chancy:
+        pytest.skip("draws")
+    arrays = _model()
+    assert digest(codec.encode(arrays, codec.init(Layout.of(arrays)), seeds.UNUSED)[0])
 
 
 def test_state_survives_the_wire(codec):

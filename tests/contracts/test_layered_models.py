@@ -56,6 +56,14 @@ def test_is_documented(encoder: LayeredEncoder) -> None:
     assert all(f"{field.name}:" in text for field in dataclasses.fields(encoder))  # type: ignore[arg-type]
 
 
+def test_one_that_says_it_is_not_noisy_leaves_torchs_generators_alone(encoder: LayeredEncoder) -> None:
+    if encoder.noisy:
+        pytest.skip("may draw from them")
+    before = torch.get_rng_state()
+    drawn(encoder).train()(features(), graph_of(EDGES)).sum().backward()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_gives_every_node_a_finite_state(encoder: LayeredEncoder) -> None:
     found = drawn(encoder)(features(), graph_of(EDGES))
     assert found.shape == (NODES, OUTPUTS)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft import plugins, wire
+from fedgraft import plugins, seeds, wire
 from fedgraft.contracts import Sampler, Stage
 
 NAMES = plugins.names("samplers")
@@ -92,6 +92,14 @@ def test_equal_generators_and_a_resumed_state_give_equal_draws(name):
         return [(draw.examples.tolist(), None if draw.weights is None else draw.weights.tolist()) for draw in draws]
 
     assert run(False) == run(False) == run(True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_that_says_it_draws_nothing_draws_nothing(name):
+    sampler = build(name)
+    if sampler.chancy:
+        pytest.skip("draws")
+    assert sampler.draw(sampler.init(5), np.arange(5), STAGE, seeds.UNUSED)
 
 
 @pytest.mark.parametrize("name", NAMES)

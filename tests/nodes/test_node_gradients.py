@@ -107,7 +107,7 @@ def test_a_round_is_the_same_with_and_without(penalised, unbiased, monkeypatch):
             optimizer=Optimizer(plan.training, flat),
             data=data,
             sampler_state=plan.sampler.init(plan.task.examples(data)),
-            g=seeds.generator(3, "train"),
+            generator=lambda: seeds.generator(3, "train"),
             learning_rate=0.01,
         )
         trainer.run(penalty=penalty if penalised else None)

@@ -46,6 +46,15 @@ def last(task, model, data):
     return task.represent(model, everywhere)[0]
 
 
+def test_draws_only_what_it_must():
+    quiet = Node(SAGE(), neighbours=0)
+    assert (quiet.chancy, quiet.noisy) == (False, False)
+    assert replace(quiet, neighbours=5).chancy
+    assert replace(quiet, dropout=0.5).noisy
+    made = replace(quiet, generator=True, share_features=False, share_states=False)
+    assert (made.chancy, made.noisy) == (True, True)
+
+
 # --- by hand ----------------------------------------------------------------------------------------------------------
 
 

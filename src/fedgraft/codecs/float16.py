@@ -1,7 +1,7 @@
 """Float16: half the bytes, eleven bits of precision."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ class Float16(Codec[None]):
     Cost: 2 bytes per float32. Error: |x - decoded| <= max(2**-11 |x|, 2**-25) for |x| <= 65504, |x| - 65504 beyond.
     NaN and infinity raise `ClientError`.
     """
+
+    chancy: ClassVar[bool] = False
 
     def init(self, layout: Layout) -> None:
         """No state."""

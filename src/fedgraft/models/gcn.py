@@ -32,6 +32,7 @@ class GCN(EdgeEncoder, LayeredEncoder):
     """
 
     by_degree: ClassVar[bool] = True
+    noisy: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 32
     embedding: int = 64

@@ -1,7 +1,7 @@
 """GIN: sums over neighbours and a perceptron of two layers, as strong as the Weisfeiler-Lehman test."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,8 @@ class GIN(LayeredEncoder):
         layers: >= 1 (CEFGL: 2); not used where `hidden` is a list.
         epsilon: extra weight of the node itself.
     """
+
+    noisy: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2

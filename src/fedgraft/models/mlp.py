@@ -1,6 +1,7 @@
 """MLP: layers that look at a node's own state alone."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,8 @@ class MLP(LayeredEncoder):
         hidden: width of every layer, >= 1 (64 as the encoders it is compared with), or a list of widths, one a layer.
         layers: >= 1 (2, as they have); not used where `hidden` is a list.
     """
+
+    noisy: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2

@@ -1,6 +1,7 @@
 """SAGE: a node's own state and the mean of its neighbours', each with weights of its own."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,8 @@ class SAGE(LayeredEncoder):
         hidden: width of every layer, >= 1 (GCFL, FedStar: 64), or a list of widths, one a layer (FedAIS: 256, 128).
         layers: >= 1 (CEFGL: 2); not used where `hidden` is a list.
     """
+
+    noisy: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2

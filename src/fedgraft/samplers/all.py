@@ -35,6 +35,11 @@ class All(Sampler[None]):
         both = self.batches > 0 and self.batch_size > 0
         require(not both, "All.batches", "0 where batch_size is given", self.batches)
 
+    @property
+    def chancy(self) -> bool:  # type: ignore[override]
+        """Unless whole blocks are drawn."""
+        return self.batch_size > 0 or self.batches > 1
+
     def refreshes(self, epochs: int) -> int:
         """Once a step, if at all; how many steps a pass has is known where `batches` are given."""
         if self.refresh and self.batches == 0:

@@ -17,6 +17,7 @@ from fedgraft.graphs.places import places
 from fedgraft.graphs.queries import split_graphs
 from fedgraft.graphs.sets import GraphShard, merge_shards
 from fedgraft.providers import LayeredEncoder
+from fedgraft.task_parts import Accuracy
 from fedgraft.types import Array, Arrays
 from fedgraft.values import SPLITS
 
@@ -55,7 +56,7 @@ class GraphData:
 
 
 @dataclass(frozen=True)
-class Graph(Task[GraphShard, GraphData]):
+class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
     """Graph: tell the class of a whole graph.
 
     Every client has node features and classes of its own. A linear layer brings its features to the common width, the
@@ -79,8 +80,6 @@ class Graph(Task[GraphShard, GraphData]):
         degrees: largest degree that places are told by, >= 1 (FedStar: 16).
     """
 
-    metric: ClassVar[str] = "accuracy"
-    better: ClassVar[str] = "higher"
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
     sums: ClassVar[tuple[str, ...]] = ("correct", "count", "loss")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
@@ -162,16 +161,6 @@ class Graph(Task[GraphShard, GraphData]):
                 found["loss"] += float(nn.functional.cross_entropy(logits, batch.label, reduction="sum"))
             sums[split] = found
         return sums
-
-    def score(self, sums: Sums) -> float:
-        """Accuracy."""
-        return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else float("nan")
-
-    def choice(self, sums: Sums) -> float:
-        """Accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
-        if not sums.get("count"):
-            return float("nan")
-        return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
 
     def represent(self, model: nn.Module, data: GraphData) -> tuple[Array, Array] | None:
         """The head's hidden layer over the test graphs, and their classes by number."""

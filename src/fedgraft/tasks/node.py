@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import NodeShard, merge_shards
 from fedgraft.nodes.states import States
 from fedgraft.providers import LayeredEncoder
-from fedgraft.task_parts import LossesAndBack
+from fedgraft.task_parts import Accuracy, LossesAndBack
 from fedgraft.types import Array, Arrays, Layout, Tree
 from fedgraft.values import SPLITS
 
@@ -36,7 +37,7 @@ LABEL_BINS = 5
 
 
 @dataclass(frozen=True)
-class Node(Task[NodeShard, NodeData]):
+class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
     """Node: tell the class of a node of one graph that is cut over clients.
 
     The encoder's convolutions are followed by a linear layer. Edges between clients stay: of a node elsewhere a client
@@ -84,9 +85,6 @@ class Node(Task[NodeShard, NodeData]):
         sparse: whether features are sparse; taken from the data where `features` is 0.
     """
 
-    metric: ClassVar[str] = "accuracy"
-    better: ClassVar[str] = "higher"
-    chancy: ClassVar[bool] = True
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
@@ -131,6 +129,16 @@ class Node(Task[NodeShard, NodeData]):
         return measures.names(self.classes or 2)
 
     @property
+    def chancy(self) -> bool:  # type: ignore[override]
+        """Where neighbours are drawn or made."""
+        return self.neighbours > 0 or self.generator
+
+    @property
+    def noisy(self) -> bool:  # type: ignore[override]
+        """With dropout, a generator, or convolutions that are."""
+        return self.dropout > 0 or self.generator or self.encoder.noisy
+
+    @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """A generator of neighbours, where nothing of neighbours elsewhere is shared."""
         return frozenset() if self._connected or self.aggregates else frozenset({"generator"})
@@ -139,7 +147,7 @@ class Node(Task[NodeShard, NodeData]):
         """With a generator, if that is needed."""
         return replace(self, generator=True) if "generator" in parts else self
 
-    @property
+    @cached_property
     def tables(self) -> tuple[int, ...]:
         """Widths of hidden layers that another convolution reads; or of a generator's embeddings."""
         if self._mending is not None:
@@ -152,7 +160,7 @@ class Node(Task[NodeShard, NodeData]):
         """As the option says."""
         return self.pull
 
-    @property
+    @cached_property
     def layers(self) -> int:
         """How many convolutions."""
         return self.encoder.depth + (self.head == "convolution")
@@ -248,10 +256,8 @@ class Node(Task[NodeShard, NodeData]):
         if self._mending is not None and part is not None:
             self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, chance)
             flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
-        everybody = np.arange(data.own)
-        logits = data.logits(
-            model, data.computed(everybody, (self.neighbours,) * self.layers, True, chance, "look"), True
-        )
+        everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
+        logits = data.logits(model, data.computed(everybody, most, True, chance, "look"), True)
         return losses_among(logits, data.label, data.rows["train"])
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
@@ -307,16 +313,6 @@ class Node(Task[NodeShard, NodeData]):
             shares = data.logits(model, data.whole(), False).softmax(1).numpy()
         return {split: measures.sums_of(shares[data.rows[split]], data.label[data.rows[split]]) for split in SPLITS[1:]}
 
-    def score(self, sums: Sums) -> float:
-        """Accuracy."""
-        return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else float("nan")
-
-    def choice(self, sums: Sums) -> float:
-        """Accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
-        if not sums.get("count"):
-            return float("nan")
-        return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
-
     def mean_loss(self, sums: Sums) -> float:
         """Mean cross-entropy."""
         return sums["loss"] / sums["count"] if sums.get("count") else float("nan")
@@ -364,7 +360,11 @@ class Node(Task[NodeShard, NodeData]):
     def _aggregates(self) -> Aggregates:
         return Aggregates(self._coding, self.encoder.by_degree)
 
-    @property
+    @cached_property
+    def _objective(self) -> Objective:
+        return Objective(self.logit_adjustment, self.label_smoothing)
+
+    @cached_property
     def _mending(self) -> Mending | None:
         return Mending(self.generated, self.hidden, self.elsewhere) if self.generator else None
 
@@ -375,8 +375,8 @@ class Node(Task[NodeShard, NodeData]):
     @property
     def _set_up(self) -> Introductions | Aggregates | Mending | None:
         """What clients tell each other once."""
-        alone = self._aggregates if self.aggregates else None
-        return self._mending or alone or (self._introductions if self._connected else None)
+        untold = self._introductions if self._connected else None
+        return self._mending or (self._aggregates if self.aggregates else untold)
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""
@@ -390,7 +390,7 @@ class Node(Task[NodeShard, NodeData]):
         """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
         data, nodes = data.mended(model, self._mending), data.rows["train"][draw.examples]
         computed = data.computed(nodes, self._most(draw), self._deep, draw.chance)
-        return data, computed, Objective(self.logit_adjustment, self.label_smoothing)
+        return data, computed, self._objective
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
