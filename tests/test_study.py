@@ -109,6 +109,22 @@ def test_runs_only_cells_that_match(root, monkeypatch):
         study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None, match="none*")
 
 
+def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path, monkeypatch):
+    """The width of features, and that they are sparse, are known only from the data."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    panel = {**TINY.panels[0], "data": ["blocks"], "partitions": ["iid"], "runs": [["sage", "fedlocal"]]}
+    made = dataclasses.replace(
+        TINY,
+        recipe="fedais",
+        common={"rounds": 1, "selector.clients": 2, "data.nodes": 60, "data.features": 9, "data.sparse": True},
+        methods={"fedlocal": {"label": "", "recipe": "fedlocal"}},
+        panels=({**panel, "yardsticks": ["local_only", "centralised"]},),
+    )
+    study.run(made, tmp_path / "data", tmp_path / "out", 1, 1, lambda line: None)
+    (found,) = study.results(made, tmp_path / "out", 1).values()
+    assert found["yardsticks"].keys() == {"local_only", "centralised"}
+
+
 def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypatch):
     """Clients' data are prepared once for all methods with one task; one that needs more of a task has its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -279,8 +279,9 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
     """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
     root = study.root(data_root, split.data)
     common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
-    base = experiments.load(study.recipe, common)
-    shards = base.data.load(split.seed)
+    made = experiments.load(study.recipe, common)
+    shards = made.data.load(split.seed)
+    base = made.fitted(shards)
     by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
     for cell in cells:
         experiment = study.experiment(cell.method, {**common, "model.name": cell.model}).fitted(shards)
