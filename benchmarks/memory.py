@@ -32,9 +32,9 @@ def _measure(plan: Plan, shards: tuple[Any, ...], rounds: int) -> float:
     return peak / (_bytes(shards) + _bytes(data) + _bytes(plan.build_model().initial))
 
 
-def resident(entry: str) -> int:
-    """Bytes of memory that this process has, now (VmRSS) or at most so far (VmHWM)."""
-    with open("/proc/self/status", encoding="ascii") as file:
+def resident(entry: str, process: int | str = "self") -> int:
+    """Bytes of memory that a process has, now (VmRSS) or at most so far (VmHWM)."""
+    with open(f"/proc/{process}/status", encoding="ascii") as file:
         line = next(line for line in file if line.startswith(entry))
     return int(line.split()[1]) * 1024
 

@@ -3,7 +3,7 @@
 Prints what it measures, writes docs/results/scale_nodes.json and draws scale_nodes.png beside it (`scale_figure`).
 Every federation has a process of its own, so that peak memory is that of one alone: generation of the graph, cut,
 set-up, rounds, and a scoring before and after them. Seconds of a round are those of training, in one thread
-and by no other process, without scoring.
+and by no other process unless workers are named, without scoring.
 
 Seconds of a processor are what a round takes on a core that nobody else uses; seconds on the clock are more where
 others do. A missed limit is reported and is no error.
@@ -44,6 +44,7 @@ class Size:
         nodes, clients, degree, features, classes, sparse: as of the data set `blocks`.
         halo: most neighbours elsewhere of a node, `task.halo`; 0 = all.
         model, hidden: the encoder; the recipe's.
+        workers: processes that serve clients; 0 = the federation's own.
     """
 
     nodes: int
@@ -55,6 +56,7 @@ class Size:
     halo: int = 10
     model: str = "sage"
     hidden: tuple[int, ...] = (256, 128)
+    workers: int = 0
 
     def overrides(self) -> dict[str, Any]:
         """What differs from the recipe."""
@@ -70,7 +72,7 @@ DENSE = Size(nodes=58_250, clients=100, degree=50)
 """A quarter of Reddit's nodes, so that others fit into an hour."""
 
 SERIES: dict[str, tuple[Size, ...]] = {
-    "reddit": (REDDIT, replace(REDDIT, model="gcn", hidden=(64,))),
+    "reddit": (REDDIT, replace(REDDIT, model="gcn", hidden=(64,)), replace(REDDIT, workers=2)),
     "nodes": tuple(replace(DENSE, nodes=DENSE.nodes * k // 4) for k in (1, 2, 4, 8)),
     "edges": tuple(replace(DENSE, degree=degree) for degree in (5, 16, 50, 160, 489)),
     "clients": tuple(replace(PUBMED, clients=100 * k) for k in (1, 2, 5, 10)),
@@ -103,7 +105,7 @@ class Served:
     def __init__(self, size: Size) -> None:
         context = mp.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, size), daemon=True)
+        self._process = context.Process(target=serve, args=(theirs, size))
         self._process.start()
         theirs.close()
         self.rounds: list[dict[str, float]] = []
@@ -142,7 +144,7 @@ def serve(pipe: Connection, size: Size) -> None:
     shards = built.data.load(built.seed)
     loaded = time.perf_counter()
     built = built.fitted(shards)
-    with federation(built.plan, shards, built.selector) as running:
+    with federation(built.plan, shards, built.selector, size.workers) as running:
         state = running.state
         pipe.send(
             {
@@ -153,19 +155,30 @@ def serve(pipe: Connection, size: Size) -> None:
             }
         )
         while number := pipe.recv():
-            before = time.perf_counter(), time.process_time(), state.flops, state.bytes
+            before = time.perf_counter(), busy_seconds(), state.flops, state.bytes
             running.round(number)
             pipe.send(
                 {
                     "round_seconds": time.perf_counter() - before[0],
-                    "round_processor_seconds": time.process_time() - before[1],
+                    "round_processor_seconds": busy_seconds() - before[1],
                     "round_operations": state.flops - before[2],
                     "round_bytes": sum(state.bytes[each] - before[3][each] for each in ("down", "up")),
                 }
             )
         running.score()
-        peak = resident("VmHWM") / GIB
+        peak = sum(resident("VmHWM", each) for each in ("self", *workers())) / GIB
         pipe.send({"peak_gib": peak, "products_per_second": products_per_second(size)})
+
+
+def workers() -> list[int]:
+    """Processes that serve this one's clients."""
+    return [process.pid for process in mp.active_children() if process.pid]
+
+
+def busy_seconds() -> float:
+    """What this process and its workers have had of all cores."""
+    spent = [Path(f"/proc/{each}/stat").read_text(encoding="ascii").rpartition(")")[2].split() for each in workers()]
+    return time.process_time() + sum(int(fields[11]) + int(fields[12]) for fields in spent) / os.sysconf("SC_CLK_TCK")
 
 
 def products_per_second(size: Size, repeats: int = 50) -> float:

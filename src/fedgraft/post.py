@@ -238,6 +238,7 @@ class Post:
         replies = Replies()
         if state.halos:
             mail, replies.failed = self._segments.relayed(self._runtime, state, models, round)
+            give_back()
             layout = self._plan.request_layouts["measure"]
             requests: Mapping[int, bytes] = Made(
                 clients, lambda client: wire.encode(Message("measure", round, arrays=mail[client]), layout)
