@@ -107,7 +107,7 @@ def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, t
     if note:
         text += f"<br><span style='font-size:12.5px;color:{YARDSTICK}'>{note}</span>"
     names = [trace.name for trace in figure.data if trace.name and trace.showlegend is not False]
-    lines = -(-len(names) // max(1, LEGEND_WIDTH // (60 + 8 * max(map(len, names), default=1))))
+    lines = -(-len(names) // max(1, LEGEND_WIDTH // (45 + 7 * max(map(len, names), default=1))))
     bottom = BOTTOM + LEGEND_LINE * lines
     figure.update_layout(
         template="plotly_white",
