@@ -34,7 +34,8 @@ class _Unused:
 
 
 UNUSED: Final = cast(np.random.Generator, _Unused())
-"""What those are given who say that they draw nothing: making a generator takes as long as a step on a small model."""
+"""What those are given who say that they draw nothing: a client's generators take a third as long as a step on a small
+model (measured: 0.09 of 0.25 ms)."""
 
 
 def torch_generator(seed: int, role: str, round: int = 0, client: int = 0) -> torch.Generator:
