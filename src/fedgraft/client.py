@@ -63,6 +63,7 @@ class Client:
         self._held: dict[int, Memory] = {}
         self._scored: tuple[bytes, Arrays] = (b"", {})
         self._asked: tuple[bytes | None, Message] = (None, Message("error"))
+        self._got: tuple[Arrays | None, Arrays] = (None, {})
         self._loaded: bytes | None = None
         self._told: dict[int, bytes] = {}
         self.flops = 0
@@ -111,7 +112,7 @@ class Client:
             remembered = held if held is not None and kind == "rows" else unpacked(memory)
             before = dict(remembered)
             role = f"{kind}-{message.flags}" if kind == "rows" else kind  # a round's segments differ
-            with flops.metered() as meter, self._seeded(role, round, client):
+            with flops.Meter() as meter, self._seeded(role, round, client):
                 reply = self._handlers[kind](client, message, remembered)
             self.flops = 0 if kind in FREE else meter.flops
             encoded = wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
@@ -263,7 +264,7 @@ class Client:
         uplink_state = memory.get("uplink")
         if uplink_state is None:
             uplink_state = plan.uplink.init(plan.upload_layout)
-        g = seeds.generator(plan.seed, "uplink", message.round, client) if plan.uplink.chancy else seeds.UNUSED
+        g = seeds.generator_where(plan.uplink.chancy, plan.seed, "uplink", message.round, client)
         encoded, memory["uplink"] = plan.uplink.encode(upload, uplink_state, g)
         return Message("train", message.round, known, {**encoded, **self._tell(client, message, data, memory)})
 
@@ -321,8 +322,10 @@ class Client:
     def _received(self, message: Message, memory: Memory) -> Arrays:
         """The shared parameters that a request brought, or those of this round's probe."""
         if message.arrays is not None:
-            coded = part_of(message.arrays, self._plan.request_layouts["probe"])
-            received = self._plan.downlink.decode(coded, self._plan.download_layout)
+            if message.arrays is not self._got[0]:  # where many are asked the same, it is decoded once
+                coded = part_of(message.arrays, self._plan.request_layouts["probe"])
+                self._got = message.arrays, self._plan.downlink.decode(coded, self._plan.download_layout)
+            received = self._got[1]
             if self._plan.sharing.holds:
                 memory["held"] = received
             return received

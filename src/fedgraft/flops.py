@@ -1,15 +1,22 @@
 """How many floating-point operations products take: counted where they are executed, a multiply-add as two."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
-
-@dataclass
 class Meter:
-    """What has been counted so far."""
+    """Counts what this process executes while it is entered; what is counted within an inner one belongs to that alone.
 
-    flops: int = 0
+    Attributes:
+        flops: what has been counted so far.
+    """
+
+    def __init__(self) -> None:
+        self.flops = 0
+
+    def __enter__(self) -> "Meter":
+        _meters.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _meters.remove(self)
 
 
 _meters: list[Meter] = []
@@ -19,14 +26,3 @@ def count(multiply_adds: int) -> None:
     """Note so many multiply-adds, if anybody is counting."""
     if _meters:
         _meters[-1].flops += 2 * multiply_adds
-
-
-@contextmanager
-def metered() -> Iterator[Meter]:
-    """Count what this process executes meanwhile; what is counted within an inner one belongs to that alone."""
-    meter = Meter()
-    _meters.append(meter)
-    try:
-        yield meter
-    finally:
-        _meters.remove(meter)

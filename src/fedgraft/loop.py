@@ -76,6 +76,7 @@ class Loop:
         self.ledger = Ledger()
         self._runtime = runtime
         self._post = Post(plan, runtime, self.ledger, stopping.bytes, deadline_seconds)
+        self._first_view: View | None = None
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
@@ -83,6 +84,7 @@ class Loop:
         state = RunState(introduced.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
         state.halos = introduced.halos
         self._post.open(state)
+        self._first_view = None
         state.failing = {str(client): reason for client, reason in introduced.failed.items()}
         view = self._view(state, 1)
         least = 0 if self._plan.sharing.alone else int(view.bytes_per_client.min())
@@ -102,6 +104,7 @@ class Loop:
         """Take the ledger and the mailbox up where a stored state left them."""
         self.ledger.totals = dict(state.bytes)
         self._post.open(state)
+        self._first_view = None
 
     def run(self, state: RunState, after_round: Callable[[RunState, Row], None]) -> RunState:
         """Rounds until a limit is reached; `after_round` sees each."""
@@ -191,22 +194,32 @@ class Loop:
     # --- the steps of a round ----------------------------------------------------------------------------------------
 
     def _view(self, state: RunState, round: int) -> View:
-        budget, count, samples = self._stopping.bytes, len(self._clients), state.examples
+        if self._first_view is None:
+            self._first_view = self._view_at_first(state)
+        budget = self._stopping.bytes
+        left = max(0, budget - self.ledger.total - self._fixed_bytes()) if budget else None
+        return replace(self._first_view, round=round, bytes_left=left, losses=_pairs(state))
+
+    def _view_at_first(self, state: RunState) -> View:
+        """What a selector sees in every round of a run; its arrays are of all clients, and nobody's to change."""
+        count, samples = len(self._clients), np.array(state.examples, np.int64)
         train = np.array([self._post.most_training_bytes(client) for client in self._clients], np.int64)
-        probe = self._post.most_bytes("probe")
+        probe = np.full(count, self._post.most_bytes("probe"), np.int64)
+        seconds = self._devices.all_seconds(train, samples * self._plan.training.epochs, self._plan.refreshes)
+        available = samples > 0
+        for array in (samples, train, probe, seconds, available):
+            array.flags.writeable = False
         return View(
-            round=round,
-            samples=np.array(samples, dtype=np.int64),
+            round=1,
+            samples=samples,
             bytes_per_client=train,
-            bytes_per_probe=np.full(count, probe, dtype=np.int64),
-            seconds=self._devices.all_seconds(train, [self._trained(n) for n in samples], self._plan.refreshes),
-            available=np.array(samples) > 0,
-            bytes_left=max(0, budget - self.ledger.total - self._fixed_bytes()) if budget else None,
-            bytes_budget=budget or None,
+            bytes_per_probe=probe,
+            seconds=seconds,
+            available=available,
+            bytes_budget=self._stopping.bytes or None,
             rounds=self._stopping.rounds,
             better=self._plan.task.better,
             epochs=self._plan.training.epochs,
-            losses=_pairs(state),
         )
 
     def _fixed_bytes(self) -> int:

@@ -299,8 +299,7 @@ class Post:
         if state.published.get(key, {}).get("version") != state.version:
             if key not in state.downlink:
                 state.downlink[key] = plan.downlink.init(plan.download_layout)
-            chancy = plan.downlink.chancy
-            g = seeds.generator(plan.seed, "downlink", state.version, group) if chancy else seeds.UNUSED
+            g = seeds.generator_where(plan.downlink.chancy, plan.seed, "downlink", state.version, group)
             model = plan.sharing.model(state.sharing, group)
             arrays, state.downlink[key] = plan.downlink.encode(model, state.downlink[key], g)
             state.published[key] = {"version": state.version, "arrays": arrays}

@@ -304,14 +304,10 @@ class LocalTrainer:
 
     def _sum_up(self) -> None:
         """Losses of the steps since this was last called; between steps it would push their code out of the cache."""
-        if not self._seen:
-            return
-        equal = len({len(seen) for seen in self._seen}) == 1  # then all steps at once: the same sums, each of its row
-        for rows in [np.stack(self._seen)] if equal else [seen[None] for seen in self._seen]:
-            losses = rows.astype(np.float64)
-            for total, total_sq in zip(losses.sum(1).tolist(), np.square(losses).sum(1).tolist(), strict=True):
-                self._loss += total
-                self._loss_sq += total_sq
+        for seen in self._seen:
+            losses = seen.astype(np.float64)
+            self._loss += float(losses.sum())
+            self._loss_sq += float(losses @ losses)
         self._seen = []
 
     def _state(self) -> Tree:

@@ -37,7 +37,7 @@ def made(**changes):
 
 def by_autograd(task, flat, data, draw, weights):
     flat.gradient.zero_()
-    with flops.metered() as meter:
+    with flops.Meter() as meter:
         losses = task.loss(flat.module, data, draw, None)
         (losses * weights).mean().backward()
     return losses.detach(), flat.gradient.clone(), meter.flops
@@ -45,7 +45,7 @@ def by_autograd(task, flat, data, draw, weights):
 
 def by_hand(task, flat, data, draw, weights):
     flat.gradient.zero_()
-    with flops.metered() as meter, torch.no_grad():
+    with flops.Meter() as meter, torch.no_grad():
         losses, back = task.loss_with_back(flat.module, data, draw)
         back(weights * (1.0 / len(losses)))
     return losses, flat.gradient.clone(), meter.flops

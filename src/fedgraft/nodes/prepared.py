@@ -133,7 +133,7 @@ class NodeData:
             return self
         edition = generator_of(model).edition
         if self.part.mended[0] is not edition:
-            with flops.metered() as meter:
+            with flops.Meter() as meter:
                 fields = mending.mended(generator_of(model), self.part)
             self.part.mended = edition, replace(self, **fields, part=None, kept={}), meter.flops
         mended: NodeData = self.part.mended[1]
