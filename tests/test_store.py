@@ -182,6 +182,28 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
+# Two processes at one folder.
+
+
+def test_while_a_run_is_written_nobody_else_writes_there(tmp_path):
+    with Store.create(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"}) as ours:
+        with pytest.raises(InputError, match="run is being written by another process"):
+            resume(tmp_path / "run")
+        with pytest.raises(InputError, match="holds a run already"):
+            execute(toy(), tmp_path / "run")
+        assert ours.experiment_toml() == "recipe = 'toy'\n"
+    with Store.open(tmp_path / "run"):
+        pass
+
+
+def test_of_two_that_begin_at_once_the_slower_one_is_told_and_changes_nothing(tmp_path, monkeypatch):
+    with Store.create(tmp_path / "run", "recipe = 'first'\n", {}) as first:
+        monkeypatch.setattr(Store, "check_free", lambda folder: None)  # as it was when the slower one looked
+        with pytest.raises(InputError, match="being written by another process"):
+            Store.create(tmp_path / "run", "recipe = 'second'\n", {})
+        assert first.experiment_toml() == "recipe = 'first'\n"
+
+
 # A full disk.
 
 
@@ -254,6 +276,7 @@ def fails_at(monkeypatch, call):
 def test_a_run_folder_holds_what_the_readme_says(tmp_path):
     summary = execute(toy(), tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        ".lock",
         "checkpoint",
         "environment.json",
         "experiment.toml",

@@ -61,8 +61,10 @@ def execute(experiment: Experiment, folder: Path | None = None, watcher: Watcher
         Store.check_free(folder)  # before data are loaded for nothing
     shards = experiment.data.load(experiment.seed)
     experiment = experiment.fitted(shards)
-    store = Store.create(folder, experiment.to_toml(), environment()) if folder is not None else None
-    return _train(experiment, shards, store, watcher or Silent())
+    if folder is None:
+        return _train(experiment, shards, None, watcher or Silent())
+    with Store.create(folder, experiment.to_toml(), environment()) as store:
+        return _train(experiment, shards, store, watcher or Silent())
 
 
 def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any]) -> dict[str, Any]:
@@ -80,10 +82,10 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 
 def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
     """Take a stored run up after its last checkpoint; a finished one is only summarised again."""
-    store = Store.open(folder)
-    experiment = Experiment.from_toml(store.experiment_toml())
-    _check_device(experiment.runtime.device)
-    return _train(experiment, experiment.data.load(experiment.seed), store, watcher or Silent())
+    with Store.open(folder) as store:
+        experiment = Experiment.from_toml(store.experiment_toml())
+        _check_device(experiment.runtime.device)
+        return _train(experiment, experiment.data.load(experiment.seed), store, watcher or Silent())
 
 
 def environment() -> dict[str, Any]:

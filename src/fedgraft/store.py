@@ -8,6 +8,7 @@
 A checkpoint is the last valid one at every moment: memories are new files, named after their content, and `state.bin`,
 which names them, replaces the old one atomically. Rows are appended before the checkpoint that counts them; on resume,
 what is beyond it is cut off. Everything that a checkpoint holds is checked against its fingerprint when it is read.
+One process at a time writes: it holds a lock on `.lock`, which ends with it, however it ends.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from safetensors.numpy import save as save_tensors
 
 from fedgraft import wire
@@ -29,12 +31,13 @@ from fedgraft.types import Arrays, Tree
 
 STATE = "state.bin"
 MODEL = "model.safetensors"
+LOCK = ".lock"
 ROWS = ("rounds.jsonl", "ledger.jsonl")
 _FINGERPRINT_BYTES = 16
 
 
 class Store:
-    """One run's folder.
+    """One run's folder. Who writes there enters it first, and is then the only process that does.
 
     Args:
         folder: where it is or will be.
@@ -44,16 +47,19 @@ class Store:
         self.folder = folder
         self._memories: dict[str, str] = {}  # {client: file}
         self._sizes: dict[str, int] = {}  # {file of rows: bytes that the checkpoint counts}
+        self._lock = FileLock(folder / LOCK, timeout=0)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     @classmethod
     def create(cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any]) -> "Store":
-        """A new folder. Raises `InputError` if it holds a run already or cannot be written."""
+        """A new folder, entered already. Raises `InputError` if it holds a run already or cannot be written."""
         cls.check_free(folder)
         store = cls(folder)
         try:
             (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
+            store.__enter__()
+            cls.check_free(folder)  # another process may have been faster
             _replace(folder / "environment.json", _json(environment).encode())
             _replace(folder / "experiment.toml", experiment_toml.encode())
         except OSError as error:
@@ -68,9 +74,24 @@ class Store:
                 f"--out {folder} holds a run already. Continue it with 'fedgraft resume {folder}', or choose another."
             )
 
+    def __enter__(self) -> "Store":
+        """Keep other processes from writing here. Raises `InputError` where one is at it."""
+        try:
+            if not self._lock.is_locked:
+                self._lock.acquire()
+        except Timeout as error:
+            raise InputError(f"{self.folder} is being written by another process; let that end, or end it.") from error
+        except OSError as error:
+            raise InputError(f"{self.folder} cannot be written: {error.strerror or error}.") from error
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let others write."""
+        self._lock.release()
+
     def discard(self) -> None:
         """Take a new folder back, of a run that could not begin."""
-        for name in ("experiment.toml", "environment.json", "ledger.jsonl"):
+        for name in ("experiment.toml", "environment.json", "ledger.jsonl", LOCK):
             (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # what somebody else put there stays
             (self.folder / "checkpoint").rmdir()
