@@ -109,9 +109,9 @@ def build(recipe: str, content: Section) -> Experiment:
             raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])
     seed, rounds = _integer(content, "seed", 1), _integer(content, "rounds", 60)
     require(seed >= 0, "seed", ">= 0", seed)
-    data: Data[Any] = plugins.build("data", "data", section_of(content, "data"))
+    task_name: str = plugins.class_of("data", "data", section_of(content, "data")).task
     sharing: Sharing[Any] = plugins.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
-    task = _build_task(content, data, sharing)
+    task = _build_task(content, task_name, sharing)
     selector: Selector[Any] = plugins.build("selectors", "selector", section_of(content, "selector"))
     _check_needs(selector, task)
     settings = {
@@ -134,7 +134,9 @@ def build(recipe: str, content: Section) -> Experiment:
         device=settings["runtime"].device,
         keep_best=settings["evaluation"].keep == "best",
     )
-    yardsticks = _yardsticks(content, data.task)
+    yardsticks = _yardsticks(content, task_name)
+    # Last: where they are must be said, so who misspells another option would first be told to say it.
+    data: Data[Any] = plugins.build("data", "data", section_of(content, "data"))
     resolved = _resolve(content, data, plan, selector, stopping, settings, yardsticks)
     used = {name: settings[name] for name in ("clock", "dropout", "evaluation", "runtime", "checkpoint")}
     return Experiment(recipe, resolved, data, plan, selector, stopping, yardsticks, **used)
@@ -147,21 +149,22 @@ def _integer(content: Section, key: str, default: int) -> int:
     return value
 
 
-def _build_task(content: Section, data: Data[Any], sharing: Sharing[Any]) -> Task[Any, Any]:
-    section = section_of(content, "task", default=data.task)
-    if section.get("name") != data.task:
-        raise InputError(f"task.name = {section.get('name')!r} cannot use this data, which is for {data.task!r}.")
-    cls = plugins.find("tasks", data.task)
+def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
+    """The task that the data are for."""
+    section = section_of(content, "task", default=name)
+    if section.get("name") != name:
+        raise InputError(f"task.name = {section.get('name')!r} cannot use this data, which is for {name!r}.")
+    cls = plugins.find("tasks", name)
     options = {key: value for key, value in section.items() if key != "name"}
     if "encoder" in {field.name for field in fields(cls)}:
-        options["encoder"] = _build_encoder(section_of(content, "model"), data.task, get_type_hints(cls)["encoder"])
+        options["encoder"] = _build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
     elif "model" in content:
-        raise InputError(f"task {data.task!r} has a model of its own; leave the section [model] out.")
+        raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
     built: Task[Any, Any] = plugins.construct(cls, "task", options)
     if lacking := sharing.needs - built.offers:
         raise InputError(
             f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
-            f"which {data.task!r} does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
+            f"which {name!r} does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
         )
     return built.having(sharing.needs)
 

@@ -81,9 +81,7 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
     Raises `InputError` for unknown keys (with the nearest right one), for values of a wrong type, and for an option
     that contradicts the preset it is given to.
     """
-    if "name" not in options:
-        raise InputError(f"[{section}] needs a name. Known: {', '.join(names(family))}.")
-    name = str(options["name"])
+    cls, name = class_of(family, section, options), str(options["name"])
     of, fixed = presets(family).get(name, (name, {}))
     given = {key: value for key, value in options.items() if key != "name"}
     for key, value in fixed.items():
@@ -92,7 +90,14 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
                 f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {given[key]!r}. "
                 f"{section}.name = {of!r} takes any."
             )
-    return construct(find(family, name), section, {**fixed, **given})
+    return construct(cls, section, {**fixed, **given})
+
+
+def class_of(family: str, section: str, options: Mapping[str, Any]) -> type[Any]:
+    """The class that a recipe's section names; its other keys are not looked at."""
+    if "name" not in options:
+        raise InputError(f"[{section}] needs a name. Known: {', '.join(names(family))}.")
+    return find(family, str(options["name"]))
 
 
 def construct(cls: type[Any], section: str, options: Mapping[str, Any]) -> Any:

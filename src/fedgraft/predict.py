@@ -1,6 +1,5 @@
 """Use a trained model: answers to queries from a run's folder and the clients' own data."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
@@ -29,11 +28,9 @@ from fedgraft.plan import Plan
 from fedgraft.ratings.shards import known_shard
 from fedgraft.state import RunState
 from fedgraft.store import MODEL, Store
-from fedgraft.tables import SUFFIXES, encode, read_file, read_table
+from fedgraft.tables import SUFFIXES, read_file, read_table
 from fedgraft.tasks.node import Node
 from fedgraft.types import Arrays
-
-LOG = logging.getLogger("fedgraft.data")
 
 STARS = (1.0, 5.0)
 """The scale of every rating data set but the user's own tables."""
@@ -242,8 +239,7 @@ def _own_nodes(data: Any, task: Node, own: Given, edges: Given | None) -> Any:
     if isinstance(data, Nodes):
         kept = ("node", "label", "client", "split", "source", "target")
         columns = replace(columns, **{name: getattr(data, name) for name in kept})
-    classes = _class_names(data, task, table, where)
-    return own_part(table, where, edges, columns, classes, task.sparse)
+    return own_part(table, where, edges, columns, task.class_names, task.sparse)
 
 
 def _feature_names(data: Any, task: Node, own: Given | None) -> tuple[str, ...]:
@@ -267,26 +263,6 @@ def _feature_names(data: Any, task: Node, own: Given | None) -> tuple[str, ...]:
             "a run that names them in data.features finds them among others."
         )
     return tuple(names)
-
-
-def _class_names(data: Any, task: Node, own: pd.DataFrame, where: str) -> tuple[str, ...]:
-    """Those of the client's own labels if it has all of them, else numbers: the run's folder does not tell names."""
-    numbers = tuple(map(str, range(task.classes)))
-    if not _has_tables(data):
-        return numbers
-    found: list[str] = []
-    if data.label in own and own[data.label].notna().any():
-        labels = own[[data.label]].dropna()
-        found = encode(labels, data.label, [(where, len(labels))])[1].tolist()
-    if len(found) > task.classes:
-        raise InputError(f"{where}: {len(found)} classes in {data.label!r}, but the model knows {task.classes}.")
-    if len(found) == task.classes:
-        return tuple(found)
-    LOG.warning(
-        f"{where}: {len(found)} of {task.classes} classes in {data.label!r}; answers are their numbers, from 0, in the "
-        "order of the names of the run's classes."
-    )
-    return numbers
 
 
 def _has_tables(data: Any) -> bool:

@@ -80,8 +80,8 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         label_smoothing: share of a label spread in training over classes as the client has them, in [0, 1) (Pereyra et
             al., 2017; Szegedy et al., CVPR 2016: 0.1, over all alike).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
-        features: width of features; 0 = as the data have.
-        classes: how many; 0 = as the data have.
+        features, classes: width of features, and how many classes there are; 0 = as the data have.
+        class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
     """
 
@@ -107,6 +107,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
     scale: float = 0.0
     features: int = 0
     classes: int = 0
+    class_names: tuple[str, ...] = ()
     sparse: bool = False
 
     def __post_init__(self) -> None:
@@ -166,14 +167,13 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         return self.encoder.depth + (self.head == "convolution")
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
-        """With the width of features and the number of classes."""
+        """With the width of features and the classes."""
         first = shards[0]
-        known = {"features": (self.features, first.width), "classes": (self.classes, len(first.classes))}
-        for name, (said, found) in known.items():
-            if said not in (0, found):
+        known: dict[str, Any] = {"features": first.width, "classes": len(first.classes), "class_names": first.classes}
+        for name, found in known.items():
+            if (said := getattr(self, name)) not in (0, (), found):
                 raise InputError(f"task.{name} = {said}, but the data have {found}.")
-        kind = not isinstance(first.features, np.ndarray)
-        return replace(self, features=first.width, classes=len(first.classes), sparse=kind)
+        return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     def statistics_layout(self) -> Layout:
         """Addresses of the halo; what others may know of own nodes."""
