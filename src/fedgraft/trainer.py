@@ -111,19 +111,25 @@ class LocalTrainer:
         self._blocks = task.blocks(data)
         self._paused = cast(dict[str, Any], paused) if paused is not None else {}
         self._untouched = fresh
+        self._meanwhile: Arrays = {}
         self._replays: list[Tree] = list(self._paused.get("done", ()))
 
     def load(self, arrays: Arrays) -> None:
         """Overwrite the named parameters; what the client's model has just been loaded with is there already."""
+        if self._replays or self._paused:  # the run to come restores all; it matters to those who look before it
+            self._meanwhile |= arrays
+            return
         there, self._untouched = self._flat.loaded if self._untouched else {}, False
         self._flat.load({name: array for name, array in arrays.items() if there.get(name) is not array})
 
     def read(self, names: Sequence[str] | None = None) -> Arrays:
         """Copies of the named parameters, all by default."""
+        self._catch_up()
         return self._flat.read(names)
 
     def difference(self, start: Arrays) -> Arrays:
         """The named parameters as they are, less what is given for each."""
+        self._catch_up()
         return self._flat.difference(start)
 
     def run(
@@ -137,7 +143,7 @@ class LocalTrainer:
 
         Raises `Paused` before a step that is to see other clients' rows anew, unless it is the one it was paused at.
         """
-        self._untouched = False
+        self._untouched, self._meanwhile = False, {}
         if not self._flat.module.training:
             self._flat.module.train()
         if self._replays:
@@ -181,6 +187,11 @@ class LocalTrainer:
         if not self.examples:
             return {"loss": math.nan, "loss_sq": math.nan}
         return {"loss": self._loss / self.examples, "loss_sq": self._loss_sq / self.examples}
+
+    def _catch_up(self) -> None:
+        if self._meanwhile:
+            self._flat.load(self._meanwhile)
+            self._meanwhile = {}
 
     def _next_block(self) -> bool:
         """Draw the steps of another block, of another pass if need be; whether there was one."""
