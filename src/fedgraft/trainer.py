@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -105,7 +105,8 @@ class LocalTrainer:
         self._seen: list[NDArray[np.float32]] = []
         self._waits, self._told, self._heard = waits, told or {}, heard
         self._looks = (sampler.observes or bool(task.tables)) and paused is None
-        self._encodes = type(task).encode is not Task.encode
+        self._encodes, self._chancy = type(task).encode is not Task.encode, task.chancy
+        self._equal: dict[int, torch.Tensor] = {}
         self._done: list[Tree] = []
         self._walk = _Walk()
         self._blocks = task.blocks(data)
@@ -202,14 +203,14 @@ class LocalTrainer:
             if not walk.blocks:
                 walk.passes, walk.made = walk.passes - 1, walk.made + 1
                 count = len(blocks)  # a single one takes no draw
-                order = self._g.permutation(count).tolist() if count > 1 else list(range(count))
+                order = self._g.permutation(count).tolist() if count > 1 else [0] * count
                 walk.blocks = order[: self._training.blocks or None]
                 continue
             walk.block = walk.blocks.pop(0)
             stage = Stage(walk.made - 1, self._told)
             g = self._g if self._sampler.chancy else seeds.UNUSED
             walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, g))
-            if self._task.chancy or any(draw.neighbours for draw in walk.draws):
+            if self._chancy or any(draw.neighbours for draw in walk.draws):
                 walk.draws = [replace(draw, chance=draw.chance or self._chance()) for draw in walk.draws]
         return True
 
@@ -219,7 +220,7 @@ class LocalTrainer:
 
     def _look(self) -> None:
         """At all training examples, before the first step of the round."""
-        module, chance = self._flat.module, self._chance() if self._task.chancy else 0
+        module, chance = self._flat.module, self._chance() if self._chancy else 0
         with torch.no_grad():
             losses = self._task.look(module.eval(), self._data, chance)
         module.train()
@@ -236,8 +237,6 @@ class LocalTrainer:
 
     def _encoded(self, block: Indices) -> torch.Tensor | None:
         """What the draws of a block share."""
-        if not self._encodes:
-            return None
         with torch.enable_grad():
             return self._task.encode(self._flat.module, self._data, block)
 
@@ -250,7 +249,7 @@ class LocalTrainer:
     ) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
-        encoded = self._encoded(block)
+        encoded = self._encoded(block) if self._encodes else None
         shared = None if encoded is None else encoded.detach().requires_grad_()
         count = len(walk.draws)
         while walk.draws:
@@ -273,7 +272,7 @@ class LocalTrainer:
             self._optimizer.step()
             if project is not None:
                 project(self._flat.parameters)
-            self._note(draw, losses.cpu().numpy())
+            self._note(draw, losses.numpy(force=True))
 
     def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
@@ -283,7 +282,7 @@ class LocalTrainer:
             found = self._task.loss_with_back(flat.module, self._data, draw)
             if found is not None:
                 losses, back = found
-                back(_shares(losses, draw))
+                back(self._shares(losses, draw))
                 if penalty is not None:
                     self._differentiate_penalty(penalty)
                 return losses
@@ -291,6 +290,13 @@ class LocalTrainer:
             losses = self._task.loss(flat.module, self._data, draw, shared)
             self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
         return losses.detach()
+
+    def _shares(self, losses: torch.Tensor, draw: Draw) -> torch.Tensor:
+        """The gradient of the mean of a draw's weighted losses."""
+        count = losses.shape[0]
+        if (equal := self._equal.get(count)) is None:
+            equal = self._equal[count] = losses.new_full((count,), 1.0 / max(1, count))
+        return equal if draw.weights is None else torch.from_numpy(draw.weights).to(losses.device) * equal
 
     def _differentiate_penalty(self, penalty: Penalty) -> None:
         with torch.enable_grad():
@@ -363,14 +369,3 @@ class LocalTrainer:
             raise ClientError(f"the gradient of step {self.steps + 1} is not finite")
         if norm > self._training.clip:
             self._flat.gradient.mul_(self._training.clip / norm)
-
-
-def _shares(losses: torch.Tensor, draw: Draw) -> torch.Tensor:
-    """The gradient of the mean of a draw's weighted losses."""
-    equal = _equal_shares(losses.shape[0], losses.device)
-    return equal if draw.weights is None else torch.from_numpy(draw.weights).to(losses.device) * equal
-
-
-@lru_cache(maxsize=256)
-def _equal_shares(examples: int, device: torch.device) -> torch.Tensor:
-    return torch.full((examples,), 1.0 / max(1, examples), device=device)
