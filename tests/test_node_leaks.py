@@ -112,7 +112,7 @@ def test_no_message_and_no_memory_depends_on_labels_of_test_nodes(recipe, change
     for name in ("sharing", "mailbox", "sampler", "selector", "chosen", "bytes"):
         assert same(getattr(state, name), getattr(other, name)), name
     assert [point["validation"] for point in state.curve] == [point["validation"] for point in other.curve]
-    assert state.curve[-1]["test"] != other.curve[-1]["test"], "but the score is another"
+    assert state.losses["test"] != other.losses["test"], "but what is scored is another"
 
 
 def test_nor_does_any_depend_on_labels_for_validation_but_the_interval_that_follows_the_loss():
