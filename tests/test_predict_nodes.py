@@ -182,9 +182,19 @@ def test_a_part_has_the_columns_of_the_runs_own_tables(tables: Path, tmp_path: P
     assert set(found["class"]) <= {"art", "law"}
     assert "--data-edges: 1 edges to nodes that are not in --data left out" in caplog.text
     # Classes are the run's, whatever the client's own labels are.
-    for labels in (["law", None], ["?", "law"]):
+    for labels in (["law", None], [None, None]):
         labelled = predict(folder, asked, own=own.assign(subject=labels), own_edges=cites)
         assert labelled["class"].tolist() == found["class"].tolist()
+    with pytest.raises(
+        InputError, match=r"No class of the run, .*'subject' of --data has it, named 'lew'\. Did you mean 'law'"
+    ):
+        predict(folder, asked, own=own.assign(subject=["lew", "art"]), own_edges=cites)
+    text = (folder / "experiment.toml").read_text()
+    assert 'class_names = [\n    "art",\n    "law",\n]' in text
+    (folder / "experiment.toml").write_text(text.replace('class_names = [\n    "art",\n    "law",\n]', ""))
+    with pytest.raises(InputError, match=r"task\.class_names is missing .* name the 2 classes there"):
+        predict(folder, asked, own=own, own_edges=cites)
+    (folder / "experiment.toml").write_text(text)
     message = (
         "no column 'year', a feature" if there else "--data: 1 columns of features, but the model was trained on 2"
     )

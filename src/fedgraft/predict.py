@@ -28,7 +28,7 @@ from fedgraft.plan import Plan
 from fedgraft.ratings.shards import known_shard
 from fedgraft.state import RunState
 from fedgraft.store import MODEL, Store
-from fedgraft.tables import SUFFIXES, read_file, read_table
+from fedgraft.tables import SUFFIXES, encode, read_file, read_table
 from fedgraft.tasks.node import Node
 from fedgraft.types import Arrays
 
@@ -239,6 +239,19 @@ def _own_nodes(data: Any, task: Node, own: Given, edges: Given | None) -> Any:
     if isinstance(data, Nodes):
         kept = ("node", "label", "client", "split", "source", "target")
         columns = replace(columns, **{name: getattr(data, name) for name in kept})
+    if not task.class_names:
+        raise InputError(
+            "task.class_names is missing in the run's experiment.toml, as an older version left it; name the "
+            f"{task.classes} classes there, in ascending order."
+        )
+    if _has_tables(data) and columns.label in table and (labels := table[[columns.label]].dropna()).size:
+        for name in encode(labels, columns.label, [(where, len(labels))])[
+            1
+        ]:  # not read; a strange one tells of a mistake
+            if name not in task.class_names:
+                raise unknown(
+                    f"class of the run, as column {columns.label!r} of {where} has it,", name, task.class_names
+                )
     return own_part(table, where, edges, columns, task.class_names, task.sparse)
 
 
