@@ -110,6 +110,10 @@ class Sampler(ABC, Generic[State]):
     chancy: ClassVar[bool] = True
     """Whether `draw` takes numbers from its generator."""
 
+    def fitted(self, layers: int) -> Self:
+        """This sampler for a task that draws neighbours in so many `layers`. Raises `InputError` if it cannot be."""
+        return self
+
     def refreshes(self, epochs: int) -> int:
         """The most draws of a round of so many epochs that ask to `refresh` what other clients told."""
         return 0
@@ -328,14 +332,6 @@ class Task(
     def blocks(self, data: Prepared) -> Sequence[Indices]:
         """Training examples that may share a step; one block of all by default."""
         return [np.arange(self.examples(data), dtype=np.int64)]
-
-    def encode(self, model: torch.nn.Module, data: Prepared, block: Indices) -> torch.Tensor | None:
-        """What all draws of a block can share and is costly to compute, such as node embeddings; None for nothing.
-
-        It is computed once per block. Every draw moves what comes after it; the last one also moves what made it, by
-        the mean of all the draws' gradients.
-        """
-        return None
 
     def look(self, model: torch.nn.Module, data: Prepared, chance: int) -> Array:
         """Losses of all training examples, float32 [examples], without a step; notes states of all nodes, if any."""

@@ -13,7 +13,7 @@ import tomli_w
 from fedgraft import plugins
 from fedgraft.clock import Clock
 from fedgraft.codec_sections import build_codec, resolved_codec
-from fedgraft.contracts import Codec, Selector, Sharing, Task
+from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
 from fedgraft.dropout import Dropout
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.plan import REPORTED, Plan
@@ -114,6 +114,7 @@ def build(recipe: str, content: Section) -> Experiment:
     task = _build_task(content, task_name, sharing)
     selector: Selector[Any] = plugins.build("selectors", "selector", section_of(content, "selector"))
     _check_needs(selector, task)
+    sampler: Sampler[Any] = plugins.build("samplers", "sampler", section_of(content, "sampler", default="all"))
     settings = {
         name: plugins.construct(cls, name, section_of(content, name, named=False)) for name, cls in SETTINGS.items()
     }
@@ -123,7 +124,7 @@ def build(recipe: str, content: Section) -> Experiment:
     uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
-        sampler=plugins.build("samplers", "sampler", section_of(content, "sampler", default="all")),
+        sampler=sampler.fitted(task.layers),
         sharing=sharing,
         downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
         uplink=uplink,
@@ -164,7 +165,7 @@ def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any,
     if lacking := sharing.needs - built.offers:
         raise InputError(
             f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
-            f"which {name!r} does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
+            f"which {name!r} with these options does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
         )
     return built.having(sharing.needs)
 

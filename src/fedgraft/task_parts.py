@@ -30,6 +30,16 @@ class Stepping(ABC, Generic[Prepared]):
     many `neighbours` take part."""
     noisy: ClassVar[bool] = True
     """Whether the model may draw from torch's own generators, as dropout does: then these are seeded."""
+    layers: ClassVar[int] = 0
+    """In how many layers a step draws neighbours, each with a number of its own in `Draw.neighbours`; 0 = in none."""
+
+    def encode(self, model: torch.nn.Module, data: Prepared, block: Indices) -> torch.Tensor | None:
+        """What all draws of a block can share and is costly to compute, such as node embeddings; None for nothing.
+
+        It is computed once per block. Every draw moves what comes after it; the last one also moves what made it, by
+        the mean of all the draws' gradients.
+        """
+        return None
 
     def loss_with_back(self, model: torch.nn.Module, data: Prepared, draw: Draw) -> LossesAndBack | None:
         """As `loss`, without autograd; None (the default) leaves it to that.

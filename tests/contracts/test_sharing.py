@@ -166,7 +166,7 @@ def test_two_runs_are_equal_to_the_last_bit(name):
 def test_a_task_without_the_parts_is_refused(name):
     if plugins.find("sharing", name)().needs:
         with pytest.raises(
-            InputError, match=r"needs a task that offers .*, which 'toy:Line' does not; it offers nothing"
+            InputError, match=r"needs a task that offers .*, which 'toy:Line' with these options does not; it"
         ):
             toy(sharing={"name": name})
     else:

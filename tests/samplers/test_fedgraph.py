@@ -13,7 +13,7 @@ from fedgraft.samplers.fedgraph import FedGraph, principal
 from fedgraft.store import Store
 from toy_runs import same
 
-SMALL = FedGraph(most=5, components=2, sketch=8, start=2, batch=4, hidden=(8, 8))
+SMALL = FedGraph(layers=2, most=5, components=2, sketch=8, start=2, batch=4, hidden=(8, 8))
 CLIENTS = 4
 
 
@@ -65,7 +65,7 @@ def test_the_box_in_equal_parts(action, number):
 
 def test_noise_is_a_tenth_of_the_most_and_the_first_rounds_are_uniform():
     state, _ = rounds(SMALL, 2)
-    spread = FedGraph(most=1000, components=2, sketch=8, start=2, hidden=(8, 8))
+    spread = FedGraph(layers=2, most=1000, components=2, sketch=8, start=2, hidden=(8, 8))
     chosen = [spread.tell(state, view(3), [0], rng(seed))[0]["neighbours_0"] for seed in range(400)]
     assert np.std(chosen) == pytest.approx(100, rel=0.15)
     early = [spread.tell(None, view(1), [0], rng(seed))[0]["neighbours_0"] for seed in range(400)]
@@ -94,7 +94,7 @@ def test_of_nothing_and_of_equal_rows_nothing_is_seen():
 
 
 def test_a_sketch_keeps_lengths_and_angles():
-    wide = FedGraph(sketch=512)
+    wide = FedGraph(layers=2, sketch=512)
     state = wide.learn(None, view(), outcome({}), rng())
     g = rng(5)
     one, two = (g.normal(size=5000).astype(np.float32) for _ in range(2))
@@ -181,7 +181,7 @@ def test_a_state_from_the_wire_tells_and_learns_alike():
 
 def test_a_draw_carries_what_was_told():
     stage = Stage(0, {"neighbours_0": 3.0, "neighbours_1": 25.0})
-    draws = FedGraph(batches=3).draw(None, np.arange(7), stage, rng())
+    draws = FedGraph(layers=2, batches=3).draw(None, np.arange(7), stage, rng())
     assert [len(draw.examples) for draw in draws] == [3, 2, 2]
     assert sorted(np.concatenate([draw.examples for draw in draws])) == list(range(7))
     assert all(draw.neighbours == (3, 25) and draw.refresh for draw in draws)
@@ -243,8 +243,25 @@ def test_the_score_is_validations_whatever_the_selector_sees(tmp_path):
     assert state.sampler["score"] == last["validation"] != last["test"] == state.selector["score"]
 
 
+@pytest.mark.parametrize(("model", "hidden"), [("sage", [8]), ("gcn", [8]), ("sage", [8, 8, 4])])
+def test_a_number_is_told_for_each_convolution_of_the_model(model, hidden):
+    built = experiment.load("fedgraph", {**BLOCKS, "model.name": model, "model.hidden": hidden, "rounds": 2})
+    assert built.plan.sampler.layers == built.sections["sampler"]["layers"] == len(hidden)
+    assert execute(built)["rounds"] == 2
+
+
+def test_a_number_of_layers_that_the_model_has_not_is_refused_before_any_data_are_loaded():
+    with pytest.raises(InputError, match=r"^FedGraph\.layers must be 2 as the model has, or 0; got 3\.$"):
+        experiment.load("fedgraph", {**BLOCKS, "sampler.layers": 3})
+
+
+def test_a_task_that_draws_no_neighbours_is_told_a_number_that_it_has_no_use_for():
+    assert FedGraph().fitted(0).layers == 1
+    assert FedGraph(layers=3).fitted(0).layers == 3
+
+
 def test_the_task_refuses_another_number_of_layers():
-    built = experiment.load("fedgraph", {**BLOCKS, "sampler.layers": 3})
+    built = experiment.load("fedgraph", BLOCKS)
     shards = built.data.load(1)
     task = built.fitted(shards).plan.task
     data, model = task.prepare(shards[0], {}), built.fitted(shards).plan.build_model().module
@@ -256,8 +273,8 @@ def test_the_task_refuses_another_number_of_layers():
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *[(name, 0) for name in ("layers", "batches", "most", "components", "sketch", "steps", "batch", "memory")],
-        *[(name, -1) for name in ("seconds_weight", "start", "noise")],
+        *[(name, 0) for name in ("batches", "most", "components", "sketch", "steps", "batch", "memory")],
+        *[(name, -1) for name in ("layers", "seconds_weight", "start", "noise")],
         *[(name, 0.0) for name in ("actor_rate", "critic_rate", "tau")],
         ("target", float("nan")),
         ("base", 1.0),

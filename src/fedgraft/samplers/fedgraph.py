@@ -1,8 +1,8 @@
 """FedGraph: an agent at the server learns how many neighbours of a node take part, for each client and layer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict, cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypedDict, cast
 
 import numpy as np
 import torch
@@ -63,7 +63,7 @@ class FedGraph(Sampler[None]):
         - Rows of other clients are asked for as the paper's baselines in FedAIS do, before every step.
 
     Args:
-        layers: convolutions of the model, >= 1; 2 as in both papers.
+        layers: convolutions of the model, two in both papers; 0 = as many as it has.
         batches: steps of a pass, >= 1; 10 as in FedAIS.
         refresh: whether a client asks for other clients' rows anew before every step, if its task has any; else never.
         most: most neighbours of a node in a layer, >= 1; 25 as in the code.
@@ -89,7 +89,7 @@ class FedGraph(Sampler[None]):
     Cost: `layers` scalars to each client of a cohort; rows of nodes for every step.
     """
 
-    layers: int = 2
+    layers: int = 0
     batches: int = 10
     refresh: bool = True
     most: int = 25
@@ -112,9 +112,9 @@ class FedGraph(Sampler[None]):
     needs: ClassVar[frozenset[str]] = frozenset({"update"})
 
     def __post_init__(self) -> None:
-        for name in ("layers", "batches", "most", "components", "sketch", "steps", "batch", "memory"):
+        for name in ("batches", "most", "components", "sketch", "steps", "batch", "memory"):
             require(getattr(self, name) >= 1, f"FedGraph.{name}", ">= 1", getattr(self, name))
-        for name in ("seconds_weight", "start", "noise"):
+        for name in ("layers", "seconds_weight", "start", "noise"):
             require(getattr(self, name) >= 0, f"FedGraph.{name}", ">= 0", getattr(self, name))
         for name in ("actor_rate", "critic_rate"):
             require(getattr(self, name) > 0, f"FedGraph.{name}", "> 0", getattr(self, name))
@@ -128,6 +128,12 @@ class FedGraph(Sampler[None]):
     def tells(self) -> tuple[str, ...]:  # type: ignore[override]
         """A number for each layer."""
         return tuple(f"neighbours_{layer}" for layer in range(self.layers))
+
+    def fitted(self, layers: int) -> Self:
+        """With the model's layers; with one where the task draws no neighbours, and so has no use for the numbers."""
+        if layers:
+            require(self.layers in (0, layers), "FedGraph.layers", f"{layers} as the model has, or 0", self.layers)
+        return replace(self, layers=layers or self.layers or 1)
 
     def refreshes(self, epochs: int) -> int:
         """Once a step, if at all."""

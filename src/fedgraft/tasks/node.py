@@ -162,7 +162,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         return self.pull
 
     @cached_property
-    def layers(self) -> int:
+    def layers(self) -> int:  # type: ignore[override]
         """How many convolutions."""
         return self.encoder.depth + (self.head == "convolution")
 
