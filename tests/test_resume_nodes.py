@@ -6,6 +6,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.experiment import load
 from fedgraft.runner import execute, resume
+from fedgraft.runs import RunFolder
 from fedgraft.store import Store
 from node_runs import OFTEN, SMALL
 from test_resume_sharing import Killed, dying, measured
@@ -108,3 +109,28 @@ def test_rows_that_are_asked_for_survive_as_well(tmp_path, dying, recipe):
     assert measured(resume(tmp_path / "run")) == expected
     one, other = (content(tmp_path / name) for name in ("whole", "run"))
     assert not [part for part in one if not same(one[part], other[part])]
+
+
+def test_what_scoring_at_clients_takes_survives_as_well(tmp_path, dying):
+    at_clients = {**EVERYTHING, "evaluation.at": "clients", "evaluation.every": 1}
+    execute(load("fedais", at_clients), tmp_path / "whole")
+    dying(20)
+    with pytest.raises(Killed):
+        execute(load("fedais", at_clients), tmp_path / "run")
+    dying(0)
+    assert 0 < Store.open(tmp_path / "run").load()[0].round < 4
+    resume(tmp_path / "run")
+    one, other = (content(tmp_path / name) for name in ("whole", "run"))
+    assert not [part for part in one if not same(one[part], other[part])]
+
+
+def test_operations_of_scoring_at_clients_are_entered_as_such_in_its_round(tmp_path):
+    ledgers = {}
+    for at in ("server", "clients"):
+        summary = execute(load("fedais", {**SMALL, "evaluation.at": at, "rounds": 2}), tmp_path / at)
+        run = RunFolder(tmp_path / at)
+        ledgers[at] = run.ledger[run.ledger["flops"] > 0].set_index(["purpose", "round"])["flops"]
+        assert ledgers[at].sum() == summary["flops"] == run.rounds["flops"].sum()
+    assert ledgers["clients"]["training"].equals(ledgers["server"]["training"])
+    assert "evaluation" not in ledgers["server"]
+    assert set(ledgers["clients"]["evaluation"].index) == {2}, "every second round is scored"

@@ -21,7 +21,7 @@ class Entry:
         round: 0 is the set-up before the first round.
         client: client index.
         direction: "down" (server to client), "up", or "local" for what a client computes.
-        purpose: one of `PURPOSES`; "training" for what it computes.
+        purpose: one of `PURPOSES`; of what it computes "training", "statistics" before and "evaluation" after that.
         bytes: how many.
         flops: operations of the products that it computed, a multiply-add as two.
     """
@@ -60,10 +60,10 @@ class Ledger:
                 self.totals[direction] += amount
                 self.totals[name] += amount
 
-    def compute(self, round: int, client: int, flops: int) -> None:
+    def compute(self, round: int, client: int, purpose: str, flops: int) -> None:
         """Enter what a client computed in a round."""
         if flops:
-            self.pending.append(Entry(round, client, LOCAL, TRAINING, 0, flops))
+            self.pending.append(Entry(round, client, LOCAL, purpose, 0, flops))
 
     @property
     def total(self) -> int:

@@ -20,7 +20,7 @@ from fedgraft.contracts import Outcome, Runtime, Selection, Selector, Update, Vi
 from fedgraft.dropout import Dropout
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError
 from fedgraft.exchange import Replies
-from fedgraft.ledger import Ledger
+from fedgraft.ledger import TRAINING, Ledger
 from fedgraft.metrics import improves
 from fedgraft.plan import SPLITS, Plan
 from fedgraft.post import Post
@@ -86,6 +86,7 @@ class Loop:
         self._post.open(state)
         self._first_view = None
         state.failing = {str(client): reason for client, reason in introduced.failed.items()}
+        self._note_computed(state, "statistics")
         view = self._view(state, 1)
         least = 0 if self._plan.sharing.alone else int(view.bytes_per_client.min())
         if view.bytes_left is not None and view.bytes_left < least:
@@ -116,7 +117,8 @@ class Loop:
 
     def step(self, state: RunState) -> Row | None:
         """One round; None, and `state.finished`, if the budget does not pay for another."""
-        began, spent, round = time.perf_counter(), self.ledger.total, state.round + 1
+        began, round = time.perf_counter(), state.round + 1
+        spent, computed = self.ledger.total, state.flops
         view, sharing = self._view(state, round), self._plan.sharing
         collects = sharing.collects(state.sharing, round, seeds.generator(self._plan.seed, "collect", round))
         played = self._train(state, view) if collects else self._train_alone(state, view)
@@ -124,7 +126,8 @@ class Loop:
             self._finish(state)
             return None
         state.round = round
-        seconds, flops = self._account(state, played), self._computed(state)
+        seconds = self._account(state, played)
+        self._note_computed(state, TRAINING)
         scored, unscored = self._score(state) if self._due(state) else ({}, {})
         replies, uploads = played.replies, played.uploads
         outcome = Outcome(
@@ -148,7 +151,7 @@ class Loop:
         if scored:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
-        return Row.of(state, outcome, scored, flops, {**played.aside, **unscored})
+        return Row.of(state, outcome, scored, state.flops - computed, {**played.aside, **unscored})
 
     # --- the training of a round -------------------------------------------------------------------------------------
 
@@ -299,13 +302,12 @@ class Loop:
         state.simulated_seconds += played.asked + max(seconds.values())
         return seconds
 
-    def _computed(self, state: RunState) -> int:
-        """Enter what clients computed in the round; the sum."""
+    def _note_computed(self, state: RunState, purpose: str) -> None:
+        """Enter what clients have computed since this was last done."""
         spent = self._runtime.flops()
         for client, flops in sorted(spent.items()):
-            self.ledger.compute(state.round, client, flops)
+            self.ledger.compute(state.round, client, purpose, flops)
         state.flops += sum(spent.values())
-        return sum(spent.values())
 
     def _trained(self, examples: int) -> float:
         return float(examples * self._plan.training.epochs)
@@ -330,6 +332,7 @@ class Loop:
         task, sharing = self._plan.task, self._plan.sharing
         charged = self._evaluation.at == "clients" and state.round > 0
         scoring = self._post.evaluate(state, self._clients, state.round, charged)
+        self._note_computed(state, "evaluation")
         scores = {split: task.score(scoring.sums[split]) for split in SPLITS}
         state.scores = {
             str(client): {split: task.score(sums[split]) for split in SPLITS}
