@@ -149,7 +149,7 @@ def read_file(path: Path, parameter: str) -> pd.DataFrame:
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path}: the file is empty; a header and at least one row are needed.") from error
     except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
-        raise InputError(f"{path} cannot be read as {path.suffix.lower()[1:]} ({error}).") from error
+        raise InputError(f"{path} cannot be read as {path.suffix.lower()[1:]} ({str(error).strip()}).") from error
 
 
 def _names_in(folder: Path) -> list[str]:
