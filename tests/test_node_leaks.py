@@ -72,8 +72,8 @@ def test_a_stretch_is_found_wherever_it_is():
     [
         ("fedais", OFTEN),
         ("fedais", {**OFTEN, "task.head": "convolution", "model.name": "gcn"}),
-        ("fedall", {"task.share_features": False}),
-        ("fedpns", {"task.share_features": False}),
+        *[(recipe, {}) for recipe in ("fedais1", "fedall", "fedpns", "fedrandom", "fedgraph", "fedsage_plus")],
+        ("three_levers", {"selector.clients": "ucb"}),
     ],
 )
 def test_features_that_are_not_shared_are_in_no_message(recipe, changes, is_sparse):

@@ -229,9 +229,9 @@ def test_more_than_a_client_can_offer_is_refused():
     [
         (
             {"generator": True},
-            r"Node\.generator must be false where features, states or aggregates are shared; got True",
+            r"Node\.generator must be false where features or states are shared; got True",
         ),
-        ({"generator": True, **ALONE, "aggregates": True}, r"Node\.generator must be false"),
+        ({"generator": True, "share_states": False, "aggregates": True}, r"Node\.generator must be false"),
         ({"generated": 0}, r"Node\.generated must be >= 1; got 0\."),
         ({"hidden": 0.0}, r"Node\.hidden must be in \(0, 1\); got 0\.0\."),
         ({"hidden": 1.0}, r"Node\.hidden must be in \(0, 1\); got 1\.0\."),
@@ -244,7 +244,7 @@ def test_impossible_options_are_refused(options, message):
 
 
 def test_a_generator_is_offered_where_nothing_else_is_shared():
-    assert Node(SAGE()).offers == Node(SAGE(), **ALONE, aggregates=True).offers == frozenset()
+    assert Node(SAGE()).offers == Node(SAGE(), share_states=False, aggregates=True).offers == frozenset()
     alone = Node(SAGE(), **ALONE)
     assert alone.offers == {"generator"}
     assert alone.having(frozenset({"generator"})) == replace(alone, generator=True)

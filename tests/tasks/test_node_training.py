@@ -246,7 +246,8 @@ def test_a_task_learns_of_the_data_what_its_model_must_know():
         ({"logit_adjustment": -1.0}, r"Node\.logit_adjustment must be >= 0 \(0 = none\); got -1\.0\."),
         ({"label_smoothing": 1.0}, r"Node\.label_smoothing must be in \[0, 1\); got 1\.0\."),
         ({"dropout": -0.1}, r"Node\.dropout must be in \[0, 1\); got -0\.1\."),
-        ({"aggregates": True}, r"Node\.aggregates must be false where features or states are shared; got True\."),
+        ({"aggregates": True}, r"Node\.aggregates must be false where states are shared, or features are not; got"),
+        ({"aggregates": True, "share_states": False, "share_features": False}, r"Node\.aggregates must be false where"),
     ],
 )
 def test_bad_options(options, message):

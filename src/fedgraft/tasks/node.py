@@ -61,8 +61,8 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         share_states: whether clients tell each other hidden states of such nodes. With neither, the edges between
             clients are as if they were not there.
         aggregates: whether every node gets, once, the sum of all its neighbours' features, to which clients contribute
-            what they know (FedGCN, Yao et al., NeurIPS 2023); the first layer then draws no neighbours. Then neither
-            features nor states are shared.
+            what they know (FedGCN, Yao et al., NeurIPS 2023); the first layer then draws no neighbours. It is how
+            features are shared then, for a sum over one neighbour is its features; states are not.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
             come reads it, changed or not.
@@ -117,10 +117,10 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         for name in ("dropout", "label_smoothing"):
             require(0 <= getattr(self, name) < 1, f"Node.{name}", "in [0, 1)", getattr(self, name))
         require(self.scale >= 0, "Node.scale", ">= 0 (0 = as they are)", self.scale)
-        alone = not (self.aggregates and self._connected)
-        require(alone, "Node.aggregates", "false where features or states are shared", self.aggregates)
-        alone = not (self.generator and (self._connected or self.aggregates))
-        require(alone, "Node.generator", "false where features, states or aggregates are shared", self.generator)
+        fits = not self.aggregates or (self.share_features and not self.share_states)
+        require(fits, "Node.aggregates", "false where states are shared, or features are not", self.aggregates)
+        fits = not self.generator or not (self.share_features or self.share_states)
+        require(fits, "Node.generator", "false where features or states are shared", self.generator)
         require(self.generated >= 1, "Node.generated", ">= 1", self.generated)
         require(0 < self.hidden < 1, "Node.hidden", "in (0, 1)", self.hidden)
 
@@ -142,7 +142,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """A generator of neighbours, where nothing of neighbours elsewhere is shared."""
-        return frozenset() if self._connected or self.aggregates else frozenset({"generator"})
+        return frozenset() if self.share_features or self.share_states else frozenset({"generator"})
 
     def having(self, parts: frozenset[str]) -> Self:
         """With a generator, if that is needed."""
@@ -346,7 +346,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
 
     @property
     def _connected(self) -> bool:
-        return self.share_features or self.share_states
+        return self.share_states or (self.share_features and not self.aggregates)
 
     @property
     def _deep(self) -> bool:
