@@ -344,7 +344,7 @@ def test_feedback_goes_around_a_whole_chain():
 def test_a_sharing_method_that_needs_what_a_task_lacks_is_refused():
     with pytest.raises(
         InputError,
-        match="sharing FedStar needs a task that offers structure, which 'toy:Line' with these options does not",
+        match="FedStar needs a task that offers structure, which 'toy:Line' with these options does not",
     ):
         toy(sharing={"name": "fedstar"})
 

@@ -90,7 +90,9 @@ def test_no_rounds_are_refused():
 
 
 def test_a_task_that_shares_more_is_refused():
-    with pytest.raises(InputError, match="needs a task that offers generator, which 'node' with these options does not"):
+    with pytest.raises(
+        InputError, match="needs a task that offers generator, which 'node' with these options does not"
+    ):
         small("fedsage_plus", task__share_features=True)
 
 
