@@ -96,7 +96,11 @@ def test_features_that_are_shared_are_found_so_that_the_search_is_one(is_sparse)
 
 
 @pytest.mark.parametrize(
-    ("recipe", "changes"), [("fedais", OFTEN), ("fedais", {}), ("fedall", {}), ("fedpns", {}), ("fedgcn", {})]
+    ("recipe", "changes"),
+    [
+        ("fedais", OFTEN),
+        *[(recipe, {}) for recipe in ("fedais", "fedall", "fedlocal", "fedpns", "fedgcn", "fedgraph", "fedsage_plus")],
+    ],
 )
 def test_no_message_and_no_memory_depends_on_labels_of_test_nodes(recipe, changes):
     experiment, shards = small(recipe, **changes)
