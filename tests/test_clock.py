@@ -35,7 +35,13 @@ def test_spread_is_the_deviation_of_the_log_about_the_median():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("mbit_per_second", 0), ("examples_per_second", -1), ("latency_seconds", -0.1), ("spread", float("nan"))],
+    [
+        ("mbit_per_second", 0),
+        ("examples_per_second", -1),
+        ("latency_seconds", -0.1),
+        ("spread", float("nan")),
+        ("spread", 11),
+    ],
 )
 def test_impossible_clocks_are_refused(option, value):
     with pytest.raises(InputError, match=rf"^clock\.{option} must be"):

@@ -1,4 +1,5 @@
 import importlib.metadata
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -153,6 +154,8 @@ def test_a_section_is_a_name_and_the_fields_of_its_class():
         ({"many": 1.5}, r"^selector\.many must be of type int; got 1\.5\.$"),
         ({"many": True}, r"^selector\.many must be of type int; got True\.$"),
         ({"many": 1, "share": False}, r"^selector\.share must be of type float; got False\.$"),
+        ({"many": 1, "share": math.inf}, r"^selector\.share must be finite; got inf\.$"),
+        ({"many": 1, "share": "nan"}, r"^selector\.share must be finite; got nan\.$"),
         ({"many": 1, "label": 5}, r"^selector\.label must be of type str; got 5\.$"),
         ({"many": 1, "tags": [1]}, r"^selector\.tags must be of type tuple\[str, \.\.\.\]; got \[1\]\.$"),
         ({"many": None}, r"^selector\.many must be of type int; got None\.$"),

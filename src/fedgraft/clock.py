@@ -25,7 +25,7 @@ class Clock:
         mbit_per_second: the median client's link, both directions, > 0 (10: a metered line of a small shop).
         examples_per_second: the median device's training speed, > 0.
         latency_seconds: per client and request, >= 0.
-        spread: standard deviation of the log of links and speeds over clients, >= 0; 0 makes all clients equal.
+        spread: standard deviation of the log of links and speeds over clients, in [0, 10]; 0 makes all equal.
     """
 
     mbit_per_second: float = 10.0
@@ -37,7 +37,7 @@ class Clock:
         require(self.mbit_per_second > 0, "clock.mbit_per_second", "> 0", self.mbit_per_second)
         require(self.examples_per_second > 0, "clock.examples_per_second", "> 0", self.examples_per_second)
         require(self.latency_seconds >= 0, "clock.latency_seconds", ">= 0", self.latency_seconds)
-        require(self.spread >= 0, "clock.spread", ">= 0", self.spread)
+        require(0 <= self.spread <= 10, "clock.spread", "in [0, 10]", self.spread)
 
     def devices(self, clients: int, seed: int) -> "Devices":
         """The clients' links and speeds, drawn once per experiment."""

@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import importlib.metadata
 import inspect
+import math
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -133,6 +134,8 @@ def _typed(parameter: str, hint: Any, value: Any) -> Any:
         raise wrong from error
     if isinstance(value, bool) and not isinstance(typed, bool):  # pydantic takes true for 1
         raise wrong
+    if isinstance(typed, float) and not math.isfinite(typed):
+        raise InputError(f"{parameter} must be finite; got {typed}.")
     return typed
 
 

@@ -80,7 +80,8 @@ def test_shards() -> None:
     ("options", "message"),
     [
         ({"classes": 1}, "Blocks.classes must be at least 2; got 1"),
-        ({"nodes": 24}, r"Blocks.nodes must be at least 25 \(5 per class\); got 24"),
+        ({"nodes": 24}, r"Blocks.nodes must be in \[25 \(5 per class\), 2\^31 - 1\]; got 24"),
+        ({"nodes": 2**31}, r"Blocks.nodes must be in \[25 \(5 per class\), 2\^31 - 1\]; got 2147483648"),
         ({"clients": 2001}, r"Blocks.clients must be at most 2000 \(nodes\); got 2001"),
         ({"clients": 0}, "Blocks.clients must be at least 1; got 0"),
         ({"features": 0}, "Blocks.features must be at least 1; got 0"),

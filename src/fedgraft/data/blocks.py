@@ -68,7 +68,8 @@ class Blocks(Data[NodeShard]):
     def __post_init__(self) -> None:
         require(self.classes >= 2, "Blocks.classes", "at least 2", self.classes)
         fewest = 5 * self.classes
-        require(self.nodes >= fewest, "Blocks.nodes", f"at least {fewest} (5 per class)", self.nodes)
+        fits = fewest <= self.nodes < 2**31
+        require(fits, "Blocks.nodes", f"in [{fewest} (5 per class), 2^31 - 1]", self.nodes)
         self._dealing()
         require(self.clients <= self.nodes, "Blocks.clients", f"at most {self.nodes} (nodes)", self.clients)
         fewest = self.classes if self.sparse else 1

@@ -67,8 +67,9 @@ class FedGraph(Sampler[None]):
         batches: steps of a pass, >= 1; 10 as in FedAIS.
         refresh: whether a client asks for other clients' rows anew before every step, if its task has any; else never.
         most: most neighbours of a node in a layer, >= 1; 25 as in the code.
-        target: score that is hoped for; 0.8 as in the code for PubMed (Cora: 0.89, CiteSeer: 0.72, Reddit: 0.99).
-        base: of the reward, > 1; 64 as in the code.
+        target: score that is hoped for, in [-100, 100]; 0.8 as in the code for PubMed (Cora: 0.89, CiteSeer: 0.72,
+            Reddit: 0.99).
+        base: of the reward, in (1, 1000]; 64 as in the code.
         seconds_weight: what a simulated second of the slowest client takes off the reward, >= 0; 0 as in the code.
         components: of the PCA, >= 1; ours.
         sketch: numbers that stand for an update, >= 1; ours.
@@ -118,8 +119,8 @@ class FedGraph(Sampler[None]):
             require(getattr(self, name) >= 0, f"FedGraph.{name}", ">= 0", getattr(self, name))
         for name in ("actor_rate", "critic_rate"):
             require(getattr(self, name) > 0, f"FedGraph.{name}", "> 0", getattr(self, name))
-        require(bool(np.isfinite(self.target)), "FedGraph.target", "finite", self.target)
-        require(self.base > 1, "FedGraph.base", "> 1", self.base)
+        require(-100 <= self.target <= 100, "FedGraph.target", "in [-100, 100]", self.target)
+        require(1 < self.base <= 1000, "FedGraph.base", "in (1, 1000]", self.base)
         require(0 <= self.gamma < 1, "FedGraph.gamma", "in [0, 1)", self.gamma)
         require(0 < self.tau <= 1, "FedGraph.tau", "in (0, 1]", self.tau)
         require(min(self.hidden) >= 1, "FedGraph.hidden", "two widths >= 1", self.hidden)
