@@ -207,7 +207,9 @@ def test_w_answers_too_with_its_own_ends_if_it_may():
 
 
 def test_a_task_whose_models_cannot_answer_together_is_refused():
-    with pytest.raises(InputError, match=r"sharing CEFGL needs a task that offers together, which 'toy:Line' with these"):
+    with pytest.raises(
+        InputError, match=r"sharing CEFGL needs a task that offers together, which 'toy:Line' with these"
+    ):
         toy(sharing={"name": "cefgl", "answers": "both"})
 
 
