@@ -31,6 +31,14 @@ def test_lines_are_means_over_the_seeds_against_both_costs():
     assert [note.text for note in figure.layout.annotations] == [], "a yardstick below the range is not shown"
 
 
+def test_a_line_shows_what_a_run_that_ended_there_would_have():
+    rounds = [(0, 0.5, 0.4), (1, 0.7, 0.66), (2, 0.6, 0.9), (3, None, None), (4, 0.8, 0.75)]
+    run = {"curve": [[number, 10 * number, validation, test, number] for number, validation, test in rounds]}
+    shown = study_figure.kept(run)["curve"]
+    assert [point[3] for point in shown] == [0.4, 0.66, 0.66, 0.66, 0.75]
+    assert [[*point[:3], point[4]] for point in shown] == [[*point[:3], point[4]] for point in run["curve"]]
+
+
 def test_settings_with_two_methods_are_drawn_and_shown_once(tmp_path, monkeypatch):
     monkeypatch.setattr(pictures.shutil, "which", lambda name: None)
     (said,) = study_figure.draw_all(STUDY, RESULTS, 2, tmp_path / "pictures")

@@ -1,5 +1,6 @@
 """The figures of a study of costs: accuracy against bytes and against operations, means over the seeds."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -44,6 +45,8 @@ def figure(
 ) -> go.Figure:
     """Test accuracy against bytes at the left, against operations at the right, both on logarithmic axes.
 
+    It is what a run that ended there would have: that of the round best on validation so far.
+
     Args:
         study: whose methods' labels are shown.
         split: the setting's name.
@@ -53,7 +56,7 @@ def figure(
     made = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.03)
     bests, seeds = [], max(map(len, runs.values()))
     for number, ((_, method), found) in enumerate(runs.items()):
-        points = [point for point in curve(found) if point[0]]
+        points = [point for point in curve([kept(run) for run in found]) if point[0]]
         bests.append(max(100 * point[3] for point in points))
         for column, (_, place, unit) in enumerate(COSTS, 1):
             trace = go.Scatter(
@@ -70,10 +73,20 @@ def figure(
     marks = sorted((score, f"{name} {short_number(score)}") for name, score in means.items())
     low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
     shown = [mark for mark in marks if mark[0] > low]
-    note = f"test accuracy, %, means over {seeds} seeds; both axes of costs logarithmic; yardsticks dotted"
+    note = f"test accuracy, %, of the round best on validation so far, means over {seeds} seeds; yardsticks dotted"
     lay_out(made, split, note, HEIGHT, right=margin(shown, 24))
     add_yardsticks(made, shown, low, high)
     made.update_yaxes(range=[low, high])
     for column, (title, _, _) in enumerate(COSTS, 1):
         made.update_xaxes(type="log", title_text=title, row=1, col=column)
     return made
+
+
+def kept(run: Run) -> Run:
+    """The run with the test score of the round best on validation so far in place of each round's own."""
+    best, shown, points = -math.inf, 0.0, []
+    for number, size, validation, test, flops in run["curve"]:
+        if validation is not None and validation > best:
+            best, shown = validation, test
+        points.append([number, size, validation, shown, flops])
+    return {**run, "curve": points}
