@@ -244,15 +244,18 @@ def _own_nodes(data: Any, task: Node, own: Given, edges: Given | None) -> Any:
             "task.class_names is missing in the run's experiment.toml, as an older version left it; name the "
             f"{task.classes} classes there, in ascending order."
         )
-    if _has_tables(data) and columns.label in table and (labels := table[[columns.label]].dropna()).size:
-        for name in encode(labels, columns.label, [(where, len(labels))])[
-            1
-        ]:  # not read; a strange one tells of a mistake
-            if name not in task.class_names:
-                raise unknown(
-                    f"class of the run, as column {columns.label!r} of {where} has it,", name, task.class_names
-                )
+    if _has_tables(data) and columns.label in table:
+        _check_labels(table[[columns.label]].dropna(), where, task.class_names)
     return own_part(table, where, edges, columns, task.class_names, task.sparse)
+
+
+def _check_labels(labels: pd.DataFrame, where: str, classes: Sequence[str]) -> None:
+    """Raise `InputError` for a class that the run does not know: labels are not read, but it tells of a mistake."""
+    (column,) = labels.columns
+    names = encode(labels, column, [(where, len(labels))])[1] if len(labels) else ()
+    for name in names:
+        if name not in classes:
+            raise unknown(f"class of the run, as column {column!r} of {where} has it,", name, classes)
 
 
 def _feature_names(data: Any, task: Node, own: Given | None) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """The figures of a study of costs: accuracy against bytes and against operations, means over the seeds."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -10,6 +9,7 @@ from plotly.subplots import make_subplots
 
 from fedgraft.drawing import RUN_MARKERS, add_yardsticks, lay_out, margin, run_colour, short_number
 from fedgraft.errors import InputError
+from fedgraft.metrics import improves
 from fedgraft.pictures import draw
 from fedgraft.study import Study, settings
 from fedgraft.target_page import GIGA, MEGA, Results, Run, curve, runs_of, yardsticks_of
@@ -84,9 +84,9 @@ def figure(
 
 def kept(run: Run) -> Run:
     """The run with the test score of the round best on validation so far in place of each round's own."""
-    best, shown, points = -math.inf, 0.0, []
+    best, shown, points = None, 0.0, []
     for number, size, validation, test, flops in run["curve"]:
-        if validation is not None and validation > best:
+        if validation is not None and improves(validation, best, "higher"):
             best, shown = validation, test
         points.append([number, size, validation, shown, flops])
     return {**run, "curve": points}

@@ -103,6 +103,14 @@ def test_one_that_says_it_draws_nothing_draws_nothing(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_one_that_is_fitted_stays_as_it_is_when_it_is_stored_and_fitted_again(name, layers):
+    fitted = build(name).fitted(layers)
+    stored = plugins.build("samplers", "sampler", {"name": name, **plugins.options_of(fitted)})
+    assert stored.fitted(layers) == stored == fitted
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_an_empty_block_is_survived(name):
     sampler = build(name)
     assert list(sampler.draw(sampler.init(5), np.array([], np.int64), STAGE, np.random.default_rng(0))) == []
