@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.client import Client, told_in
+from fedgraft.memory import packed, settled, unpacked
 from fedgraft.types import Layout, Spec
 from fedgraft.wire import Message
 from toy import Line, Points
@@ -39,7 +40,7 @@ def ask(client, who, kind, arrays=None, round=1, memory=b""):
         scored, arrays = wire.encode(Message("scored", round, arrays=arrays), plan.request_layouts["scored"]), None
     request = wire.encode(Message(kind, round, arrays=arrays), plan.request_layouts.get(kind))
     reply, memory = client.serve(who, request, memory, scored)
-    return wire.decode(reply, plan.reply_layouts.get(kind), plan.names(kind)), memory
+    return wire.decode(reply, plan.reply_layouts.get(kind), plan.names(kind)), packed(memory)
 
 
 def test_hello_says_how_much_there_is_to_train_on(client):
@@ -217,6 +218,26 @@ def test_a_long_reason_is_cut_so_that_the_reply_keeps_its_limit():
 class Wordy(Line):
     def loss(self, model, data, draw, encoded):
         raise RuntimeError("ü" * 5000)
+
+
+def test_a_memory_is_the_same_to_a_client_as_its_bytes():
+    request = wire.encode(Message("train", 2), FUZZED._plan.request_layouts["train"])
+    probed = ask(FUZZED, 0, "probe", ZERO)[1]
+    (reply, after), (again, after_again) = (FUZZED.serve(0, request, each) for each in (probed, unpacked(probed)))
+    assert reply == again
+    assert packed(after) == packed(after_again)
+    assert FUZZED.serve(0, wire.encode(Message("hello", 0)), after)[1] is after, "unchanged, it is not made anew"
+
+
+def test_what_is_remembered_is_settled():
+    table = np.arange(6, dtype=np.float32)
+    made = settled({"none": None, "owned": table, "column": table.reshape(2, 3)[:, 1], "list": [np.float32(0.5), {}]})
+    assert "none" not in made
+    assert made["owned"] is table, "what has its memory to itself is not copied"
+    assert (made["column"].tolist(), made["column"].flags.owndata) == ([1, 4], True), "nor is all kept for a part of it"
+    assert (type(made["list"][0]), made["list"]) == (float, [0.5, {}]), "as it comes back from a checkpoint"
+    assert not any(made[name].flags.writeable for name in ("owned", "column"))
+    assert packed(made) == packed(settled(unpacked(packed(made))))
 
 
 def test_replies_depend_on_shard_request_and_memory_alone(plan):

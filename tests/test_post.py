@@ -7,7 +7,7 @@ from fedgraft.errors import AllClientsFailedError, BudgetError
 from fedgraft.exchange import PURPOSES as PURPOSE_OF
 from fedgraft.ledger import DIRECTIONS, PURPOSES
 from fedgraft.wire import Message
-from toy_runs import looped, run, same, toy
+from toy_runs import looped, remembered, run, same, toy
 
 PROBING = {"name": "power_of_choice", "clients": 2, "candidates": 3}
 AT_CLIENTS = {"at": "clients"}
@@ -70,7 +70,7 @@ def test_statistics_are_charged_and_reach_the_clients(publishing):
     assert expected["statistics"] == 5 * 16 + 5 * 8  # two float64 up and one down, per client
     shards = toy().data.load(1)
     mean = np.mean(np.concatenate([shard.y[shard.split == 0] for shard in shards]).astype(np.float64))
-    for memory in runtime.inner._memories.values():
+    for memory in remembered(runtime).values():
         assert wire.unpack(memory)["shared"]["mean"] == pytest.approx([mean])
 
 

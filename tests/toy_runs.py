@@ -67,6 +67,11 @@ class Wrapped(Runtime):
         self.inner.close()
 
 
+def remembered(runtime):
+    """{client: the bytes of what it remembers}."""
+    return {client: memory for client, memory in runtime.memories(changed=False) if client >= 0}
+
+
 @contextmanager
 def looped(experiment, tamper=None, shards=None):
     """A loop over a wrapped runtime, and that runtime."""

@@ -21,7 +21,7 @@ from fedgraft.contracts import Draw, Sums
 from fedgraft.errors import ClientError
 from fedgraft.flat import FlatModel
 from fedgraft.mail import Courier, asked_arrays, part_of
-from fedgraft.memory import Memory, packed, same, unpacked
+from fedgraft.memory import Kept, Memory, same, settled, unpacked
 from fedgraft.metrics import improves
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.trainer import LocalTrainer, Paused
@@ -81,20 +81,20 @@ class Client:
         }
 
     def serve(
-        self, client: int, request: bytes, memory: bytes, scored: bytes = b"", told: bytes = b""
-    ) -> tuple[bytes, bytes]:
+        self, client: int, request: bytes, memory: Kept, scored: bytes = b"", told: bytes = b""
+    ) -> tuple[bytes, Kept]:
         """Answer one request; `flops` then tells what it took, and `keeps` whether the request must be kept.
 
         Args:
             client: who is asked.
             request: an encoded message.
-            memory: what the client remembered after its last request, b"" at first.
+            memory: what the client remembered after its last request, or its bytes; b"" at first.
             scored: an encoded message with the model that a request in `FREE` is about; b"" for any other.
             told: the request of this client that had to be kept, b"" for none; needed once, after its first.
 
         Returns:
-            The encoded reply and the new memory. Whatever goes wrong at the client comes back as a message of kind
-            "error" with the reason, and the memory as it was.
+            The encoded reply and the new memory, the very object that was given if nothing changed. Whatever goes wrong
+            at the client comes back as a message of kind "error" with the reason, and the memory as it was.
         """
         round, self.keeps = 0, False
         if told and client not in self._prepared:
@@ -119,7 +119,7 @@ class Client:
             if reply.kind == "wait" and self._holds:
                 self._held[client] = remembered
                 return encoded, memory
-            return encoded, memory if same(remembered, before) else packed(remembered)
+            return encoded, memory if same(remembered, before) else settled(remembered)
         except Exception as error:  # a client's failure is its reply, whatever it was
             self.flops, self.keeps = 0, False
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"

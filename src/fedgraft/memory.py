@@ -1,8 +1,11 @@
 """What a client remembers between requests, and its bytes."""
 
-from typing import Any
+from typing import Any, TypeAlias, cast
+
+import numpy as np
 
 from fedgraft import wire
+from fedgraft.types import Tree
 
 Memory = dict[str, Any]
 """What a client remembers between requests; a key is absent until first used, and where there is nothing to remember.
@@ -16,6 +19,8 @@ Memory = dict[str, Any]
 What the server sent it before training is not among them: it may be most of what a client has, and never changes, so
 the message is kept as it came (see `client.Client.serve`).
 """
+Kept: TypeAlias = Memory | bytes
+"""A memory, or its bytes: what stays in one process is packed for a checkpoint alone."""
 
 
 def same(memory: Memory, before: Memory) -> bool:
@@ -23,12 +28,34 @@ def same(memory: Memory, before: Memory) -> bool:
     return all(memory.get(key) is before.get(key) for key in memory.keys() | before.keys())
 
 
-def unpacked(memory: bytes) -> Memory:
-    """What `packed` was given."""
-    return dict(wire.unpack(memory, views=True)) if memory else {}  # type: ignore[arg-type]
+def unpacked(memory: Kept) -> Memory:
+    """A memory whose values may be replaced without changing what it is made of."""
+    if isinstance(memory, bytes):
+        return dict(wire.unpack(memory, views=True)) if memory else {}  # type: ignore[arg-type]
+    return dict(memory)
 
 
-def packed(memory: Memory) -> bytes:
+def packed(memory: Kept) -> bytes:
     """The bytes of what there is to remember; none for nothing, which costs neither time nor a file of a checkpoint."""
-    kept = {key: value for key, value in memory.items() if value is not None}
-    return wire.pack(kept) if kept else b""
+    return memory if isinstance(memory, bytes) else wire.pack(memory) if memory else b""
+
+
+def settled(memory: Memory) -> Memory:
+    """What `unpacked` makes of its bytes, without them: equal values of the same types that nobody can change.
+
+    So a run that goes on in one process does the same as one that was stored and taken up again.
+    """
+    return {key: _settled(value) for key, value in memory.items() if value is not None}
+
+
+def _settled(tree: Any) -> Tree:
+    if isinstance(tree, dict):
+        return {key: _settled(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_settled(value) for value in tree]
+    if not isinstance(tree, np.ndarray):
+        return cast(Tree, tree.item() if isinstance(tree, np.generic) else tree)
+    # A view would keep all that it is a view of.
+    array = tree if tree.flags.owndata and tree.flags.c_contiguous else tree.copy(order="C")
+    array.flags.writeable = False
+    return array

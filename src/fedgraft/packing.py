@@ -22,7 +22,8 @@ Ours: what a sparse or factored message stands for can be far larger than the me
 dimensions bounds it; where there are any, senders send more values than they would need to and receivers insist.
 """
 
-_WORDS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}  # types as wide as eight codes of so many bits
+_HALVINGS: Final = {1: (1, 2, 4), 2: (2, 4), 4: (4,), 8: ()}
+"""For codes that divide a byte: bits in use of each byte, whenever two bytes become one."""
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -66,8 +67,10 @@ def shapes_of(specs: Sequence[Spec], dims: Array | None) -> list[tuple[int, ...]
     return [tuple(next(known) if dim == VARIABLE else dim for dim in spec.shape) for spec in specs]
 
 
-def flatten(arrays: Iterable[Array], length: int) -> Floats:
-    """All values end to end in row-major order, and zeros after them up to `length`."""
+def flatten(arrays: Sequence[Array], length: int) -> Floats:
+    """All values end to end in row-major order, and zeros after them up to `length`; of one array it may be a view."""
+    if len(arrays) == 1 and arrays[0].size == length and arrays[0].flags.c_contiguous:
+        return arrays[0].reshape(-1)
     flat = np.zeros(length, np.float32)
     start = 0
     for array in arrays:
@@ -113,7 +116,8 @@ def code_type(bits: int) -> type[np.unsignedinteger[Any]]:
 def pack(codes: Codes, values: int, bits: int) -> Bytes:
     """The lowest `bits` bits of each code, end to end; beyond eight, all low bytes come before the rest.
 
-    Works on words of eight codes, a byte each: halves of ever wider lanes are pushed together.
+    Works on words of eight codes, a byte each: halves of ever wider lanes are pushed together. Where the bits of a code
+    divide a byte, neighbouring bytes are.
 
     Args:
         codes: of `code_type(bits)`, below 2**bits; a multiple of eight, those beyond `values` zero.
@@ -123,12 +127,15 @@ def pack(codes: Codes, values: int, bits: int) -> Bytes:
     if bits > 8:
         high = pack((codes >> 8).astype(code_type(bits - 8)), values, bits - 8)
         return np.concatenate([codes[:values].astype(np.uint8), high])
+    if bits in _HALVINGS:
+        for width in _HALVINGS[bits]:
+            pairs = codes.view("<u2")
+            codes = (pairs | pairs >> np.uint16(8 - width)).astype(np.uint8)
+        return codes[: packed_bytes(values, bits)]
     words = codes.view("<u8")
     for width in (8, 16, 32):
         lane = _lanes(width, width)
         words = (words & lane) | ((words >> np.uint64(width)) & lane) << np.uint64(width * bits // 8)
-    if bits in _WORDS:
-        return words.astype(_WORDS[bits]).view(np.uint8)[: packed_bytes(values, bits)]
     return words.view(np.uint8).reshape(-1, 8)[:, :bits].reshape(-1)[: packed_bytes(values, bits)]
 
 
@@ -151,15 +158,20 @@ def _unpack(packed: Bytes, values: int, bits: int) -> Codes:
         high = _unpack(packed[values:], values, bits - 8)
         codes: Codes = packed[:values] | high.astype(wide) << wide(8)
         return codes
+    if bits in _HALVINGS:
+        apart: Array = packed
+        for width in reversed(_HALVINGS[bits]):
+            pairs = apart.astype("<u2")
+            pairs |= pairs << np.uint16(8 - width)
+            pairs &= np.uint16(((1 << width) - 1) * 0x0101)
+            apart = pairs.view(np.uint8)
+        return apart[:values]
     groups = -(-values // 8)
     padded = np.zeros(groups * bits, np.uint8)
     padded[: packed.size] = packed
-    if bits in _WORDS:
-        words = padded.view(_WORDS[bits]).astype("<u8")
-    else:
-        words = np.zeros((groups, 8), np.uint8)
-        words[:, :bits] = padded.reshape(groups, bits)
-        words = words.reshape(-1).view("<u8")
+    words = np.zeros((groups, 8), np.uint8)
+    words[:, :bits] = padded.reshape(groups, bits)
+    words = words.reshape(-1).view("<u8")
     for width in (32, 16, 8):
         used = width * bits // 8
         lane = _lanes(width, used)

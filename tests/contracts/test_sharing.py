@@ -11,7 +11,7 @@ from fedgraft import plugins, wire
 from fedgraft.contracts import Sharing, Update
 from fedgraft.errors import InputError
 from fedgraft.types import VARIABLE, Layout
-from toy_runs import looped, run, same, toy
+from toy_runs import looped, remembered, run, same, toy
 
 NAMES = plugins.names("sharing")
 MODEL = {
@@ -149,7 +149,7 @@ def test_partial_cohorts_failures_and_lossy_messages_are_survived(name):
 
     state, _, runtime = run(experiment, tamper)
     assert state.curve[-1]["validation"] < state.curve[0]["validation"]
-    for memory in runtime.inner._memories.values():
+    for memory in remembered(runtime).values():
         assert wire.pack(wire.unpack(memory)) == memory
 
 
@@ -159,7 +159,7 @@ def test_two_runs_are_equal_to_the_last_bit(name):
     one, _, first = run(experiment)
     other, _, second = run(experiment)
     assert same(one.sharing, other.sharing)
-    assert first.inner._memories == second.inner._memories
+    assert remembered(first) == remembered(second)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -202,7 +202,7 @@ def test_private_parameters_stay_in_the_memory_of_their_client():
     assert len(biases) == 5, "every client has a bias of its own"
     with looped(experiment) as (loop, fresh):
         state = loop.start()
-        fresh.restore(dict(runtime.inner._memories))
+        fresh.restore(remembered(runtime))
         with_private = loop._post.evaluate(state, range(5), 0, charged=False)
         fresh.restore({})
         without = loop._post.evaluate(state, range(5), 0, charged=False)
@@ -215,11 +215,11 @@ def keep_off_the_wire(plan, runtime):
     What a method says it needs may be sent by the way, such as a head that clients tell and nobody overwrites.
     """
     private, told = {}, tuple(f"{part}." for part in plan.sharing.needs)
-    for client, memory in runtime.inner._memories.items():
-        remembered = wire.unpack(memory).get("private", {})
-        assert all(not plan.travels(name) for name in remembered)
-        private[client] = remembered
-        hidden = {name: array for name, array in remembered.items() if not (told and name.startswith(told))}
+    for client, memory in remembered(runtime).items():
+        kept = wire.unpack(memory).get("private", {})
+        assert all(not plan.travels(name) for name in kept)
+        private[client] = kept
+        hidden = {name: array for name, array in kept.items() if not (told and name.startswith(told))}
         for kind, round, _, message in [*runtime.sent, *runtime.received]:
             for name, array in hidden.items():
                 assert name.encode() not in message

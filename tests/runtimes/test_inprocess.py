@@ -14,7 +14,7 @@ from fedgraft.errors import InputError
 from fedgraft.runtimes.inprocess import InProcess
 from fedgraft.wire import Message
 from toy_methods import Published
-from toy_runs import SGD, looped, run, same, toy
+from toy_runs import SGD, looped, remembered, run, same, toy
 
 EVERYTHING = {
     "rounds": 3,
@@ -82,7 +82,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(inline, workers):
     assert [(row.selected, row.validation, row.bytes) for row in rows] == [
         (row.selected, row.validation, row.bytes) for row in expected_rows
     ]
-    assert runtime.inner._memories == expected_runtime.inner._memories
+    assert remembered(runtime) == remembered(expected_runtime)
     assert same(sorted(runtime.sent), sorted(expected_runtime.sent))
 
 
@@ -117,7 +117,7 @@ def test_a_measurement_is_remembered_as_any_message_is(workers):
         assert all(isinstance(reply, bytes) for reply in runtime.measure(dict.fromkeys(range(5), probe), {}).values())
         assert [client for client, _ in runtime.memories()] == [0, 1, 2, 3, 4]
         assert list(runtime.memories()) == [], "each change is told once"
-        runtime.exchange({3: probe}, limits(runtime), None)
+        runtime.exchange({3: hellos(runtime)[3]}, limits(runtime), None)
         assert list(runtime.memories()) == [], "nothing has changed"
         assert [client for client, _ in runtime.memories(changed=False)] == [0, 1, 2, 3, 4]
     finally:

@@ -6,7 +6,7 @@ from fedgraft.contracts import Update
 from fedgraft.errors import InputError
 from fedgraft.experiment import Experiment, build
 from fedgraft.sharing.fedper import FedPer
-from toy_runs import run, same, toy
+from toy_runs import remembered, run, same, toy
 
 
 def test_a_worked_example():
@@ -26,7 +26,7 @@ def test_a_private_layer_is_never_reset():
     biases = {}
     for rounds in (1, 3):
         _, _, runtime = run(toy(sharing=sharing, selector=selector, rounds=rounds))
-        memories = {client: wire.unpack(memory) for client, memory in runtime.inner._memories.items()}
+        memories = {client: wire.unpack(memory) for client, memory in remembered(runtime).items()}
         biases[rounds] = [float(memories[client]["private"]["bias"][0]) for client in (0, 1)]
     assert biases[3][0] == biases[1][0]
     assert biases[3][1] != biases[1][1]

@@ -6,7 +6,7 @@ from fedgraft.contracts import Update
 from fedgraft.errors import InputError
 from fedgraft.experiment import build
 from fedgraft.sharing.fedstar import FedStar
-from toy_runs import run, same, toy
+from toy_runs import remembered, run, same, toy
 
 
 def test_a_worked_example():
@@ -22,7 +22,7 @@ def test_only_the_channel_of_structure_travels():
     experiment = toy(sharing={"name": "fedstar"}, data={"name": "toy_parts:Lines"})
     _, _, runtime = run(experiment)
     assert set(experiment.plan.first) == {"structure.weight", "structure.bias"}
-    kept = [wire.unpack(memory)["private"] for memory in runtime.inner._memories.values()]
+    kept = [wire.unpack(memory)["private"] for memory in remembered(runtime).values()]
     assert all(set(own) == {"base.weight", "base.bias", "head.outer.weight"} for own in kept)
     assert not same(kept[0]["base.weight"], kept[1]["base.weight"])
 

@@ -3,7 +3,7 @@ import pytest
 
 from fedgraft.runner import execute
 from fedgraft.sharing.local import Local
-from toy_runs import looped, run, toy
+from toy_runs import looped, remembered, run, toy
 
 
 def test_nothing_is_shared_and_nothing_collected():
@@ -24,8 +24,8 @@ def test_a_client_ends_where_it_would_without_the_others():
     shards = experiment.data.load(experiment.seed)
     _, _, everybody = run(experiment, shards=shards)
     _, _, alone = run(experiment, shards=shards[:1])
-    assert everybody.inner._memories[0] == alone.inner._memories[0]
-    assert everybody.inner._memories[1] != everybody.inner._memories[0]
+    assert remembered(everybody)[0] == remembered(alone)[0]
+    assert remembered(everybody)[1] != remembered(everybody)[0]
 
 
 def test_everybody_trains_in_every_round():

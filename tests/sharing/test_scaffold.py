@@ -8,7 +8,7 @@ from fedgraft.contracts import Update
 from fedgraft.errors import InputError
 from fedgraft.sharing.scaffold import Scaffold
 from sharing_clients import Quadratic
-from toy_runs import run, same, toy
+from toy_runs import remembered, run, same, toy
 
 SMALL = st.floats(-4, 4, width=32)
 
@@ -82,7 +82,7 @@ def test_the_first_round_is_fedavgs(control):
 @pytest.mark.parametrize("control", ["difference", "gradient"])
 def test_the_servers_control_is_the_clients_mean(control):
     state, _, runtime = run(toy(sharing={"name": "scaffold", "control": control}, training={"optimizer": "adam"}))
-    own = {k: wire.unpack(memory)["sharing"]["control"] for k, memory in runtime.inner._memories.items()}
+    own = {k: wire.unpack(memory)["sharing"]["control"] for k, memory in remembered(runtime).items()}
     weights = np.array(state.examples) / sum(state.examples)
     for name in ("weight", "bias"):
         mean = sum(weights[k] * own[k][name] for k in own)

@@ -9,7 +9,7 @@ from fedgraft.contracts import Update
 from fedgraft.errors import ClientError, InputError
 from fedgraft.sharing.spreadgnn import HEAD, SpreadGNN
 from sharing_clients import Quadratic
-from toy_runs import run, toy
+from toy_runs import remembered, run, toy
 
 SMALL = {"head_rows": 2, "head_width": 2}
 
@@ -140,7 +140,7 @@ def test_without_the_term_and_with_everybody_near_it_is_fedavg():
     for model in spread.sharing["models"]:
         for name, value in average.sharing["model"].items():
             np.testing.assert_allclose(model[name], value, rtol=1e-5, atol=1e-6)
-    heads = [wire.unpack(memory)["private"][HEAD] for memory in runtime.inner._memories.values()]
+    heads = [wire.unpack(memory)["private"][HEAD] for memory in remembered(runtime).values()]
     for known, own in zip(spread.sharing["heads"], heads, strict=True):
         assert np.array_equal(known[: len(own), : own.shape[1]], own)
 
@@ -150,7 +150,7 @@ def test_heads_of_different_sizes_are_drawn_together(topology):
     def spread(strength):
         sharing = {"name": "spreadgnn", "topology": topology, "strength": strength}
         _, _, runtime = run(toy(sharing=sharing, data={"name": "toy_parts:Lines"}, rounds=10))
-        heads = [wire.unpack(memory)["private"][HEAD] for memory in runtime.inner._memories.values()]
+        heads = [wire.unpack(memory)["private"][HEAD] for memory in remembered(runtime).values()]
         assert [len(rows) for rows in heads] == [1, 2, 3, 1, 2]
         return np.linalg.svd(np.concatenate(heads), compute_uv=False).sum()
 

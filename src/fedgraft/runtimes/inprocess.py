@@ -25,12 +25,15 @@ from fedgraft.allocation import keep_freed
 from fedgraft.client import Client
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.errors import FedgraftError, require
+from fedgraft.memory import Kept, packed
 from fedgraft.plan import Plan
 from fedgraft.runtimes.worker import work
 
 START_SECONDS = 120.0
 """How long a worker may take to import torch and to build its model."""
 _STARTING = threading.Lock()
+_NOTHING = b""
+"""What a client remembers at first."""
 
 
 @dataclass
@@ -73,7 +76,7 @@ class InProcess(Runtime):
         require(threads >= 1, "runtime.threads", ">= 1", threads)
         self._plan, self._threads = plan, threads
         self._shards = dict(enumerate(shards))
-        self._memories: dict[int, bytes] = {}
+        self._memories: dict[int, Kept] = {}
         self._told: dict[int, bytes] = {}
         self._changed: set[int] = set()
         self._seconds: dict[int, float] = {}
@@ -134,7 +137,7 @@ class InProcess(Runtime):
         clients = sorted(self._changed if changed else known)
         if changed:
             self._changed = set()
-        return ((client, known[client]) for client in clients)
+        return ((client, packed(known[client])) for client in clients)
 
     def restore(self, memories: Mapping[int, bytes]) -> None:
         """Put memories of a checkpoint back."""
@@ -166,8 +169,8 @@ class InProcess(Runtime):
         self._told[client] = request
         self._changed.add(~client)
 
-    def _remember(self, client: int, memory: bytes) -> None:
-        if memory != self._memories.get(client, b""):
+    def _remember(self, client: int, memory: Kept) -> None:
+        if memory is not self._memories.get(client, _NOTHING):
             self._memories[client] = memory
             self._changed.add(client)
 
@@ -175,19 +178,19 @@ class InProcess(Runtime):
 
     def _serve(
         self, requests: Mapping[int, bytes], deadline_seconds: float | None, models: Mapping[int, bytes] | None = None
-    ) -> dict[int, tuple[bytes, bytes] | ClientFailed]:
+    ) -> dict[int, tuple[bytes, Kept] | ClientFailed]:
         scored = models or {}
         if self._inline is not None:
             inline = self._inline
-            served: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
+            served: dict[int, tuple[bytes, Kept] | ClientFailed] = {}
             for client, request in requests.items():
-                memory, told = self._memories.get(client, b""), self._told.get(client, b"")
+                memory, told = self._memories.get(client, _NOTHING), self._told.get(client, b"")
                 served[client] = inline.serve(client, request, memory, scored.get(client, b""), told)
                 self._count(client, inline.flops)
                 if inline.keeps:
                     self._keep(client, request)
             return served
-        answers: dict[int, tuple[bytes, bytes] | ClientFailed] = {}
+        answers: dict[int, tuple[bytes, Kept] | ClientFailed] = {}
         waiting = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))  # longest first
         while len(answers) < len(requests):
             for index, worker in enumerate(self._workers):
@@ -221,7 +224,8 @@ class InProcess(Runtime):
         try:
             known = scored is worker.scored  # a model that many are scored with crosses the pipe once
             told = b"" if client in worker.told else self._told.get(client, b"")
-            worker.pipe.send((client, request, self._memories.get(client, b""), None if known else scored, told))
+            memory = self._memories.get(client, _NOTHING)
+            worker.pipe.send((client, request, memory, None if known else scored, told))
             worker.scored, worker.request = scored, request
             if told:
                 worker.told.add(client)
@@ -234,7 +238,7 @@ class InProcess(Runtime):
         worker.since = time.monotonic()
         return True
 
-    def _collect(self, answers: dict[int, tuple[bytes, bytes] | ClientFailed]) -> None:
+    def _collect(self, answers: dict[int, tuple[bytes, Kept] | ClientFailed]) -> None:
         """Wait for the next thing to happen: an answer, a start, a death, a deadline."""
         dues = [worker.due for worker in self._workers if worker.due is not None]
         timeout = max(0.0, min(dues) - time.monotonic()) if dues else None
@@ -251,7 +255,10 @@ class InProcess(Runtime):
                     worker.ready, worker.due = True, None
                 elif worker.task is not None:
                     reply, memory, flops, holds, keeps = message
-                    answers[worker.task] = reply, memory
+                    answers[worker.task] = (
+                        reply,
+                        self._memories.get(worker.task, _NOTHING) if memory is None else memory,
+                    )
                     if keeps:
                         worker.told.add(worker.task)
                         self._keep(worker.task, worker.request)
@@ -262,7 +269,7 @@ class InProcess(Runtime):
             elif worker.due is not None and now >= worker.due:
                 self._bury(index, answers, "no reply within the deadline")
 
-    def _bury(self, index: int, answers: dict[int, tuple[bytes, bytes] | ClientFailed], reason: str) -> None:
+    def _bury(self, index: int, answers: dict[int, tuple[bytes, Kept] | ClientFailed], reason: str) -> None:
         """Replace a worker that died or hangs; only the client it served fails."""
         worker = self._workers[index]
         if not worker.ready:

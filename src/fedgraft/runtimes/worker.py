@@ -10,14 +10,16 @@ import torch
 
 from fedgraft.allocation import keep_freed
 from fedgraft.client import Client
+from fedgraft.memory import packed
 from fedgraft.plan import Plan
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
     """Answer (client, request, memory, model, told) with (reply, memory, operations, waits, keeps), one at a time.
 
-    The model is what is to be scored, None for that of before; "waits" says whether the client's round waits here, and
-    "keeps" whether the request must be kept, to be handed on as "told" to another worker.
+    The model is what is to be scored, None for that of before; the memory in the answer is None where it is as it was.
+    "waits" says whether the client's round waits here, and "keeps" whether the request must be kept, to be handed on as
+    "told" to another worker.
 
     Args:
         pipe: to the parent; its closing ends the process, also when the parent was killed.
@@ -36,6 +38,7 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
             who, request, memory, model, told = pipe.recv()
             scored = scored if model is None else model
             reply, remembered = client.serve(who, request, memory, scored, told)
-            pipe.send((reply, remembered, client.flops, client.holding(who), client.keeps))
+            changed = None if remembered is memory else packed(remembered)
+            pipe.send((reply, changed, client.flops, client.holding(who), client.keeps))
     except (EOFError, OSError):
         return
