@@ -169,9 +169,9 @@ def _unpack(packed: Bytes, values: int, bits: int) -> Codes:
     groups = -(-values // 8)
     padded = np.zeros(groups * bits, np.uint8)
     padded[: packed.size] = packed
-    words = np.zeros((groups, 8), np.uint8)
-    words[:, :bits] = padded.reshape(groups, bits)
-    words = words.reshape(-1).view("<u8")
+    spread = np.zeros((groups, 8), np.uint8)
+    spread[:, :bits] = padded.reshape(groups, bits)
+    words = spread.reshape(-1).view("<u8")
     for width in (32, 16, 8):
         used = width * bits // 8
         lane = _lanes(width, used)
