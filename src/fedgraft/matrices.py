@@ -1,7 +1,7 @@
 """Matrices and tables that do not learn, as what learns is multiplied by them: `Sparse` and `Stacked`."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,76 +30,72 @@ class Sparse:
     """
 
     def __init__(self, rows: Array, columns: Array, values: Array, shape: tuple[int, int], small: int = SMALL) -> None:
-        self.shape = shape
-        self._dense: Tensor | None = None
-        self._matrix: Tensor | None = None
-        self._transposed: Tensor | None = None
-        self._heads: dict[int, Sparse] = {}
-        self._halves: dict[int, tuple[Sparse, Sparse]] = {}
         if shape[0] * shape[1] <= small:
             dense = np.zeros(shape, np.float32)
             dense[rows, columns] = values
-            self._dense = torch.from_numpy(dense)
+            self._begin(shape, torch.from_numpy(dense), None)
         else:
-            self._matrix = _compressed(rows, columns, values, shape)
+            self._begin(shape, None, _Listed.of(rows, columns, values, shape[0]))
+
+    def _begin(
+        self,
+        shape: tuple[int, int],
+        dense: Tensor | None,
+        listed: "_Listed | None",
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.shape, self._dense, self._listed, self._device = shape, dense, listed, device
+        self._heads: dict[int, Sparse] = {}
+        self._halves: dict[int, tuple[Sparse, Sparse]] = {}
 
     def to(self, device: str | torch.device) -> "Sparse":
         """The same on another device."""
-        return self._made(**{name: getattr(self, name) for name in _STORED}, shape=self.shape, device=device)
+        return self._made(self.shape, None if self._dense is None else self._dense.to(device), self._listed, device)
 
     def head(self, rows: int) -> "Sparse":
         """Its first so many rows; made once, since its transpose is costly."""
         if rows == self.shape[0]:
             return self
         if rows not in self._heads:
-            shape = (rows, self.shape[1])
-            if self._dense is not None:
-                self._heads[rows] = self._made(_dense=self._dense[:rows], shape=shape)
-            else:
-                pointers = self.matrix.crow_indices()[: rows + 1]
-                entries = int(pointers[-1])
-                parts = self.matrix.col_indices()[:entries], self.matrix.values()[:entries]
-                self._heads[rows] = self._made(_matrix=csr(pointers, *parts, shape), shape=shape)
+            dense, listed = self._dense, self._listed
+            self._heads[rows] = self._made(
+                (rows, self.shape[1]),
+                None if dense is None else dense[:rows],
+                None if listed is None else listed.first(rows),
+                self._device,
+            )
         return self._heads[rows]
 
     def scaled(self, rows: Tensor, columns: Tensor | None = None) -> "Sparse":
         """Its rows, and columns if given, multiplied by numbers."""
         if self._dense is not None:
             dense = self._dense * rows[:, None]
-            return self._made(_dense=dense if columns is None else dense * columns, shape=self.shape)
-        pointers, places, values = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
-        values = values * rows.repeat_interleave(pointers.diff())
-        values = values if columns is None else values * columns[places]
-        return self._made(_matrix=csr(pointers, places, values, self.shape), shape=self.shape)
+            return self._made(self.shape, dense if columns is None else dense * columns, None, self._device)
+        listed = self._there
+        values = listed.values * rows.numpy(force=True)[listed.rows]
+        values = values if columns is None else values * columns.numpy(force=True)[listed.columns]
+        return self._made(self.shape, None, replace(listed, values=values), self._device)
 
     def with_ones(self, place: Tensor) -> "Sparse":
         """One more at a place, int64 [rows], of every row."""
-        rows = torch.arange(len(place), device=place.device)
         if self._dense is not None:
             dense = self._dense.clone()
-            dense[rows, place] += 1.0
-            return self._made(_dense=dense, shape=self.shape)
-        pointers, places, values = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
-        behind = torch.arange(len(places), device=place.device) + rows.repeat_interleave(pointers.diff()) + 1
-        before, count = pointers[:-1] + rows, len(places) + len(place)
-        columns, entries = places.new_empty(count), values.new_ones(count)
-        columns[before], columns[behind] = place.to(columns.dtype), places
-        entries[behind] = values
-        after = pointers + torch.arange(len(pointers), device=place.device)
-        return self._made(_matrix=csr(after.to(pointers.dtype), columns, entries, self.shape), shape=self.shape)
+            dense[torch.arange(len(place), device=place.device), place] += 1.0
+            return self._made(self.shape, dense, None, self._device)
+        return self._made(self.shape, None, self._there.with_first(place.numpy(force=True)), self._device)
 
     def filled(self) -> "tuple[Tensor, Sparse] | None":
         """Int64 [filled], its rows that hold anything, and it without the others; None unless these are most."""
         if self._dense is not None:
             return None
-        pointers = self.matrix.crow_indices()
-        there = pointers.diff().nonzero()[:, 0]
+        listed = self._there
+        there = np.flatnonzero(listed.pointers[1:] > listed.pointers[:-1])
         if 2 * len(there) > self.shape[0]:
             return None
-        shape = len(there), self.shape[1]
-        parts = self.matrix.col_indices(), self.matrix.values()
-        left = torch.cat([pointers[:1], pointers[1:][there]])
-        return there, self._made(_matrix=csr(left, *parts, shape), shape=shape)
+        left = replace(listed, pointers=np.concatenate([listed.pointers[:1], listed.pointers[1:][there]]), given=None)
+        return torch.from_numpy(there).to(self._device), self._made(
+            (len(there), self.shape[1]), None, left, self._device
+        )
 
     def __matmul__(self, dense: "Float[Tensor, 'columns width'] | Stacked") -> Float[Tensor, "rows width"]:
         """The product."""
@@ -131,58 +127,103 @@ class Sparse:
     def _cut(self, columns: int) -> "tuple[Sparse, Sparse]":
         """Its first so many columns and the others; made once."""
         if columns not in self._halves:
-            rows, places, values = self._listed()
-            upper = places < columns
-            here, shapes = (upper, ~upper), ((self.shape[0], columns), (self.shape[0], self.shape[1] - columns))
-            first, second = (
-                Sparse(rows[part], places[part] - start, values[part], shape, small=0).to(self.matrix.device)
-                for part, start, shape in zip(here, (0, columns), shapes, strict=True)
+            shapes = (self.shape[0], columns), (self.shape[0], self.shape[1] - columns)
+            upper, lower = (
+                self._made(shape, None, listed, self._device)
+                for shape, listed in zip(shapes, self._there.cut(columns), strict=True)
             )
-            self._halves[columns] = first, second
+            self._halves[columns] = upper, lower
         return self._halves[columns]
 
-    def _listed(self) -> tuple[Array, Array, Array]:
-        """Rows, columns and values of what is stored, unless it is small."""
-        columns, values = self.matrix.col_indices().cpu().numpy(), self.matrix.values().cpu().numpy()
-        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.matrix.crow_indices().cpu().numpy()))
-        return rows, columns, values
-
-    @cached_property
+    @property
     def entries(self) -> int:
         """How many are stored, zeros and all where it is small."""
-        return self._dense.numel() if self._dense is not None else self.matrix.values().numel()
+        return self._dense.numel() if self._dense is not None else len(self._there.values)
 
-    @property
+    @cached_property
     def matrix(self) -> Tensor:
         """As a sparse CSR tensor, unless it is small."""
-        assert self._matrix is not None
-        return self._matrix
+        return self._there.tensor(self.shape).to(self._device)
 
-    @property
+    @cached_property
     def transposed(self) -> Tensor:
         """Its transpose, unless it is small."""
-        if self._transposed is None:
-            height, width = self.shape
-            rows, columns, values = self._listed()
-            # Sorting numbers of 16 bits takes linear time.
-            order = np.argsort(columns.astype(np.uint16) if width <= 1 << 16 else columns, kind="stable")
-            made = _compressed(columns[order], rows[order], values[order], (width, height))
-            self._transposed = made.to(self.matrix.device)
-        return self._transposed
+        listed, (height, width) = self._there, self.shape
+        # Sorting numbers of 16 bits takes linear time.
+        order = np.argsort(listed.columns.astype(np.uint16) if width <= 1 << 16 else listed.columns, kind="stable")
+        back = _Listed.of(listed.columns[order], listed.rows[order], listed.values[order], width)
+        return back.tensor((width, height)).to(self._device)
+
+    @property
+    def _there(self) -> "_Listed":
+        assert self._listed is not None, "it is small, and stored with its zeros"
+        return self._listed
 
     @classmethod
     def _made(
-        cls, shape: tuple[int, int], device: str | torch.device | None = None, **stored: Tensor | None
+        cls, shape: tuple[int, int], dense: Tensor | None, listed: "_Listed | None", device: str | torch.device
     ) -> "Sparse":
         made = object.__new__(cls)
-        made.shape, made._heads, made._halves = shape, {}, {}
-        for name in _STORED:
-            value = stored.get(name)
-            setattr(made, name, value if value is None or device is None else value.to(device))
+        made._begin(shape, dense, listed, device)
         return made
 
 
-_STORED = ("_dense", "_matrix", "_transposed")
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """What a matrix holds, row by row: NumPy takes a fraction of torch's time for a few hundred numbers.
+
+    Args:
+        pointers: int32 [rows + 1], where each row begins; columns: int32 [entries]; values: float32 [entries].
+        given: [entries], each entry's row, if that is known.
+    """
+
+    pointers: Array
+    columns: Array
+    values: Array
+    given: Array | None = None
+
+    @classmethod
+    def of(cls, rows: Array, columns: Array, values: Array, height: int) -> "_Listed":
+        """Of entries whose rows ascend."""
+        pointers = np.zeros(height + 1, np.int32)
+        np.cumsum(np.bincount(rows, minlength=height), out=pointers[1:])
+        return cls(pointers, columns.astype(np.int32, copy=False), values.astype(np.float32, copy=False), rows)
+
+    @property
+    def rows(self) -> Array:
+        """[entries], ascending: each one's row."""
+        if self.given is not None:
+            return self.given
+        return np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
+
+    def first(self, rows: int) -> "_Listed":
+        """The first so many rows."""
+        pointers = self.pointers[: rows + 1]
+        return _Listed(pointers, self.columns[: pointers[-1]], self.values[: pointers[-1]])
+
+    def with_first(self, place: Array) -> "_Listed":
+        """Each row with a one before what it holds, in column `place` [rows]."""
+        pointers = self.pointers + np.arange(len(self.pointers), dtype=np.int32)
+        columns, values = np.empty(pointers[-1], np.int32), np.ones(pointers[-1], np.float32)
+        behind = np.arange(len(self.columns)) + self.rows + 1
+        columns[pointers[:-1]], columns[behind], values[behind] = place, self.columns, self.values
+        return _Listed(pointers, columns, values)
+
+    def cut(self, columns: int) -> "tuple[_Listed, _Listed]":
+        """What is in the first so many columns, and what is in the others, whose numbers begin anew."""
+        before = np.zeros(len(self.columns) + 1, np.int32)
+        upper = self.columns < columns
+        np.cumsum(upper, out=before[1:])
+        pointers, lower = before[self.pointers], ~upper
+        return (
+            _Listed(pointers, self.columns[upper], self.values[upper]),
+            _Listed(self.pointers - pointers, self.columns[lower] - np.int32(columns), self.values[lower]),
+        )
+
+    def tensor(self, shape: tuple[int, int]) -> Tensor:
+        """As a sparse CSR tensor."""
+        pointers, columns, values = map(torch.from_numpy, (self.pointers, self.columns, self.values))
+        return csr(pointers, columns, values, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,14 +282,6 @@ class _Product(torch.autograd.Function):
 def csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A sparse CSR tensor of torch, unchecked."""
     return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=False)
-
-
-def _compressed(rows: Array, columns: Array, values: Array, shape: tuple[int, int]) -> Tensor:
-    pointers = np.zeros(shape[0] + 1, np.int32)
-    np.cumsum(np.bincount(rows, minlength=shape[0]), out=pointers[1:])
-    return csr(
-        torch.from_numpy(pointers), int32(columns), torch.from_numpy(values.astype(np.float32, copy=False)), shape
-    )
 
 
 def int32(array: Array) -> Tensor:

@@ -210,7 +210,7 @@ class Block:
     @cached_property
     def _ahead(self) -> bool:
         """Whether receivers are the first of the senders."""
-        return bool((self.place == torch.arange(self.receivers, device=self.place.device)).all())
+        return torch.equal(self.place, torch.arange(self.receivers, device=self.place.device))
 
     @property
     def receivers(self) -> int:

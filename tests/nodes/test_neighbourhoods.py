@@ -206,7 +206,8 @@ def test_the_first_layer_can_be_over_all_nodes_by_number(deep):
     states = torch.arange(1.0, 6)[:, None]
     assert torch.equal(block.sums(states), first.block.sums(states[senders]))
     assert torch.equal(block.own(states), first.block.own(states[senders]))
-    assert torch.equal(block.smoothed(states), first.block.smoothed(states[senders]))
+    # One is multiplied with its zeros, the other without: processors differ in the order of such sums.
+    torch.testing.assert_close(block.smoothed(states), first.block.smoothed(states[senders]))
     stacked = Stacked(states[:4], states[4:])
     for how in ("sums", "own", "means", "smoothed"):
         assert torch.equal(getattr(block, how)(stacked), getattr(block, how)(states)), how
