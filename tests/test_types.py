@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.types import VARIABLE, Layout, Made, Spec, digest, finite
+from fedgraft.types import VARIABLE, Layout, Made, MadeOnce, Spec, digest, finite
 
 
 def test_a_layout_says_names_types_and_shapes_in_order():
@@ -71,5 +71,14 @@ def test_values_can_be_made_when_they_are_asked_for():
     assert (list(squares), len(squares), made) == ([3, 1], 2, [])
     assert (squares[3], dict(squares)) == (9, {3: 9, 1: 1})
     assert made == [3, 3, 1]
+    with pytest.raises(KeyError):
+        squares[2]
+
+
+def test_others_are_made_when_first_asked_for():
+    made = []
+    squares = MadeOnce([3, 1], lambda key: made.append(key) or key**2)
+    assert (squares[1], made) == (1, [1])
+    assert (dict(squares), made) == ({3: 9, 1: 1}, [1, 3])
     with pytest.raises(KeyError):
         squares[2]

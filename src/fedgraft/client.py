@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from fedgraft.trainer import LocalTrainer, Paused
 from fedgraft.training import Optimizer
 from fedgraft.types import Arrays, Tree, finite
 from fedgraft.wire import Message
+
+Blob: TypeAlias = bytes | memoryview
 
 FREE = ("measure", "relay")
 """Requests of the experimenter: what a client remembers of nodes plays no part, and its work is not counted."""
@@ -61,11 +63,11 @@ class Client:
         self._courier = Courier(plan)
         self._holds = holds
         self._held: dict[int, Memory] = {}
-        self._scored: tuple[bytes, Arrays] = (b"", {})
-        self._asked: tuple[bytes | None, Message] = (None, Message("error"))
+        self._scored: tuple[Blob, Arrays] = (b"", {})
+        self._asked: tuple[Blob | None, Message] = (None, Message("error"))
         self._got: tuple[Arrays | None, Arrays] = (None, {})
-        self._loaded: bytes | None = None
-        self._told: dict[int, bytes] = {}
+        self._loaded: Blob | None = None
+        self._told: dict[int, Blob] = {}
         self.flops = 0
         self.keeps = False
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
@@ -81,7 +83,7 @@ class Client:
         }
 
     def serve(
-        self, client: int, request: bytes, memory: Kept, scored: bytes = b"", told: bytes = b""
+        self, client: int, request: Blob, memory: Kept, scored: Blob = b"", told: Blob = b""
     ) -> tuple[bytes, Kept]:
         """Answer one request; `flops` then tells what it took, and `keeps` whether the request must be kept.
 
@@ -128,7 +130,7 @@ class Client:
             if self._plan.task.tables and client in self._prepared and client not in self._held:
                 self._plan.task.recall(self._prepared[client], None)  # its memory has them
 
-    def _opened(self, request: bytes) -> Message:
+    def _opened(self, request: Blob) -> Message:
         """What was asked; where many are asked the same, it is decoded once."""
         if request is not self._asked[0]:
             self._asked = request, wire.decode(request, self._plan.request_layouts, self._plan.told)
@@ -139,7 +141,7 @@ class Client:
         plan = self._plan
         return seeds.seeded_torch(plan.seed, role, round, client, plan.device) if plan.task.noisy else nullcontext()
 
-    def _decoded(self, scored: bytes) -> Arrays:
+    def _decoded(self, scored: Blob) -> Arrays:
         """The model to be scored, decoded once for all clients that are scored with it."""
         if scored is not self._scored[0]:
             self._scored = scored, wire.decode(scored, self._plan.request_layouts).arrays or {}
@@ -374,7 +376,7 @@ class Client:
         return kept
 
 
-def told_in(plan: Plan, told: bytes) -> Arrays:
+def told_in(plan: Plan, told: Blob) -> Arrays:
     """What a client was told before training, from the request that it kept; nothing from none."""
     if not told:
         return {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedgraft.errors import WireError
 from fedgraft.plan import MAIL, Plan
-from fedgraft.types import Array, Arrays, Layout
+from fedgraft.types import Array, Arrays, Layout, finite
 from fedgraft.values import Indices, Mail
 
 
@@ -52,7 +52,7 @@ class Courier:
             slot, rows = slots_of(arrays[f"{MAIL}slots.{layer}"]), arrays[f"{MAIL}rows.{layer}"]
             if len(slot) != len(rows):
                 raise WireError(f"{len(rows)} rows for {len(slot)} nodes")
-            if not np.isfinite(rows).all():
+            if not finite(rows):
                 raise WireError("a row is not finite")
             mail.append(Mail(slot, rows))
         return mail

@@ -19,7 +19,7 @@ Memory = dict[str, Any]
 What the server sent it before training is not among them: it may be most of what a client has, and never changes, so
 the message is kept as it came (see `client.Client.serve`).
 """
-Kept: TypeAlias = Memory | bytes
+Kept: TypeAlias = Memory | bytes | memoryview
 """A memory, or its bytes: what stays in one process is packed for a checkpoint alone."""
 
 
@@ -30,14 +30,19 @@ def same(memory: Memory, before: Memory) -> bool:
 
 def unpacked(memory: Kept) -> Memory:
     """A memory whose values may be replaced without changing what it is made of."""
-    if isinstance(memory, bytes):
-        return dict(wire.unpack(memory, views=True)) if memory else {}  # type: ignore[arg-type]
-    return dict(memory)
+    if isinstance(memory, dict):
+        return dict(memory)
+    return dict(wire.unpack(memory, views=True)) if memory else {}  # type: ignore[arg-type]
+
+
+def pieces(memory: Memory) -> list[bytes | memoryview]:
+    """The bytes of what there is to remember, one behind the other; none for nothing, nor a file of a checkpoint."""
+    return wire.pieces(memory) if memory else [b""]
 
 
 def packed(memory: Kept) -> bytes:
-    """The bytes of what there is to remember; none for nothing, which costs neither time nor a file of a checkpoint."""
-    return memory if isinstance(memory, bytes) else wire.pack(memory) if memory else b""
+    """The same as one; bytes as they are."""
+    return b"".join(pieces(memory)) if isinstance(memory, dict) else bytes(memory)
 
 
 def settled(memory: Memory) -> Memory:

@@ -19,11 +19,13 @@ from fedgraft.metrics import merge
 from fedgraft.plan import PROGRESS_STEPS, SPLITS, Plan
 from fedgraft.segments import Segments
 from fedgraft.state import RunState
-from fedgraft.types import VARIABLE, Arrays, Made
+from fedgraft.types import VARIABLE, Arrays, Made, MadeOnce
 from fedgraft.wire import Message
 
 REPLY_BYTES_UNLIMITED = 1 << 30
 """The most a set-up reply may hold when there is no byte budget."""
+NO_GROUP = -1
+"""Of clients that hold the model already."""
 
 
 @dataclass(frozen=True)
@@ -274,24 +276,29 @@ class Post:
         flags: int,
         probed: Iterable[int] = (),
         told: Mapping[int, Mapping[str, float]] | None = None,
-    ) -> dict[int, bytes]:
-        """A request for each client, with the current model for those who lack it; equal ones are encoded once."""
+    ) -> Mapping[int, bytes]:
+        """A request for each client, with the current model for those who lack it; equal ones are encoded once.
+
+        Those that differ from client to client are encoded when they are sent: others are at work by then.
+        """
         layout, names = self._plan.request_layouts[kind], self._plan.told.get(kind, ())
         clients, holding = list(clients), frozenset(probed)
         lacking = frozenset(self.lacking(state, clients)) - holding
-        own = kind == "train" and bool(names or state.halos)  # what differs from client to client
-        encoded: dict[int, bytes] = {}
-        requests = {}
-        for client in clients:
-            group = self._plan.sharing.group(state.sharing, client) if client in lacking else -1
-            if own or group not in encoded:
-                arrays = self._publish(state, group) if client in lacking else None
-                if arrays is not None and kind == "train":
-                    arrays = {**arrays, **self._segments.orders(state, client, round)}
-                report = (told or {}).get(client, {}) if kind == "train" else {}
-                encoded[group] = wire.encode(Message(kind, round, report, arrays, flags), layout, names)
-            requests[client] = encoded[group]
-        return requests
+        groups = {c: self._plan.sharing.group(state.sharing, c) if c in lacking else NO_GROUP for c in clients}
+        models = {group: None if group == NO_GROUP else self._publish(state, group) for group in groups.values()}
+
+        def request(arrays: Arrays | None, report: Mapping[str, float]) -> bytes:
+            return wire.encode(Message(kind, round, dict(report), arrays, flags), layout, names)
+
+        def order(client: int) -> bytes:
+            model = models[groups[client]]
+            arrays = None if model is None else {**model, **self._segments.orders(state, client, round)}
+            return request(arrays, (told or {}).get(client, {}))
+
+        if kind == "train" and (names or state.halos):
+            return MadeOnce(clients, order)
+        encoded = {group: request(model, {}) for group, model in models.items()}
+        return {client: encoded[group] for client, group in groups.items()}
 
     def _publish(self, state: RunState, group: int) -> Arrays:
         """The encoded model of a group, encoded once per version; the sharing method hears what clients make of it."""

@@ -52,10 +52,15 @@ def pack(tree: Tree) -> bytes:
         TypeError: for a value that no tree holds; the message says where it is.
         ValueError: for an integer beyond 64 bits, text that is not Unicode, or nesting beyond `MAX_DEPTH`.
     """
+    return b"".join(pieces(tree))
+
+
+def pieces(tree: Tree) -> list[bytes | memoryview]:
+    """What `pack` joins: all that is not arrays, and then these, which are not copied."""
     writer = _Writer()
     writer.write(tree, 0)
     header = writer.packer.bytes()
-    return b"".join([_HEAD.pack(MAGIC, VERSION, TREE_FORM, len(header)), header, *writer.buffers])
+    return [_HEAD.pack(MAGIC, VERSION, TREE_FORM, len(header)) + header, *writer.buffers]
 
 
 def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT, views: bool = False) -> Tree:

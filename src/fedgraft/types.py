@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -92,6 +92,18 @@ class Made(Mapping[Key, Value]):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+class MadeOnce(Made[Key, Value]):
+    """Values that are made when they are first asked for, and then kept: the first can be used before the last is made.
+
+    Args:
+        keys: in order.
+        make: from a key to its value.
+    """
+
+    def __init__(self, keys: Iterable[Key], make: Callable[[Key], Value]) -> None:
+        super().__init__(keys, cache(make))
 
 
 def finite(array: Array) -> bool:

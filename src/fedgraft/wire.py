@@ -34,7 +34,7 @@ from fedgraft.buffers import (
     view_within,
 )
 from fedgraft.errors import WireError
-from fedgraft.trees import MAX_DEPTH, pack, unpack
+from fedgraft.trees import MAX_DEPTH, pack, pieces, unpack
 from fedgraft.types import VARIABLE, Array, Arrays, Layout, Spec
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "header_bytes",
     "message_bytes",
     "pack",
+    "pieces",
     "unpack",
 ]
 

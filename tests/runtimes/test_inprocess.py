@@ -11,7 +11,8 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
-from fedgraft.runtimes.inprocess import InProcess
+from fedgraft.runtimes.inprocess import InProcess, _Worker
+from fedgraft.runtimes.parcels import Parcel
 from fedgraft.wire import Message
 from toy_methods import Published
 from toy_runs import SGD, looped, remembered, run, same, toy
@@ -249,3 +250,68 @@ def test_what_clients_were_told_before_training_is_remembered_apart_and_handed_t
         again.restore(memories)
         assert losses(plan, again) == expected
         assert {k: v for k, v in again.memories(changed=False) if k < 0} == memories
+
+
+# What is large is in memory that a worker and its parent share.
+
+WIDE = {"data": {"name": "toy:Lines", "width": 1 << 18}, "task": {"name": "toy:Line", "width": 1 << 18}}
+"""A model of a megabyte."""
+
+
+def probed(runtime, value, workers_killed=False):
+    """What clients answer to a probe, and then to its training; limits hold a model."""
+    plan, most = runtime._plan, dict.fromkeys(runtime.clients(), 1 << 22)
+    arrays = {name: np.full_like(array, value) for name, array in plan.first.items()}
+    probe = wire.encode(Message("probe", 1, arrays=arrays), plan.request_layouts["probe"])
+    train = wire.encode(Message("train", 1), plan.request_layouts["train"])
+    replies = [runtime.exchange(dict.fromkeys(runtime.clients(), probe), most, None)]
+    if workers_killed:
+        for index in range(len(runtime._workers)):
+            runtime._replace(index)
+    kept = remembered(runtime)
+    return [*replies, kept, runtime.exchange(dict.fromkeys(runtime.clients(), train), most, None), remembered(runtime)]
+
+
+def test_large_memories_are_shared_with_workers_and_survive_them():
+    with closing(inprocess(0, **WIDE)) as inline:
+        expected = probed(inline, 0.001)
+    with closing(inprocess(2, **WIDE)) as runtime:
+        assert probed(runtime, 0.001) == expected
+        assert probed(runtime, 0.001, workers_killed=True) == expected
+        assert not any(isinstance(memory, Parcel) for memory in runtime._memories.values()), "what is left is small"
+
+
+def test_a_large_memory_is_not_sent_again_to_who_has_it():
+    with closing(inprocess(1, **WIDE)) as runtime:
+        probed(runtime, 0.001)
+        (worker,) = runtime._workers
+        assert worker.memories == {}
+        plan = runtime._plan
+        probe = wire.encode(Message("probe", 1, arrays=plan.first), plan.request_layouts["probe"])
+        runtime.exchange({2: probe}, {2: 1 << 22}, None)
+        assert isinstance(runtime._memories[2], Parcel)
+        assert worker.memories[2] is runtime._memories[2]
+        before = remembered(runtime)[2]
+        refused = runtime.exchange({2: wire.encode(Message("train", 1), plan.request_layouts["train"])}, {2: 30}, None)
+        assert isinstance(refused[2], ClientFailed)
+        assert remembered(runtime)[2] == before, "as it was"
+        assert worker.memories.get(2) is not runtime._memories[2], "the worker has another one, so it is sent again"
+        again = runtime.exchange(
+            {2: wire.encode(Message("train", 1), plan.request_layouts["train"])}, {2: 1 << 22}, None
+        )
+        assert isinstance(again[2], bytes)
+
+
+def test_the_last_clients_wait_for_those_who_have_their_data():
+    runtime = inprocess(0)
+    one, two = (_Worker(None, None, ready=True, clients=clients) for clients in ({0, 1}, {2, 3, 4}))
+    runtime._workers = [one, two]
+    assert runtime._pick(one, [2, 1]) == 1, "its own first"
+    assert runtime._pick(one, [2, 7]) == 7, "then one that nobody has"
+    two.task = 3
+    assert runtime._pick(one, [2, 4]) == 2, "two would wait for the other"
+    assert runtime._pick(one, [2]) is None
+    two.task = None
+    assert runtime._pick(one, [2]) == 2, "nobody is at work"
+    runtime._workers = []
+    runtime.close()

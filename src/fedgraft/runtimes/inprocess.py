@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -25,8 +25,9 @@ from fedgraft.allocation import keep_freed
 from fedgraft.client import Client
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.errors import FedgraftError, require
-from fedgraft.memory import Kept, packed
+from fedgraft.memory import Kept, Memory, packed
 from fedgraft.plan import Plan
+from fedgraft.runtimes.parcels import Blob, Parcel, bytes_of, lent, post, take, want_files
 from fedgraft.runtimes.worker import work
 
 START_SECONDS = 120.0
@@ -44,11 +45,19 @@ class _Worker:
     clients: set[int] = field(default_factory=set)
     holding: set[int] = field(default_factory=set)
     told: set[int] = field(default_factory=set)
-    request: bytes = b""
+    memories: dict[int, Parcel] = field(default_factory=dict)
+    request: Blob = b""
     scored: bytes = b""
     task: int | None = None
     since: float = 0.0
     due: float | None = None
+
+    def note(self, client: int, memory: object) -> None:
+        """What it was sent or answered last: a parcel stays there."""
+        if isinstance(memory, Parcel):
+            self.memories[client] = memory
+        else:
+            self.memories.pop(client, None)
 
 
 class InProcess(Runtime):
@@ -76,12 +85,13 @@ class InProcess(Runtime):
         require(threads >= 1, "runtime.threads", ">= 1", threads)
         self._plan, self._threads = plan, threads
         self._shards = dict(enumerate(shards))
-        self._memories: dict[int, Kept] = {}
-        self._told: dict[int, bytes] = {}
+        self._memories: dict[int, Memory | Blob] = {}
+        self._told: dict[int, Blob] = {}
         self._changed: set[int] = set()
         self._seconds: dict[int, float] = {}
         self._flops: dict[int, int] = {}
         keep_freed()
+        want_files()
         count = min(_cores() if workers < 0 else workers, len(shards))
         self._threads_before = torch.get_num_threads()
         self._inline: Client | None = None
@@ -137,7 +147,7 @@ class InProcess(Runtime):
         clients = sorted(self._changed if changed else known)
         if changed:
             self._changed = set()
-        return ((client, packed(known[client])) for client in clients)
+        return ((client, _bytes(known[client])) for client in clients)
 
     def restore(self, memories: Mapping[int, bytes]) -> None:
         """Put memories of a checkpoint back."""
@@ -165,11 +175,11 @@ class InProcess(Runtime):
         if flops:
             self._flops[client] = self._flops.get(client, 0) + flops
 
-    def _keep(self, client: int, request: bytes) -> None:
+    def _keep(self, client: int, request: Blob) -> None:
         self._told[client] = request
         self._changed.add(~client)
 
-    def _remember(self, client: int, memory: Kept) -> None:
+    def _remember(self, client: int, memory: Memory | Blob) -> None:
         if memory is not self._memories.get(client, _NOTHING):
             self._memories[client] = memory
             self._changed.add(client)
@@ -178,19 +188,21 @@ class InProcess(Runtime):
 
     def _serve(
         self, requests: Mapping[int, bytes], deadline_seconds: float | None, models: Mapping[int, bytes] | None = None
-    ) -> dict[int, tuple[bytes, Kept] | ClientFailed]:
+    ) -> dict[int, tuple[bytes, Memory | Blob] | ClientFailed]:
         scored = models or {}
         if self._inline is not None:
             inline = self._inline
-            served: dict[int, tuple[bytes, Kept] | ClientFailed] = {}
+            served: dict[int, tuple[bytes, Memory | Blob] | ClientFailed] = {}
             for client, request in requests.items():
-                memory, told = self._memories.get(client, _NOTHING), self._told.get(client, b"")
-                served[client] = inline.serve(client, request, memory, scored.get(client, b""), told)
+                memory = cast(Kept, self._memories.get(client, _NOTHING))  # nothing is lent within a process
+                told = cast(bytes, self._told.get(client, b""))
+                reply, after = inline.serve(client, request, memory, scored.get(client, b""), told)
+                served[client] = reply, cast(Memory | bytes, after)
                 self._count(client, inline.flops)
                 if inline.keeps:
                     self._keep(client, request)
             return served
-        answers: dict[int, tuple[bytes, Kept] | ClientFailed] = {}
+        answers: dict[int, tuple[bytes, Memory | Blob] | ClientFailed] = {}
         waiting = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))  # longest first
         while len(answers) < len(requests):
             for index, worker in enumerate(self._workers):
@@ -200,13 +212,16 @@ class InProcess(Runtime):
                 if picked is not None and self._send(index, picked, requests[picked], scored.get(picked, b"")):
                     waiting.remove(picked)
                     worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
+            for client in waiting[: len(self._workers)]:
+                requests[client]  # those made when asked for are made now, while all are at work
             self._collect(answers)
         return {client: answers[client] for client in requests}
 
     def _pick(self, worker: _Worker, waiting: Sequence[int]) -> int | None:
         """A client whose data the worker has, else one whose data no worker has, else any; None for none.
 
-        A client whose round waits in a worker goes to no other.
+        A client whose round waits in a worker goes to no other. The last ones go to those who have their data: to
+        prepare these takes longer than to wait.
         """
         others = [other for other in self._workers if other is not worker]
         bound = set().union(*(other.holding for other in others))
@@ -214,7 +229,8 @@ class InProcess(Runtime):
         elsewhere = set().union(*(other.clients for other in others))
         own = (client for client in free if client in worker.clients)
         new = (client for client in free if client not in elsewhere)
-        return next(own, next(new, next(iter(free), None)))
+        last = len(free) < len(self._workers) and all(other.task is not None for other in others)
+        return next(own, next(new, None if last else next(iter(free), None)))
 
     def _send(self, index: int, client: int, request: bytes, scored: bytes = b"") -> bool:
         """Hand a client to a free worker; False if that worker had died since its last answer, and is replaced."""
@@ -225,8 +241,10 @@ class InProcess(Runtime):
             known = scored is worker.scored  # a model that many are scored with crosses the pipe once
             told = b"" if client in worker.told else self._told.get(client, b"")
             memory = self._memories.get(client, _NOTHING)
-            worker.pipe.send((client, request, memory, None if known else scored, told))
-            worker.scored, worker.request = scored, request
+            has, lent_request = memory is worker.memories.get(client), lent([request])
+            post(worker.pipe, client, lent_request, None if has else memory, None if known else lent([scored]), told)
+            worker.scored, worker.request = scored, lent_request
+            worker.note(client, memory)
             if told:
                 worker.told.add(client)
         except OSError:
@@ -238,7 +256,7 @@ class InProcess(Runtime):
         worker.since = time.monotonic()
         return True
 
-    def _collect(self, answers: dict[int, tuple[bytes, Kept] | ClientFailed]) -> None:
+    def _collect(self, answers: dict[int, tuple[bytes, Memory | Blob] | ClientFailed]) -> None:
         """Wait for the next thing to happen: an answer, a start, a death, a deadline."""
         dues = [worker.due for worker in self._workers if worker.due is not None]
         timeout = max(0.0, min(dues) - time.monotonic()) if dues else None
@@ -247,18 +265,17 @@ class InProcess(Runtime):
         for index, worker in enumerate(self._workers):
             if worker.pipe in happened:
                 try:
-                    message = worker.pipe.recv()
+                    message = take(worker.pipe)
                 except (EOFError, OSError):
                     self._bury(index, answers, f"its worker process died (exit code {self._exit_code(worker)})")
                     continue
                 if not worker.ready:
                     worker.ready, worker.due = True, None
                 elif worker.task is not None:
-                    reply, memory, flops, holds, keeps = message
-                    answers[worker.task] = (
-                        reply,
-                        self._memories.get(worker.task, _NOTHING) if memory is None else memory,
-                    )
+                    reply, changed, flops, holds, keeps = message
+                    memory = self._memories.get(worker.task, _NOTHING) if changed is None else changed
+                    answers[worker.task] = bytes_of(reply), memory
+                    worker.note(worker.task, memory)
                     if keeps:
                         worker.told.add(worker.task)
                         self._keep(worker.task, worker.request)
@@ -269,7 +286,7 @@ class InProcess(Runtime):
             elif worker.due is not None and now >= worker.due:
                 self._bury(index, answers, "no reply within the deadline")
 
-    def _bury(self, index: int, answers: dict[int, tuple[bytes, Kept] | ClientFailed], reason: str) -> None:
+    def _bury(self, index: int, answers: dict[int, tuple[bytes, Memory | Blob] | ClientFailed], reason: str) -> None:
         """Replace a worker that died or hangs; only the client it served fails."""
         worker = self._workers[index]
         if not worker.ready:
@@ -304,6 +321,10 @@ class InProcess(Runtime):
     def _exit_code(self, worker: _Worker) -> int | None:
         worker.process.join(timeout=5)
         return worker.process.exitcode
+
+
+def _bytes(memory: Memory | Blob) -> bytes:
+    return packed(memory) if isinstance(memory, dict) else bytes_of(memory)
 
 
 def _cores() -> int:

@@ -10,16 +10,17 @@ import torch
 
 from fedgraft.allocation import keep_freed
 from fedgraft.client import Client
-from fedgraft.memory import packed
+from fedgraft.memory import pieces
 from fedgraft.plan import Plan
+from fedgraft.runtimes.parcels import Blob, Parcel, lent, post, take, view_of, want_files
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
     """Answer (client, request, memory, model, told) with (reply, memory, operations, waits, keeps), one at a time.
 
-    The model is what is to be scored, None for that of before; the memory in the answer is None where it is as it was.
-    "waits" says whether the client's round waits here, and "keeps" whether the request must be kept, to be handed on as
-    "told" to another worker.
+    The memory is None where this process has it still, and in the answer where it is as it was; the model is what is to
+    be scored, None for that of before. "waits" says whether the client's round waits here, and "keeps" whether the
+    request must be kept, to be handed on as "told" to another worker.
 
     Args:
         pipe: to the parent; its closing ends the process, also when the parent was killed.
@@ -30,15 +31,27 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it stores the run first
     torch.set_num_threads(threads)
     keep_freed()
-    client = Client(plan, shards, holds=True)
+    want_files()
+    client, kept = Client(plan, shards, holds=True), dict[int, Parcel]()
     try:
-        pipe.send(os.getpid())
-        scored = b""
+        post(pipe, os.getpid())
+        scored: Blob = b""
         while True:
-            who, request, memory, model, told = pipe.recv()
+            who, request, memory, model, told = take(pipe)
             scored = scored if model is None else model
-            reply, remembered = client.serve(who, request, memory, scored, told)
-            changed = None if remembered is memory else packed(remembered)
-            pipe.send((reply, changed, client.flops, client.holding(who), client.keeps))
+            memory = kept[who] if memory is None else memory
+            before = view_of(memory)
+            reply, after = client.serve(who, view_of(request), before, view_of(scored), view_of(told))
+            changed = None if after is before else lent(pieces(after) if isinstance(after, dict) else [after])
+            _keep(kept, who, memory if changed is None else changed)
+            post(pipe, lent([reply]), changed, client.flops, client.holding(who), client.keeps)
     except (EOFError, OSError):
         return
+
+
+def _keep(kept: dict[int, Parcel], client: int, memory: Blob) -> None:
+    """What the parent has too, and need not send again; smaller ones are sent with every request."""
+    if isinstance(memory, Parcel):
+        kept[client] = memory
+    else:
+        kept.pop(client, None)
