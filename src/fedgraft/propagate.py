@@ -212,10 +212,10 @@ class Block:
         """Whether receivers are the first of the senders."""
         return torch.equal(self.place, torch.arange(self.receivers, device=self.place.device))
 
-    @property
+    @cached_property
     def receivers(self) -> int:
         """How many."""
-        return len(self.place)
+        return int(self.place.shape[0])
 
 
 def _sent(states: States, map: Callable[[Any], Tensor] | None) -> Tensor | Stacked:
