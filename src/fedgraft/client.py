@@ -29,8 +29,7 @@ from fedgraft.training import Optimizer
 from fedgraft.types import Arrays, Tree, finite
 from fedgraft.wire import Message
 
-Blob: TypeAlias = bytes | memoryview
-
+Buffer: TypeAlias = bytes | memoryview
 FREE = ("measure", "relay")
 """Requests of the experimenter: what a client remembers of nodes plays no part, and its work is not counted."""
 
@@ -63,11 +62,11 @@ class Client:
         self._courier = Courier(plan)
         self._holds = holds
         self._held: dict[int, Memory] = {}
-        self._scored: tuple[Blob, Arrays] = (b"", {})
-        self._asked: tuple[Blob | None, Message] = (None, Message("error"))
+        self._scored: tuple[Buffer, Arrays] = (b"", {})
+        self._asked: tuple[Buffer | None, Message] = (None, Message("error"))
         self._got: tuple[Arrays | None, Arrays] = (None, {})
-        self._loaded: Blob | None = None
-        self._told: dict[int, Blob] = {}
+        self._loaded: Buffer | None = None
+        self._told: dict[int, Buffer] = {}
         self.flops = 0
         self.keeps = False
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
@@ -83,7 +82,7 @@ class Client:
         }
 
     def serve(
-        self, client: int, request: Blob, memory: Kept, scored: Blob = b"", told: Blob = b""
+        self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", told: Buffer = b""
     ) -> tuple[bytes, Kept]:
         """Answer one request; `flops` then tells what it took, and `keeps` whether the request must be kept.
 
@@ -130,7 +129,7 @@ class Client:
             if self._plan.task.tables and client in self._prepared and client not in self._held:
                 self._plan.task.recall(self._prepared[client], None)  # its memory has them
 
-    def _opened(self, request: Blob) -> Message:
+    def _opened(self, request: Buffer) -> Message:
         """What was asked; where many are asked the same, it is decoded once."""
         if request is not self._asked[0]:
             self._asked = request, wire.decode(request, self._plan.request_layouts, self._plan.told)
@@ -141,7 +140,7 @@ class Client:
         plan = self._plan
         return seeds.seeded_torch(plan.seed, role, round, client, plan.device) if plan.task.noisy else nullcontext()
 
-    def _decoded(self, scored: Blob) -> Arrays:
+    def _decoded(self, scored: Buffer) -> Arrays:
         """The model to be scored, decoded once for all clients that are scored with it."""
         if scored is not self._scored[0]:
             self._scored = scored, wire.decode(scored, self._plan.request_layouts).arrays or {}
@@ -376,7 +375,7 @@ class Client:
         return kept
 
 
-def told_in(plan: Plan, told: Blob) -> Arrays:
+def told_in(plan: Plan, told: Buffer) -> Arrays:
     """What a client was told before training, from the request that it kept; nothing from none."""
     if not told:
         return {}

@@ -58,7 +58,7 @@ class Linear(nn.Linear):
             return None
         weight = self.weight
         _count_back(input, weight, further)
-        gradient_of(weight).add_(gradient.t() @ input)
+        gradient_of(weight).addmm_(gradient.t(), input)
         return gradient @ weight if further else None
 
     def bias_back(self, gradient: Tensor) -> None:
@@ -77,7 +77,7 @@ class RowLinear(nn.Module):
     def forward(self, input: States) -> Tensor:
         """Float32 [rows, outputs]."""
         product = self.product(input)
-        return product if self.bias is None else product + self.bias
+        return product if self.bias is None else product.add_(self.bias)
 
     def product(self, input: States) -> Tensor:
         """Without the bias."""
@@ -100,7 +100,7 @@ class RowLinear(nn.Module):
             return None
         weight = self.weight
         _count_back(input, weight, further)
-        gradient_of(weight).add_(input.t() @ gradient)
+        gradient_of(weight).addmm_(input.t(), gradient)
         return gradient @ weight.t() if further else None
 
     def bias_back(self, gradient: Tensor) -> None:

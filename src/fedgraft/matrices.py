@@ -101,7 +101,7 @@ class Sparse:
         """The product."""
         if isinstance(dense, Stacked):
             upper, lower = self._cut(len(dense.upper))
-            return upper @ dense.upper if not lower.entries else upper @ dense.upper + lower @ dense.lower
+            return upper @ dense.upper if not lower.entries else (upper @ dense.upper).add_(lower @ dense.lower)
         learns = torch.is_grad_enabled() and dense.requires_grad
         flops.count((1 + learns) * self.entries * dense.shape[1])
         if self._dense is not None:

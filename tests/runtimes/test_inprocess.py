@@ -279,6 +279,12 @@ def test_large_memories_are_shared_with_workers_and_survive_them():
         assert probed(runtime, 0.001) == expected
         assert probed(runtime, 0.001, workers_killed=True) == expected
         assert not any(isinstance(memory, Parcel) for memory in runtime._memories.values()), "what is left is small"
+        runtime.restore(expected[1])
+        assert all(isinstance(memory, Parcel) for memory in runtime._memories.values())
+        assert remembered(runtime) == expected[1]
+        train = wire.encode(Message("train", 1), runtime._plan.request_layouts["train"])
+        requests = dict.fromkeys(runtime.clients(), train)
+        assert runtime.exchange(requests, dict.fromkeys(requests, 1 << 22), None) == expected[2]
 
 
 def test_a_large_memory_is_not_sent_again_to_who_has_it():

@@ -81,7 +81,7 @@ class Convolution(nn.Module):
                 linear.bias_back(gradient)
                 return linear.product_back(state, block.smoothed_back(gradient), further)
 
-            return block.smoothed(state, linear.product) + cast(Tensor, linear.bias), back_along
+            return block.smoothed(state, linear.product).add_(cast(Tensor, linear.bias)), back_along
         gathered = block.smoothed(state)
 
         def back(gradient: Tensor, further: bool) -> Tensor | None:

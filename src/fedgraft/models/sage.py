@@ -65,10 +65,10 @@ class Convolution(nn.Module):
         mapped = self.own(own)
         if few is None:
             means = block.means(state)
-            joined = mapped + self.mean(means)
+            joined = mapped.add_(self.mean(means))
         else:
             means = few[1] @ state
-            joined = mapped.index_add(0, few[0], self.mean(means))
+            joined = mapped.index_add_(0, few[0], self.mean(means))
 
         def back(gradient: Tensor, further: bool) -> Tensor | None:
             to_own = self.own.back(own, gradient, further)
@@ -88,4 +88,4 @@ class Convolution(nn.Module):
             self.own.back(own, gradient, False)
             self.mean.product_back(state, block.means_back(gradient), False)
 
-        return self.own(own) + block.means(state, self.mean), back
+        return self.own(own).add_(block.means(state, self.mean)), back

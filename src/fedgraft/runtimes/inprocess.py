@@ -91,13 +91,13 @@ class InProcess(Runtime):
         self._seconds: dict[int, float] = {}
         self._flops: dict[int, int] = {}
         keep_freed()
-        want_files()
         count = min(_cores() if workers < 0 else workers, len(shards))
         self._threads_before = torch.get_num_threads()
         self._inline: Client | None = None
         self._workers: list[_Worker] = []
         self._context = _context()
         if count:
+            want_files()
             self._workers = [self._start() for _ in range(count)]
         else:
             torch.set_num_threads(threads)
@@ -151,8 +151,9 @@ class InProcess(Runtime):
 
     def restore(self, memories: Mapping[int, bytes]) -> None:
         """Put memories of a checkpoint back."""
-        self._memories = {client: memory for client, memory in memories.items() if client >= 0}
-        self._told = {~client: told for client, told in memories.items() if client < 0}
+        kept = {client: lent([memory]) if self._workers else memory for client, memory in memories.items()}
+        self._memories = {client: memory for client, memory in kept.items() if client >= 0}
+        self._told = {~client: told for client, told in kept.items() if client < 0}
         self._changed = set()
 
     def close(self) -> None:
