@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fedgraft import wire
 from fedgraft.client import Client, told_in
 from fedgraft.memory import packed, settled, unpacked
+from fedgraft.sharing.fedavg import FedAvg
 from fedgraft.types import Layout, Spec
 from fedgraft.wire import Message
 from toy import Line, Points
@@ -227,6 +228,19 @@ def test_a_memory_is_the_same_to_a_client_as_its_bytes():
     assert reply == again
     assert packed(after) == packed(after_again)
     assert FUZZED.serve(0, wire.encode(Message("hello", 0)), after)[1] is after, "unchanged, it is not made anew"
+
+
+def test_what_no_checkpoint_could_hold_is_the_clients_error_at_once():
+    with pytest.raises(TypeError, match=r"tree\['sharing'\]\['pair'\].*got tuple"):
+        settled({"sharing": {"pair": (1, 2)}})
+    plan = toy(data={"name": "toy:Lines", "width": 1}, task={"width": 1}).plan
+    client = Client(replace(plan, sharing=Tupled()), dict(enumerate(SHARDS)))
+    assert "got tuple" in refused(client, wire.encode(Message("train", 1, arrays=ZERO), plan.model_layout))
+
+
+class Tupled(FedAvg):
+    def local_update(self, trainer, received, memory):
+        return super().local_update(trainer, received, memory)[0], {"pair": (1, 2)}
 
 
 def test_what_is_remembered_is_settled():

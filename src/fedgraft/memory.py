@@ -48,9 +48,12 @@ def packed(memory: Kept) -> bytes:
 def settled(memory: Memory) -> Memory:
     """What `unpacked` makes of its bytes, without them: equal values of the same types that nobody can change.
 
-    So a run that goes on in one process does the same as one that was stored and taken up again.
+    So a run that goes on in one process does the same as one that was stored and taken up again. Raises what `packed`
+    would: a value that no tree holds is the client's error now, not a checkpoint's later.
     """
-    return {key: _settled(value) for key, value in memory.items() if value is not None}
+    made = {key: _settled(value) for key, value in memory.items() if value is not None}
+    pieces(made)  # no array is copied
+    return made
 
 
 def _settled(tree: Any) -> Tree:

@@ -272,7 +272,7 @@ class LocalTrainer:
             self._optimizer.step()
             if project is not None:
                 project(self._flat.parameters)
-            self._note(draw, losses.numpy() if losses.is_cpu else losses.numpy(force=True))
+            self._note(draw, losses.numpy(force=True))
 
     def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""

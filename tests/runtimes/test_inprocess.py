@@ -13,6 +13,7 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
 from fedgraft.runtimes.inprocess import InProcess, _Worker
 from fedgraft.runtimes.parcels import Parcel
+from fedgraft.types import Made, MadeOnce
 from fedgraft.wire import Message
 from toy_methods import Published
 from toy_runs import SGD, looped, remembered, run, same, toy
@@ -306,6 +307,16 @@ def test_a_large_memory_is_not_sent_again_to_who_has_it():
             {2: wire.encode(Message("train", 1), plan.request_layouts["train"])}, {2: 1 << 22}, None
         )
         assert isinstance(again[2], bytes)
+
+
+@pytest.mark.parametrize("kind", [Made, MadeOnce])
+def test_no_request_is_made_twice(kind):
+    made, hello = [], wire.encode(Message("hello", 0))
+    with closing(inprocess(2)) as runtime:
+        requests = kind(runtime.clients(), lambda client: made.append(client) or hello)
+        replies = runtime.measure(requests, {}) if kind is Made else runtime.exchange(requests, limits(runtime), None)
+    assert all(isinstance(reply, bytes) for reply in replies.values())
+    assert sorted(made) == [0, 1, 2, 3, 4]
 
 
 def test_the_last_clients_wait_for_those_who_have_their_data():

@@ -101,6 +101,17 @@ def test_a_file_that_cannot_be_written_is_closed(monkeypatch):
     assert files() == before
 
 
+def test_a_file_that_cannot_be_mapped_is_closed_once(monkeypatch):
+    def full(*_, **__):
+        raise OSError(12, "Cannot allocate memory")
+
+    before, closed, close = files(), [], os.close
+    monkeypatch.setattr(parcels.mmap, "mmap", full)
+    monkeypatch.setattr(parcels.os, "close", lambda file: closed.append(file) or close(file))
+    assert lent([LARGE]) is LARGE
+    assert (files(), len(closed)) == (before, 1)
+
+
 def test_an_end_that_dies_before_its_parcel_is_gone(pipe):
     ours, theirs = pipe
     ours.send((parcels._Announced(0, 10),))

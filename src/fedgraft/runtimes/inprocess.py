@@ -27,8 +27,9 @@ from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.errors import FedgraftError, require
 from fedgraft.memory import Kept, Memory, packed
 from fedgraft.plan import Plan
-from fedgraft.runtimes.parcels import Blob, Parcel, bytes_of, lent, post, take, want_files
+from fedgraft.runtimes.parcels import Blob, Parcel, bytes_of, keep, lent, post, take, want_files
 from fedgraft.runtimes.worker import work
+from fedgraft.types import MadeOnce
 
 START_SECONDS = 120.0
 """How long a worker may take to import torch and to build its model."""
@@ -51,13 +52,6 @@ class _Worker:
     task: int | None = None
     since: float = 0.0
     due: float | None = None
-
-    def note(self, client: int, memory: object) -> None:
-        """What it was sent or answered last: a parcel stays there."""
-        if isinstance(memory, Parcel):
-            self.memories[client] = memory
-        else:
-            self.memories.pop(client, None)
 
 
 class InProcess(Runtime):
@@ -213,8 +207,9 @@ class InProcess(Runtime):
                 if picked is not None and self._send(index, picked, requests[picked], scored.get(picked, b"")):
                     waiting.remove(picked)
                     worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
-            for client in waiting[: len(self._workers)]:
-                requests[client]  # those made when asked for are made now, while all are at work
+            if isinstance(requests, MadeOnce):  # while all are at work
+                for client in waiting[: len(self._workers)]:
+                    requests[client]
             self._collect(answers)
         return {client: answers[client] for client in requests}
 
@@ -245,7 +240,7 @@ class InProcess(Runtime):
             has, lent_request = memory is worker.memories.get(client), lent([request])
             post(worker.pipe, client, lent_request, None if has else memory, None if known else lent([scored]), told)
             worker.scored, worker.request = scored, lent_request
-            worker.note(client, memory)
+            keep(worker.memories, client, memory)
             if told:
                 worker.told.add(client)
         except OSError:
@@ -276,7 +271,7 @@ class InProcess(Runtime):
                     reply, changed, flops, holds, keeps = message
                     memory = self._memories.get(worker.task, _NOTHING) if changed is None else changed
                     answers[worker.task] = bytes_of(reply), memory
-                    worker.note(worker.task, memory)
+                    keep(worker.memories, worker.task, memory)
                     if keeps:
                         worker.told.add(worker.task)
                         self._keep(worker.task, worker.request)

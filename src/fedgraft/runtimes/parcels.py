@@ -31,9 +31,11 @@ class Parcel:
         view: the bytes.
     """
 
+    file = -1
+
     def __init__(self, file: int, start: int, size: int) -> None:
-        self.file, self.start = file, start
         self.view = memoryview(mmap.mmap(file, start + size, prot=mmap.PROT_READ))[start:]
+        self.file, self.start = file, start  # from here on it is this object's to close
 
     @classmethod
     def of(cls, parts: Iterable[bytes | memoryview], start: int | None = None) -> "Parcel":
@@ -96,6 +98,14 @@ def view_of(blob: Blob) -> bytes | memoryview:
     return blob if isinstance(blob, bytes) else blob.view
 
 
+def keep(parcels: dict[int, Parcel], client: int, memory: object) -> None:
+    """Note what both ends have of a client and need not send again: a parcel; what is smaller is sent every time."""
+    if isinstance(memory, Parcel):
+        parcels[client] = memory
+    else:
+        parcels.pop(client, None)
+
+
 def post(pipe: Connection, *values: Any) -> None:
     """Send some values, parcels among them."""
     values = tuple(value.to_send() if isinstance(value, Parcel) else value for value in values)
@@ -126,11 +136,11 @@ def _received(pipe: Connection, announced: _Announced) -> Parcel:
 
 
 def want_files() -> None:
-    """Raise this process's own limit of open files as far as the system lets it, if need be."""
-    try:
-        import resource
-    except ImportError:  # not on Windows, where there are no parcels
+    """Raise this process's own limit of open files as far as the system lets it, where there are parcels."""
+    if not hasattr(os, "memfd_create"):
         return
+    import resource  # there is none on Windows
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

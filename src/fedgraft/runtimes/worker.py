@@ -4,15 +4,15 @@ import os
 import signal
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from fedgraft.allocation import keep_freed
 from fedgraft.client import Client
-from fedgraft.memory import pieces
+from fedgraft.memory import Memory, pieces
 from fedgraft.plan import Plan
-from fedgraft.runtimes.parcels import Blob, Parcel, lent, post, take, view_of, want_files
+from fedgraft.runtimes.parcels import Blob, Parcel, keep, lent, post, take, view_of, want_files
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
@@ -42,16 +42,8 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
             memory = kept[who] if memory is None else memory
             before = view_of(memory)
             reply, after = client.serve(who, view_of(request), before, view_of(scored), view_of(told))
-            changed = None if after is before else lent(pieces(after) if isinstance(after, dict) else [after])
-            _keep(kept, who, memory if changed is None else changed)
+            changed = None if after is before else lent(pieces(cast(Memory, after)))  # what is new is no bytes
+            keep(kept, who, memory if changed is None else changed)
             post(pipe, lent([reply]), changed, client.flops, client.holding(who), client.keeps)
     except (EOFError, OSError):
         return
-
-
-def _keep(kept: dict[int, Parcel], client: int, memory: Blob) -> None:
-    """What the parent has too, and need not send again; smaller ones are sent with every request."""
-    if isinstance(memory, Parcel):
-        kept[client] = memory
-    else:
-        kept.pop(client, None)
