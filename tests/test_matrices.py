@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from fedgraft.matrices import Sparse, Stacked
+from fedgraft.matrices import Csr, Sparse, Stacked
 
 CORNERS = torch.tensor([[0, 0, 2.0, 0], [0, 0, 0, 0], [0, 4.0, 0, 1.0]])
 """A matrix with an empty row."""
@@ -60,6 +62,20 @@ def test_gradients_of_weights_are_added_to_what_is_there():
     assert torch.equal(weights.grad, 4 * CORNERS.sum(0)[:, None].expand(4, 2))
 
 
+@settings(deadline=None)  # what sums rows is compiled for each width
+@given(st.integers(0, 5), st.integers(0, 5), st.sampled_from([1, 3, 64]), st.integers(0, 2**16))
+def test_products_of_rows_are_torchs_own(rows, columns, width, seed):
+    g = np.random.default_rng(seed)
+    there = g.random((rows, columns)) < 0.5
+    pointers, values = np.concatenate([[0], np.cumsum(there.sum(1))]), g.standard_normal(there.sum())
+    lists = pointers.astype(np.int32), there.nonzero()[1].astype(np.int32), values.astype(np.float32)
+    matrix = Csr(*map(torch.from_numpy, lists), columns)
+    dense = torch.from_numpy(g.standard_normal((width, columns)).astype(np.float32)).t().requires_grad_()
+    product = matrix @ dense
+    assert (product.shape, product.requires_grad) == ((rows, width), False)
+    torch.testing.assert_close(product, matrix.tensor.to_dense() @ dense.detach())
+
+
 def test_two_tables_are_read_as_one_behind_the_other():
     stacked = Stacked(torch.ones(1, 2), 2 * torch.arange(6.0).reshape(3, 2))
     whole = torch.cat([stacked.upper, stacked.lower])
@@ -69,6 +85,8 @@ def test_two_tables_are_read_as_one_behind_the_other():
     weights = torch.tensor([[1.0], [10.0]])
     assert torch.equal(stacked @ weights, whole @ weights)
     assert torch.equal(corners(0) @ stacked, CORNERS @ whole)
+    few = Sparse(np.array([1, 2]), np.array([3, 0]), np.ones(2, np.float32), (5, 4), small=0)
+    assert torch.equal(few @ stacked, entries_of(few) @ whole)
     only = Stacked(whole, whole[:0])
     assert torch.equal(corners(0) @ only, CORNERS @ whole)
     assert torch.equal(corners(0) @ only.to("cpu"), CORNERS @ whole)

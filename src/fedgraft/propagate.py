@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedgraft import flops
-from fedgraft.matrices import SMALL, Sparse, Stacked, csr, int32
+from fedgraft.matrices import SMALL, Csr, Sparse, Stacked, int32
 
 __all__ = [
     "SMALL",
@@ -78,12 +78,11 @@ class Graph:
 
     def matrix(self, values: Tensor) -> Tensor:
         """The adjacency with these values [edges], as a sparse CSR tensor."""
-        return csr(self._pointers, self._senders, values, (self.nodes, self.nodes))
+        return Csr(self._pointers, self._senders, values, self.nodes).tensor
 
     def transposed(self, values: Tensor) -> Tensor:
         """Its transpose."""
-        order = self._order_back
-        return csr(self._pointers_back, self._senders_back, values.index_select(0, order), (self.nodes, self.nodes))
+        return Csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes).tensor
 
 
 def spmm(

@@ -38,7 +38,7 @@ def test_what_is_given_out_is_nobody_elses(kind):
     own = KINDS[kind](OWN.copy())
     rows = FeatureRows(own, KINDS[kind](HALO[:0]))
     found = rows.rows(np.arange(3))
-    values = found if kind == "dense" else found.matrix.values()
+    values = found if kind == "dense" else found.matrix.values
     values += 1
     np.testing.assert_array_equal(dense(rows.rows(np.arange(3))), OWN)
 

@@ -84,7 +84,7 @@ def test_a_mended_part_by_hand(is_sparse):
     mended = data.mended(model, task._mending)
     assert mended.own == 6 + 2 * 6, "2.4 is two"
     rows = mended.features.rows(np.arange(18))
-    rows = (rows.matrix.to_dense() if is_sparse else rows).numpy()
+    rows = (rows.matrix.tensor.to_dense() if is_sparse else rows).numpy()
     np.testing.assert_array_equal(rows[:6], [[v, 1] for v in range(6)])
     np.testing.assert_allclose(rows[6:], [[0.5, 0.25], [-0.5, 0.0]] * 6, atol=1e-6)
     (hop,) = mended.around.around(np.arange(18), 1, everything(18))

@@ -271,7 +271,7 @@ def _inputs(part: Part, hops: Sequence[Hop], made: Tensor | None = None) -> Tens
     rows = part.rows.rows(senders[real])
     if real.all() or made is None:
         return rows
-    dense = rows.matrix.to_dense() if isinstance(rows, Sparse) else rows
+    dense = rows.matrix.tensor.to_dense() if isinstance(rows, Sparse) else rows
     order = np.empty(len(senders), np.int64)
     order[real] = np.arange(len(dense))
     order[~real] = len(dense) + senders[~real] - part.own
