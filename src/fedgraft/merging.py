@@ -14,6 +14,8 @@ AT_ONCE = 1 << 15
 
 def moved(model: Arrays, updates: Sequence[Update], share: float = 1.0) -> Arrays:
     """Each array plus `share` times the weighted sum of its updates, in client order and in double precision."""
+    if not updates:
+        return dict(model)
     most = min(AT_ONCE, max((value.size for value in model.values()), default=0))
     total, scaled = np.empty((2, most))
     after = {}
@@ -23,10 +25,16 @@ def moved(model: Arrays, updates: Sequence[Update], share: float = 1.0) -> Array
         for begin in range(0, value.size, AT_ONCE):
             here = slice(begin, begin + AT_ONCE)
             size = len(before[here])
-            total[:size] = 0.0
+            added, term = total[:size], scaled[:size]
+            into = added  # the first is made where the sum will be
             for update, part in zip(updates, parts, strict=True):
-                total[:size] += np.multiply(part[here], update.weight, out=scaled[:size], dtype=np.float64)
-            result[here] = before[here] + share * total[:size]
+                np.copyto(into, part[here])  # and then in place: quicker than numbers that turn double on the way
+                into *= update.weight
+                if into is term:
+                    added += term
+                into = term
+            added *= share
+            result[here] = np.add(before[here], added, out=added)
         after[name] = result.reshape(value.shape)
     return after
 
