@@ -23,6 +23,20 @@ def test_vector_and_parameters_are_one_memory():
     assert flat.gradient[-1] == 4  # the last bias, once per example
 
 
+def test_what_is_held_is_no_part_of_what_moves():
+    flat = FlatModel(model())
+    order = list(flat.parameters)
+    flat.vector.copy_(torch.arange(15.0))
+    flat.hold([order[0], order[3]])
+    assert list(flat.gradients) == [order[1], order[2], *order[4:]]
+    assert [part.tolist() for part in flat.moving(flat.vector)] == [[6, 7, 8, 9], [12, 13, 14]]
+    flat.hold(order)
+    assert (flat.moving(flat.vector), flat.gradients) == ([], {})
+    flat.hold(())
+    assert [part.data_ptr() for part in flat.moving(flat.vector)] == [flat.vector.data_ptr()]
+    assert list(flat.gradients) == order
+
+
 def test_drawn_parameters_are_kept_and_buffers_belong_to_the_arrays():
     before = {
         name: value.numpy().copy() for name, value in model().state_dict().items() if value.dtype.is_floating_point

@@ -161,6 +161,40 @@ def test_a_correction_changes_gradients_in_place_before_they_are_clipped():
     assert weights(trained) == pytest.approx([0.3, 0.0])
 
 
+def test_what_is_held_stays_whatever_the_optimiser_and_counts_in_no_norm():
+    def correct(parameters, gradients):
+        assert (set(parameters), set(gradients)) == ({"weight", "bias"}, {"weight"})
+
+    trained = trainer(clip=5.0, weight_decay=0.5)
+    trained.load({"bias": np.array([1.0], np.float32)})
+    trained.run(held=["bias"], correct_gradient=correct)  # the gradient of the weight is -7, clipped to -5
+    assert weights(trained) == pytest.approx([0.5, 1.0])
+    trained.load({"weight": np.zeros(1, np.float32), "bias": np.zeros(1, np.float32)})
+    trained.run()  # what gathered in the gradient of the bias is forgotten
+    norm = math.hypot(10, 6)
+    assert weights(trained) == pytest.approx([5 / norm, 3 / norm])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_to_hold_everything_trains_nothing(optimizer):
+    trained = trainer(optimizer=optimizer, clip=1.0, weight_decay=0.5, epochs=2)
+    trained.run(held=["weight", "bias"])
+    assert weights(trained) == [0.0, 0.0]
+    assert trained.report()["loss"] == 10.0
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_others_move_as_if_what_is_held_had_no_gradient(optimizer):
+    def correct(parameters, gradients):
+        if "bias" in gradients:
+            gradients["bias"].zero_()
+
+    held, still = (trainer(optimizer=optimizer, epochs=3) for _ in range(2))
+    held.run(held=["bias"])
+    still.run(correct_gradient=correct)
+    assert same(held.read(), still.read())
+
+
 def test_every_draw_is_a_step_and_its_losses_reach_the_sampler():
     draws = (Draw(np.array([0])), Draw(np.array([1])))
     trained = trainer(sampler=Fixed(draws))

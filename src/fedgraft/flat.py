@@ -4,7 +4,7 @@ A worker has one; every client's parameters are loaded into it. Nothing is copie
 made per client.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,9 @@ class FlatModel:
         device = next(iter(self.parameters.values())).device
         self.vector = torch.empty(sum(sizes), device=device)
         self.gradient = torch.zeros_like(self.vector)
-        self.gradients: dict[str, torch.Tensor] = {}
+        self._gradients: dict[str, torch.Tensor] = {}
+        self._held: frozenset[str] = frozenset()
+        self._spans: list[slice] = []
         self._spare: list[torch.Tensor] = []
         self.loaded: Mapping[str, np.ndarray] = {}
         self._buffers = {name: buffer for name, buffer in module.named_buffers() if buffer.dtype == torch.float32}
@@ -45,8 +47,9 @@ class FlatModel:
             view = self.vector[part].view(parameter.shape)
             view.copy_(parameter.detach())
             parameter.data = view
-            self.gradients[name] = parameter.grad = self.gradient[part].view(parameter.shape)
+            self._gradients[name] = parameter.grad = self.gradient[part].view(parameter.shape)
             offset += size
+        self.gradients: Mapping[str, torch.Tensor] = self._gradients
         self._look_at()
         self.initial = self.read()
 
@@ -54,6 +57,24 @@ class FlatModel:
     def layout(self) -> Layout:
         """Layout of all arrays."""
         return Layout.of(self.initial)
+
+    def hold(self, names: Collection[str]) -> None:
+        """Leave these parameters, and no others, out of `gradients` and of what is `moving` from now on."""
+        held = frozenset(names)
+        if held == self._held:
+            return
+        self._held, self._spans, offset = held, [], 0
+        self.gradients = {name: gradient for name, gradient in self._gradients.items() if name not in held}
+        for name, parameter in self.parameters.items():
+            end = offset + parameter.numel()
+            if name not in held:  # neighbours are one span
+                begin = self._spans.pop().start if self._spans and self._spans[-1].stop == offset else offset
+                self._spans.append(slice(begin, end))
+            offset = end
+
+    def moving(self, vector: torch.Tensor) -> list[torch.Tensor]:
+        """What of a vector of all parameters is of those that are not held, as views."""
+        return [vector[span] for span in self._spans] if self._held else [vector]
 
     def park(self) -> "Parked":
         """Put all arrays aside as they are and go on with others, whose values mean nothing."""

@@ -1,7 +1,7 @@
-"""A client's local training: the common SGD loop that sharing methods may steer by two hooks."""
+"""A client's local training: the common SGD loop that sharing methods may steer by three hooks."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
@@ -139,10 +139,12 @@ class LocalTrainer:
         correct_gradient: Correction | None = None,
         project: Projection | None = None,
         epochs: int | None = None,
+        held: Collection[str] = (),
     ) -> None:
         """So many local epochs, by default the configured number: blocks in random order, every draw one step.
 
-        Raises `Paused` before a step that is to see other clients' rows anew, unless it is the one it was paused at.
+        Parameters that are held stay as they are. Raises `Paused` before a step that is to see other clients' rows
+        anew, unless it is the one it was paused at.
         """
         self._untouched, self._meanwhile = False, {}
         if not self._flat.module.training:
@@ -152,6 +154,7 @@ class LocalTrainer:
             self._note_done()
             return
         self._optimizer.reset(self.learning_rate)
+        self._flat.hold(held)
         if self._paused:
             fresh = True
             self._take_up()
@@ -277,7 +280,8 @@ class LocalTrainer:
     def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
-        flat.gradient.zero_()
+        for gradient in flat.moving(flat.gradient):
+            gradient.zero_()
         if shared is None:
             found = self._task.loss_with_back(flat.module, self._data, draw)
             if found is not None:
@@ -364,8 +368,10 @@ class LocalTrainer:
         self._paused = {}
 
     def _clip(self) -> None:
-        norm = float(self._flat.gradient.norm())
+        gradients = self._flat.moving(self._flat.gradient)
+        norm = math.hypot(*(float(gradient.norm()) for gradient in gradients))
         if not math.isfinite(norm):
             raise ClientError(f"the gradient of step {self.steps + 1} is not finite")
         if norm > self._training.clip:
-            self._flat.gradient.mul_(self._training.clip / norm)
+            for gradient in gradients:
+                gradient.mul_(self._training.clip / norm)

@@ -128,22 +128,25 @@ class Optimizer:
         self._moments = moments or self._moments
 
     def step(self) -> None:
-        """Move the vector along its gradient."""
-        first, moments, training = not self._begun, self._moments, self._training
+        """Move the vector along its gradient, but for what the model holds."""
+        first, moments, training, moving = not self._begun, self._moments, self._training, self._flat.moving
         if first:
             self._begun = True
             for moment in moments.values():
                 moment.zero_()
+        vectors, gradients = moving(self._flat.vector), moving(self._flat.gradient)
+        if not vectors:  # all is held, and the kernels do not take nothing
+            return
         if self._adam:
             moments["step"] += 1
             move = torch._fused_adam_ if training.optimizer == "adam" else torch._fused_adamw_
             move(
-                [self._flat.vector],
-                [self._flat.gradient],
-                [moments["exp_avg"]],
-                [moments["exp_avg_sq"]],
+                vectors,
+                gradients,
+                moving(moments["exp_avg"]),
+                moving(moments["exp_avg_sq"]),
                 [],
-                [moments["step"]],
+                [moments["step"]] * len(vectors),
                 lr=self._rate,
                 beta1=FIRST_MOMENT,
                 beta2=training.second_moment,
@@ -154,9 +157,9 @@ class Optimizer:
             )
         else:
             torch._fused_sgd_(
-                [self._flat.vector],
-                [self._flat.gradient],
-                [moments["momentum_buffer"]] if training.momentum else [],
+                vectors,
+                gradients,
+                moving(moments["momentum_buffer"]) if training.momentum else [],
                 weight_decay=training.weight_decay,
                 momentum=training.momentum,
                 lr=self._rate,

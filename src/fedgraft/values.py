@@ -3,7 +3,7 @@
 They are data without behaviour of their own; `contracts` says who makes them and who reads them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -202,8 +202,12 @@ class Trainer(Protocol):
         correct_gradient: Correction | None = None,
         project: Projection | None = None,
         epochs: int | None = None,
+        held: Collection[str] = (),
     ) -> None:
-        """So many local epochs, by default the configured number; an optimiser starts afresh."""
+        """So many local epochs, by default the configured number; an optimiser starts afresh.
+
+        Parameters that are `held`, by name, stay as they are: they get no gradient, and no step is spent on them.
+        """
         ...
 
 

@@ -98,6 +98,18 @@ def test_a_mended_part_by_hand(is_sparse):
     assert (mended.label[6:] == -1).all()
 
 
+def test_a_frozen_generator_is_compared_once_for_each_model_that_is_loaded():
+    task, model, data = one()
+    tell(model, 1.0, np.zeros((5, 2)).tolist())
+    model.generator.frozen.fill_(1)
+    mended = data.mended(model, task._mending)
+    with torch.no_grad():
+        model.generator.count.bias += 1
+    assert data.mended(model, task._mending) is mended
+    task.recall(data, task.remember(data))
+    assert data.mended(model, task._mending).own == mended.own + 6
+
+
 def test_a_part_is_mended_anew_only_for_another_generator():
     task, model, data = one()
     tell(model, 1.0, np.zeros((5, 2)).tolist())

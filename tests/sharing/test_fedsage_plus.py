@@ -36,11 +36,9 @@ class Decaying:
         self.parameters = {name: torch.from_numpy(array.copy()) for name, array in arrays.items() if name != FROZEN}
         self.buffers = {FROZEN: arrays[FROZEN]}
 
-    def run(self, project=None):
-        for value in self.parameters.values():
-            value *= 0.9
-        if project is not None:
-            project(self.parameters)
+    def run(self, held=()):
+        for name, value in self.parameters.items():
+            value *= 1.0 if name in held else 0.9
 
     def difference(self, start):
         after = {**{name: value.numpy() for name, value in self.parameters.items()}, **self.buffers}

@@ -40,6 +40,7 @@ class Part:
         matched: int64 [matched], own nodes that what is generated for others' is held against; theirs: their features.
         squares: float32 [own], of their features, summed.
         mended: what the generator was, the part with its neighbours, and what operations these took.
+        sure: whether that is so for the model that was loaded last, whose generator no longer learns.
     """
 
     own: int
@@ -54,6 +55,7 @@ class Part:
     theirs: Tensor | Sparse
     squares: Tensor
     mended: tuple[object, Any, int] = (None, None, 0)
+    sure: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fedgraft.nodes.mending import Mending, Part
 from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.states import States
 from fedgraft.propagate import Given
-from fedgraft.types import Array
+from fedgraft.types import Array, Tree
 from fedgraft.values import Indices
 
 RAREST: Final = 1e-4
@@ -127,15 +127,24 @@ class NodeData:
             hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
         return hidden[test].numpy(), self.label[test]
 
+    def recall(self, remembered: Tree) -> None:
+        """Take states up; which generator this part was mended with is to be looked at anew."""
+        self.states.load(remembered)
+        if self.part is not None:
+            self.part.sure = False
+
     def mended(self, model: nn.Module, mending: Mending | None) -> "NodeData":
         """This part with the neighbours that the model's generator makes; made anew once that has changed."""
         if mending is None or self.part is None:
             return self
-        edition = generator_of(model).edition
-        if self.part.mended[0] is not edition:
-            with flops.Meter() as meter:
-                fields = mending.mended(generator_of(model), self.part)
-            self.part.mended = edition, replace(self, **fields, part=None, kept={}), meter.flops
+        if not self.part.sure:  # to compare millions of numbers takes longer than a step
+            generator = generator_of(model)
+            edition = generator.edition
+            if self.part.mended[0] is not edition:
+                with flops.Meter() as meter:
+                    fields = mending.mended(generator, self.part)
+                self.part.mended = edition, replace(self, **fields, part=None, kept={}), meter.flops
+            self.part.sure = not generator.learns
         mended: NodeData = self.part.mended[1]
         return mended
 

@@ -1,18 +1,15 @@
 """FedSage+: clients first train a generator of missing neighbours together, then a classifier on mended graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fedgraft.contracts import Sharing, Trainer, Update
 from fedgraft.errors import require
 from fedgraft.merging import moved
 from fedgraft.types import Arrays, Tree
-from fedgraft.values import Projection
 
 GENERATOR = "generator."
 """Parameters of the part "generator" begin like this."""
@@ -88,7 +85,7 @@ class FedSagePlus(Sharing[State]):
         """The common round; a generator that is frozen stays as it was received."""
         frozen = FROZEN in received and received[FROZEN][0] > 0.5  # a codec may have touched it
         trainer.load(received)
-        trainer.run(project=_holding(received) if frozen else None)
+        trainer.run(held=[name for name in received if name.startswith(GENERATOR)] if frozen else ())
         return trainer.difference(received), memory
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
@@ -100,15 +97,3 @@ class FedSagePlus(Sharing[State]):
         if FROZEN in model:
             model[FROZEN] = np.full_like(before[FROZEN], merges >= self.rounds)
         return {"model": model, "merges": merges}
-
-
-def _holding(received: Arrays) -> Projection:
-    """Puts the generator back after a step: with weight decay it moves though it has no gradient."""
-    there = {name: torch.from_numpy(np.array(array)) for name, array in received.items() if name.startswith(GENERATOR)}
-
-    def hold(parameters: Mapping[str, Tensor]) -> None:
-        for name, value in there.items():
-            if name in parameters:  # what is no parameter does not move
-                parameters[name].copy_(value)
-
-    return hold

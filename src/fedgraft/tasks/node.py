@@ -275,7 +275,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
 
     def recall(self, data: NodeData, remembered: Tree) -> None:
         """States, of own nodes and of the halo."""
-        data.states.load(remembered)
+        data.recall(remembered)
 
     def remember(self, data: NodeData) -> Tree:
         """States, of own nodes and of the halo."""
