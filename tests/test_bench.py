@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from toy_runs import same
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 MODULES = (
     "bench",
@@ -18,6 +20,7 @@ MODULES = (
     "growth",
     "memory",
     "nodes",
+    "nodes_least",
     "nodes_usual",
     "overhead",
     "scale_figure",
@@ -56,6 +59,9 @@ def test_every_figure_has_a_function_and_a_name_of_its_own():
         if figure.needs:
             pytest.importorskip(figure.needs, reason=f"{figure.needs} is not installed")
         assert callable(figure.function())
+        if figure.least:
+            module, name = figure.least.split(":")
+            assert callable(getattr(load(module), name))
 
 
 def test_rounds_are_taken_in_turns_and_warm_up_does_not_count():
@@ -183,6 +189,18 @@ def test_node_classification_ends_with_the_same_model_in_every_loop(model):
         assert max(abs(array - plan.first[name]).max() for name, array in ours.model().items()) > 1e-3
 
 
+@pytest.mark.parametrize("model", ["s256", "g64"])
+def test_the_least_federation_ends_with_the_same_bits(model):
+    nodes, least, workloads = load("nodes"), load("nodes_least"), load("workloads")
+    plan, shards = nodes.sized(model, 2, share=FEW_NODES)
+    loop = least.Least(plan, shards)
+    with workloads.federation(plan, shards, nodes.Random(clients=nodes.COHORT)) as ours:
+        for number in (1, 2, 3):
+            ours.round(number)
+            loop.round(number)
+        assert same(ours.model(), loop.arrays())
+
+
 def test_the_floor_trains_the_same_model_where_the_first_layer_is_large():
     nodes, workloads = load("nodes"), load("workloads")
     plan, shards = nodes.sized("s256", 1, coauthor=True, share=MORE_NODES)
@@ -199,6 +217,8 @@ def test_figures_of_node_classification_are_positive_numbers(monkeypatch):
     monkeypatch.setattr(nodes, "WARM_UP", 1)
     assert nodes.g64_over_floor(1, FEW_NODES, repeats=1) > 0
     assert nodes.s256_over_floor(1, FEW_NODES, repeats=1) > 0
+    monkeypatch.setattr(load("nodes_least"), "WARM_UP", 1)
+    assert load("nodes_least").g64_over_floor(FEW_NODES, repeats=1) > 0
 
 
 def test_the_usual_loop_over_nodes_is_timed_beside_ours(monkeypatch):

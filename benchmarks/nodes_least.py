@@ -1,0 +1,81 @@
+"""Node classification: the least that a federation adds to the bare loop, if what it sends are real bytes.
+
+The model goes down as bytes and every client's difference comes back as bytes; both are copied where they are used,
+what comes back is looked at once, and the mean is taken in double precision. Nothing else that a federation needs is
+there: no memories, no kinds of messages, no selection, sampler, report, ledger, failure or checkpoint. What a round
+takes beyond this is our frame; what this takes beyond the floor is the price of sending at all.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from fedgraft.contracts import Update
+from fedgraft.merging import moved
+from fedgraft.nodes.sets import NodeShard
+from fedgraft.plan import Plan
+from fedgraft.types import Array, Arrays
+from nodes import EPOCHS, WARM_UP, Floor, sized
+from timing import in_turns, ratio
+
+
+class Least(Floor):
+    """The floor, and the bytes, the looks and the mean of a federation with it."""
+
+    def __init__(self, plan: Plan, shards: Sequence[NodeShard]) -> None:
+        super().__init__(plan, shards)
+        self._now = self.flat.read()
+
+    def round(self, number: int) -> None:
+        """One round."""
+        down = self._sent(self._now)
+        updates = []
+        self.flat.module.train()
+        for client, share in self.cohort(number):
+            received = dict(self._read(down))
+            self.flat.load(received)
+            self._optimizer.reset(self.plan.training.learning_rate)
+            with torch.no_grad():
+                self._train(self._computed[client])
+            arrays = dict(self._read(self._sent(self.flat.difference(received))))
+            if not all(math.isfinite(np.vdot(array, array)) for array in arrays.values()):
+                raise FloatingPointError(f"client {client}")
+            updates.append(Update(client, share, arrays))
+        self._now = moved(self._now, updates)
+
+    def arrays(self) -> Arrays:
+        """The model by name."""
+        return self._now
+
+    def _sent(self, arrays: Arrays) -> bytes:
+        return b"".join(memoryview(array).cast("B") for array in arrays.values())
+
+    def _read(self, message: bytes) -> Iterator[tuple[str, Array]]:
+        begin = 0
+        for name, array in self._now.items():
+            yield name, np.frombuffer(message, array.dtype, array.size, begin).reshape(array.shape)
+            begin += array.nbytes
+
+
+def s256_over_floor() -> float:
+    """Seconds of a round / seconds of the floor; PubMed's size, SAGE of 256 and 128."""
+    return _over_floor("s256", False, 15)
+
+
+def g64_over_floor(share: float = 1.0, repeats: int = 60) -> float:
+    """Seconds of a round / seconds of the floor; PubMed's size, GCN of 64."""
+    return _over_floor("g64", False, repeats, share)
+
+
+def cs_over_floor() -> float:
+    """Seconds of a round / seconds of the floor; Coauthor's size, SAGE of 256 and 128."""
+    return _over_floor("s256", True, 7)
+
+
+def _over_floor(model: str, coauthor: bool, repeats: int, share: float = 1.0) -> float:
+    plan, shards = sized(model, EPOCHS, coauthor, share)
+    least, floor = Least(plan, shards), Floor(plan, shards)
+    seconds = in_turns({"least": least.round, "floor": floor.round}, repeats, warm_up=WARM_UP)
+    return ratio(seconds, "least", "floor")
