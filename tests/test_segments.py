@@ -147,6 +147,34 @@ def test_a_round_kept_in_memory_ends_as_one_that_is_kept_alive(recipe):
     assert ended[0][1:] == ended[1][1:]
 
 
+@pytest.mark.parametrize("recipe", ["fedais", "fedall", "fedlocal"])
+def test_a_score_is_the_same_whoever_relayed_and_whatever_is_left_of_it(recipe):
+    changes = {} if recipe == "fedlocal" else {"sharing__name": "fedper", "model__hidden": [6, 5, 4]}
+    experiment, shards = small(recipe, rounds=4, **changes)
+    kinds = []
+    with looped(everywhere(experiment), shards=shards) as (loop, runtime):
+        inner = runtime.inner
+        servants = inner._inline, Client(experiment.plan, dict(enumerate(shards)), holds=True)
+
+        def serve(client, request, memory, scored=b"", told=b"", first=servants[0].serve):
+            if not scored:
+                return first(client, request, memory, scored, told)
+            message = wire.decode(request, experiment.plan.request_layouts, experiment.plan.told)
+            kinds.append(message.kind)
+            # By turns, for every other client the one relays and the other measures, which relayed in the last round.
+            picked = (message.round + (client % 2 and message.kind == "measure")) % 2
+            known = inner._told.get(client, b"")
+            answer = (servants[1].serve if picked else first)(client, request, memory, scored, known)
+            fresh = Client(experiment.plan, dict(enumerate(shards)))
+            assert answer[0] == fresh.serve(client, request, memory, scored, known)[0]
+            return answer
+
+        inner._inline.serve = serve
+        state = loop.run(loop.start(), lambda state, row: None)
+    assert state.failing == {}
+    assert set(kinds) == ({"measure"} if recipe == "fedlocal" else {"relay", "measure"})
+
+
 # --- what it costs ----------------------------------------------------------------------------------------------------
 
 

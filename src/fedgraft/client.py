@@ -67,6 +67,7 @@ class Client:
         self._got: tuple[Arrays | None, Arrays] = (None, {})
         self._loaded: Buffer | None = None
         self._told: dict[int, Buffer] = {}
+        self._relayed: dict[int, Arrays] = {}
         self.flops = 0
         self.keeps = False
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
@@ -128,6 +129,8 @@ class Client:
         finally:
             if self._plan.task.tables and client in self._prepared and client not in self._held:
                 self._plan.task.recall(self._prepared[client], None)  # its memory has them
+                if client not in self._relayed:
+                    self._plan.task.forget(self._prepared[client])
 
     def _opened(self, request: Buffer) -> Message:
         """What was asked; where many are asked the same, it is decoded once."""
@@ -288,12 +291,14 @@ class Client:
         """States of one more layer under a model that is scored; `flags` says of which."""
         data, model = self._load_free(client, message, memory)
         mail = self._plan.task.relay(model.flat.module.eval(), data, message.flags)
+        self._relayed[client] = self._scored[1]
         return Message("relay", message.round, arrays=self._courier.raw(mail))
 
     def _load_free(self, client: int, message: Message, memory: Memory) -> tuple[Any, _Model]:
         """As `_load`, for a request of the experimenter, with other clients' states as they are in it."""
         arrays = message.arrays or {}
-        data, model = self._load(client, part_of(arrays, self._plan.model_layout), {**memory, "states": None})
+        received, free = part_of(arrays, self._plan.model_layout), {**memory, "states": None}
+        data, model = self._load(client, received, free, self._scored[1])
         if not self._plan.personal:  # one model for all: it stays loaded for the next client
             self._loaded = self._scored[0]
         if self._plan.task.tables:
@@ -313,6 +318,8 @@ class Client:
         else:
             data, model = self._load(client, arrays, memory)
         others = plan.sharing.others(arrays, memory.get("sharing"))
+        if others:  # relayed states are those of the model alone
+            plan.task.forget(data)
         with torch.no_grad():
             sums = plan.task.evaluate(answering(plan.task, model.flat, others), data)
         if plan.personal and plan.keep_best:
@@ -338,8 +345,11 @@ class Client:
         probed: Arrays = memory["probed"]
         return probed
 
-    def _load(self, client: int, received: Arrays, memory: Memory) -> tuple[Any, _Model]:
-        """The client's prepared data, and its model as the client itself uses it."""
+    def _load(self, client: int, received: Arrays, memory: Memory, scored: Arrays | None = None) -> tuple[Any, _Model]:
+        """The client's prepared data, and its model as the client itself uses it.
+
+        What the data keep of relays stays only for the model that is `scored` with them: each scoring has its own.
+        """
         plan = self._plan
         if client not in self._prepared:
             told = self._told.get(client, b"")
@@ -348,6 +358,8 @@ class Client:
         data = self._prepared[client]
         if plan.task.tables:
             plan.task.recall(data, memory.get("states"))
+            if self._relayed.pop(client, None) is not scored or scored is None:
+                plan.task.forget(data)
         model = self._model(plan.task.variant(data))
         own = plan.sharing.personalise(received, memory.get("sharing"))
         private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}

@@ -119,8 +119,15 @@ class Telling(ABC, Generic[Prepared]):
         return []
 
     def relay(self, model: torch.nn.Module, data: Prepared, layer: int) -> list[Mail]:
-        """Rows of one layer under this model of all own nodes that others need, given those of layers before it."""
+        """Rows of one layer under this model of all own nodes that others need, given those of layers before it.
+
+        What it may keep with the data is for the relays and the evaluation that follow under the same model: `forget`
+        comes before any other use of them.
+        """
         return []
+
+    def forget(self, data: Prepared) -> None:
+        """Drop what relays kept."""
 
 
 class Scoring(ABC, Generic[Prepared]):

@@ -148,6 +148,22 @@ def test_relaying_a_layer_tells_all_that_others_need_of_it_and_of_no_other():
         assert [len(mail.slot) for mail in told] == [len(here.needed) * (number == layer) for number in range(2)]
 
 
+@pytest.mark.parametrize("hidden", [[6], [6, 5], [6, 5, 4]])
+def test_a_score_goes_on_from_what_was_relayed_and_is_what_it_is_anew(hidden):
+    experiment, shards = small(model__hidden=hidden)
+    task = experiment.plan.task
+    model, applied = model_of(task), []
+    for number, convolution in enumerate(model.convolutions):
+        convolution.register_forward_hook(lambda *_, number=number: applied.append(number))
+    data = relayed(task, shards, model)
+    scores = [task.evaluate(model, each) for each in data]
+    assert sorted(applied) == sorted([*range(len(hidden))] * len(data)), "every layer is computed once"
+    for each in data:
+        task.forget(each)
+    assert [task.evaluate(model, each) for each in data] == scores
+    assert sorted(applied) == sorted([*range(len(hidden))] * 2 * len(data))
+
+
 def test_rows_of_nodes_that_are_not_in_the_halo_are_refused():
     task, _, data = made()
     here = data[0]

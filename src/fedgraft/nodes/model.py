@@ -53,8 +53,9 @@ class NodeModel(nn.Module):
         """Logits [targets, classes].
 
         Args:
-            inputs: features of the first hop's senders, or of all nodes where its block is over all.
-            hops: one for each convolution.
+            inputs: features of the first hop's senders, or of all nodes where its block is over all; with fewer hops
+                the senders' states.
+            hops: one for each convolution, or for the last ones.
             stored: what is remembered of stored nodes.
             note: told of fresh states, before dropout.
         """
@@ -82,6 +83,10 @@ class NodeModel(nn.Module):
         assert self.head is not None
         return self.head(hidden), _chained([*stages, (partial(self.head.back, hidden), None)])
 
+    def hidden(self, layer: int, inputs: States, hop: Hop) -> Tensor:
+        """States [receivers, width] of one hidden layer, from what its hop's senders are before it."""
+        return torch.relu(self.convolutions[layer](inputs, hop.block))
+
     def represent(self, inputs: States, hops: Sequence[Hop], stored: Stored) -> Tensor:
         """The last hidden layer [targets, width]."""
         last = self._last(inputs, hops, stored, None)
@@ -96,9 +101,9 @@ class NodeModel(nn.Module):
 
     def _last(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None) -> States:
         """What the last convolution is given."""
-        state = inputs
-        for layer, (hop, after) in enumerate(itertools.pairwise(hops)):
-            fresh = torch.relu(self.convolutions[layer](state, hop.block))
+        state, begin = inputs, len(self.convolutions) - len(hops)
+        for layer, (hop, after) in enumerate(itertools.pairwise(hops), begin):
+            fresh = self.hidden(layer, state, hop)
             if note is not None:
                 note(layer, hop, fresh.detach())
             state = (

@@ -18,7 +18,7 @@ from fedgraft.nodes.neighbourhoods import Hop, Neighbourhoods, Reach
 from fedgraft.nodes.states import States
 from fedgraft.propagate import Given
 from fedgraft.types import Array, Tree
-from fedgraft.values import Indices
+from fedgraft.values import Indices, Mail
 
 RAREST: Final = 1e-4
 """Share of a class that has no training node, so that its log is finite; ours."""
@@ -43,6 +43,8 @@ class NodeData:
         degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
         layers: how many convolutions.
         tells: whether hidden states are told and remembered.
+        relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
+            [own, width] each.
         part: what neighbours are generated from, where they are; else None.
     """
 
@@ -62,9 +64,16 @@ class NodeData:
     tells: bool
     part: Part | None = None
     kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
+    relayed: list[Tensor] = field(default_factory=list)
 
     def computed(
-        self, nodes: Indices, most: Sequence[int], deep: bool, chance: int = 0, keep: str = "train"
+        self,
+        nodes: Indices,
+        most: Sequence[int],
+        deep: bool,
+        chance: int = 0,
+        keep: str = "train",
+        states: Sequence[NDArray[np.bool_]] | None = None,
     ) -> "Computed":
         """What some own nodes are computed from; kept where it is sure to be the same the next time.
 
@@ -74,8 +83,10 @@ class NodeData:
             deep: likewise.
             chance: likewise.
             keep: under which name.
+            states: per hidden layer, bool [own + halo], whose states are known; as remembered by default.
         """
-        states = self.states.known if self.tells else []
+        if states is None:
+            states = self.states.known if self.tells else []
         sure = not any(each and each < self.around.most for each in most)
         key = [nodes.tobytes(), *(known.tobytes() for known in states)] if sure else []
         if sure and keep in self.kept and self.kept[keep][0] == key:
@@ -110,9 +121,47 @@ class NodeData:
         """Float32 [classes]: logs of `shares`."""
         return self.shares.log()
 
-    def whole(self) -> "Computed":
-        """What all own nodes are computed from, with all their neighbours."""
-        return self.computed(np.arange(self.own), (0,) * self.layers, True, keep="whole")
+    def whole(self, heard: int | None = None) -> "Computed":
+        """What all own nodes are computed from, with all their neighbours.
+
+        Args:
+            heard: of how many hidden layers the halo's states are remembered: of those behind they are reckoned with as
+                if all had been heard. None where there are no more to come.
+        """
+        known = None
+        if heard is not None and self.tells:
+            halo = np.arange(self.own + self.halo) >= self.own
+            known = [self.states.known[layer] if layer < heard else halo for layer in range(self.layers - 1)]
+        return self.computed(np.arange(self.own), (0,) * self.layers, True, keep="whole", states=known)
+
+    def relay(self, model: nn.Module, layer: int) -> list[Mail]:
+        """States of one hidden layer of all own nodes that others need, given the halo's of the layers before it.
+
+        Those of all own nodes are kept in `relayed`, for the layers behind it.
+        """
+        del self.relayed[layer:]
+        computed = self.whole(heard=layer)
+        with torch.no_grad():
+            for number in range(len(self.relayed), layer + 1):
+                hidden: Tensor = model.hidden(number, self._before(computed, number), computed.hops[number])  # type: ignore[operator]
+                self.relayed.append(hidden)
+        told = Mail(self.needed, self.relayed[layer].numpy()[self.needed])
+        nothing = [Mail(self.needed[:0], np.zeros((0, width), np.float32)) for width in self.states.widths]
+        return [told if number == layer else none for number, none in enumerate(nothing)]
+
+    def scored(self, model: nn.Module) -> Tensor:
+        """Logits [own, classes] of all own nodes, with all their neighbours, from the last layer that was relayed."""
+        computed, begin = self.whole(), len(self.relayed)
+        with torch.no_grad():
+            found: Tensor = model(self._before(computed, begin), computed.hops[begin:], self.stored)
+        return found
+
+    def _before(self, computed: "Computed", layer: int) -> propagate.States:
+        """What a layer's senders are before it, where all own nodes are computed."""
+        if not layer:
+            return computed.inputs
+        own, hop = self.relayed[layer - 1], computed.hops[layer]
+        return torch.cat([own, self.stored(layer - 1, hop)]) if len(hop.stored) else own
 
     def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
         """Logits [targets, classes]; with `notes` fresh states are remembered."""

@@ -28,7 +28,7 @@ class States:
     """
 
     def __init__(self, own: int, halo: int, widths: Sequence[int]) -> None:
-        self.own = own
+        self.own, self.widths = own, tuple(widths)
         self._shapes = [(own + halo, width) for width in widths]
         self._rows: list[NDArray[np.float32]] = []
         self._lent = False

@@ -298,19 +298,16 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         return [np.sort(hop.stored[hop.stored >= data.own]) - data.own for hop in hops[1:]]
 
     def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[Mail]:
-        """States of one hidden layer, from a pass over all own nodes and all their neighbours."""
-        if self._mending is not None:  # nobody is scored with others' embeddings
-            return []
-        with torch.no_grad():
-            data.logits(model, data.whole(), True)
-        told = data.states.tell(data.needed)
-        return [mail if number == layer else Mail(mail.slot[:0], mail.rows[:0]) for number, mail in enumerate(told)]
+        """States of one hidden layer of all own nodes, from all their neighbours."""
+        return [] if self._mending is not None else data.relay(model, layer)  # embeddings have no part in a score
+
+    def forget(self, data: NodeData) -> None:
+        """States under a model that was scored."""
+        data.relayed.clear()
 
     def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
         """Sums of a classification."""
-        data = data.mended(model, self._mending)
-        with torch.no_grad():
-            shares = data.logits(model, data.whole(), False).softmax(1).numpy()
+        shares = data.mended(model, self._mending).scored(model).softmax(1).numpy()
         return {split: measures.sums_of(shares[data.rows[split]], data.label[data.rows[split]]) for split in SPLITS[1:]}
 
     def mean_loss(self, sums: Sums) -> float:
@@ -339,9 +336,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
         if self.share_states:
             data.states.hear(told_before(remembered.get("states"), shard.own, data.halo, self.tables))
-        data = data.mended(model, self._mending)
-        with torch.no_grad():
-            shares = data.logits(model, data.whole(), False)[asked.nodes].softmax(1)
+        shares = data.mended(model, self._mending).scored(model)[asked.nodes].softmax(1)
         return answered(asked, shard.classes, shares.numpy())
 
     @property
