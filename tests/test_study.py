@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +150,26 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypa
     study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, lambda line: None)
     found = study.results(together, tmp_path / "together", 1)
     assert [result["digest"] for result in found.values()] == alone
+
+
+PARENT = """
+import multiprocessing as mp, os, time
+from concurrent.futures import ProcessPoolExecutor
+from fedgraft.study import begin_process
+
+pool = ProcessPoolExecutor(1, mp_context=mp.get_context("spawn"), initializer=begin_process)
+pool.submit(os.getpid).result()
+pool.submit(time.sleep, 600)
+print("at work", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_study_that_is_killed_leaves_no_process_at_work():
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == "at work\n"
+        parent.kill()
+        assert parent.stdout.read() == "", "ends when no process has it open any more"
 
 
 def test_errors(root):

@@ -9,6 +9,7 @@ is missing or was done with other settings, of another recipe or another study f
 import json
 import multiprocessing as mp
 import os
+import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from importlib import resources
 from itertools import product
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -248,9 +250,7 @@ def run(
         (folder / name).mkdir(parents=True, exist_ok=True)
     context = mp.get_context("spawn")
     # A process per split: what one has prepared is gigabytes, which a process never gives back in full.
-    with ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,), max_tasks_per_child=1
-    ) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_process, max_tasks_per_child=1) as pool:
         running: dict[Future[str], int] = {
             pool.submit(_run_split, study, split, cells, data_root, folder): len(cells)
             for split, cells in groups.items()
@@ -264,6 +264,19 @@ def run(
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             raise
+
+
+def begin_process() -> None:
+    """Of a process for cells: it has one thread, and ends when the study does, also when that is killed."""
+    torch.set_num_threads(1)
+    parent = mp.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)  # cells are written in one stroke, so nothing is lost but the one at work
 
 
 def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
