@@ -6,7 +6,6 @@ there: no memories, no kinds of messages, no selection, sampler, report, ledger,
 takes beyond this is our frame; what this takes beyond the floor is the price of sending at all.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from fedgraft.contracts import Update
 from fedgraft.merging import moved
 from fedgraft.nodes.sets import NodeShard
 from fedgraft.plan import Plan
-from fedgraft.types import Array, Arrays
+from fedgraft.types import Array, Arrays, finite
 from nodes import EPOCHS, WARM_UP, Floor, sized
 from timing import in_turns, ratio
 
@@ -40,7 +39,7 @@ class Least(Floor):
             with torch.no_grad():
                 self._train(self._computed[client])
             arrays = dict(self._read(self._sent(self.flat.difference(received))))
-            if not all(math.isfinite(np.vdot(array, array)) for array in arrays.values()):
+            if not all(map(finite, arrays.values())):
                 raise FloatingPointError(f"client {client}")
             updates.append(Update(client, share, arrays))
         self._now = moved(self._now, updates)
