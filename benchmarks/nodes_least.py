@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
+from fedgraft.allocation import keep_freed
 from fedgraft.contracts import Update
 from fedgraft.merging import moved
 from fedgraft.nodes.sets import NodeShard
@@ -25,6 +26,7 @@ class Least(Floor):
 
     def __init__(self, plan: Plan, shards: Sequence[NodeShard]) -> None:
         super().__init__(plan, shards)
+        keep_freed()  # as a runtime does: messages are made and freed in every round
         self._now = self.flat.read()
 
     def round(self, number: int) -> None:
