@@ -1,6 +1,7 @@
 """Neighbours of a batch: what is computed, what is remembered, and how many are drawn."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach, scattered
+from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach, scattered, smallest
 from fedgraft.nodes.sets import NodeShard
 from fedgraft.propagate import Stacked
 
@@ -143,6 +144,17 @@ def test_equal_chances_draw_equal_neighbours_whatever_the_batch():
     assert drawn(layers[0]) != drawn(layers[1]), "each layer draws its own"
     again = around.around(np.arange(30), 2, reach(2, 30, True, 3, chance=500))
     assert drawn(again[1]) != drawn(layers[1])
+
+
+@given(runs=st.lists(st.lists(st.integers(0, 5), min_size=5, max_size=9), max_size=5), most=st.integers(1, 4))
+def test_the_smallest_of_every_run_are_found_and_of_equal_ones_the_first(runs, most):
+    lengths, halves = np.array([len(run) for run in runs], np.int64), np.array([*chain(*runs)], np.uint64)
+    numbers = halves << np.uint64(32) | np.arange(len(halves), dtype=np.uint64)[::-1]  # lower halves do not count
+    wanted, first = [], 0
+    for run in runs:
+        wanted += sorted(range(first, first + len(run)), key=halves.__getitem__)[:most]
+        first += len(run)
+    assert sorted(smallest(numbers, lengths, most).tolist()) == sorted(wanted)
 
 
 def test_scattered_numbers_are_spread_and_the_same_whenever_their_chance_is():

@@ -17,7 +17,7 @@ from fedgraft.types import VARIABLE, Array, Arrays, Layout, Spec
 _NONE: Final = 32  # bits of a float32: values as they are
 _LARGEST: Final = 2.0**126  # beyond it a decoded value could round to infinity
 _SMALLEST: Final = 2.0**-100  # below it levels / scale could be infinite
-_CHUNK: Final = 2**15  # values at a time, so that temporaries stay in a core's own cache
+_CHUNK: Final = 2**16  # values at a time, so that temporaries stay in a core's own cache
 
 
 class QuantizedState(TypedDict):
