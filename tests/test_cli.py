@@ -81,6 +81,12 @@ def test_a_run_without_out_gets_a_folder_of_its_own(fedgraft) -> None:
     assert folder.name.startswith("fedacs-")
 
 
+def test_python_m_is_the_command_with_worker_processes_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedgraft", "run", "fedacs", *ARGUMENTS, "runtime.workers=2", "--json", "-q"]
+    done = subprocess.run([*command, "--out", "a"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["rounds"] == 2
+
+
 def test_resume_of_a_finished_run_says_the_same_again(fedgraft) -> None:
     first = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a", "--json").json()
     again = fedgraft("resume", "a", "--json")
