@@ -72,7 +72,13 @@ DENSE = Size(nodes=58_250, clients=100, degree=50)
 """A quarter of Reddit's nodes, so that others fit into an hour."""
 
 SERIES: dict[str, tuple[Size, ...]] = {
-    "reddit": (REDDIT, replace(REDDIT, model="gcn", hidden=(64,)), replace(REDDIT, workers=2)),
+    "reddit": (
+        REDDIT,
+        replace(REDDIT, model="gcn", hidden=(64,)),
+        replace(REDDIT, workers=2),
+        replace(REDDIT, halo=2),
+        replace(REDDIT, halo=2, workers=2),
+    ),
     "nodes": tuple(replace(DENSE, nodes=DENSE.nodes * k // 4) for k in (1, 2, 4, 8)),
     "edges": tuple(replace(DENSE, degree=degree) for degree in (5, 16, 50, 160, 489)),
     "clients": tuple(replace(PUBMED, clients=100 * k) for k in (1, 2, 5, 10)),
