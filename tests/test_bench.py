@@ -276,7 +276,8 @@ def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     scale.main(["--only", "reddit", "--rounds", "3"])
     scale.main(["--only", "clients"])
-    assert measured == [(3, 3, False), (4, 20, True)]
+    sizes = scale.SERIES
+    assert measured == [(len(sizes["reddit"]), 3, False), (len(sizes["clients"]), 20, True)]
     table = capsys.readouterr().out
     assert "reddit_peak             13.00 <= 12 GiB MISSED" in table
     assert "reddit_round             0.12 <= 0.5 s   ok" in table
