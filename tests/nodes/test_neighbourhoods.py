@@ -146,6 +146,7 @@ def test_equal_chances_draw_equal_neighbours_whatever_the_batch():
     assert drawn(again[1]) != drawn(layers[1])
 
 
+@settings(deadline=None)
 @given(runs=st.lists(st.lists(st.integers(0, 5), min_size=5, max_size=9), max_size=5), most=st.integers(1, 4))
 def test_the_smallest_of_every_run_are_found_and_of_equal_ones_the_first(runs, most):
     lengths, halves = np.array([len(run) for run in runs], np.int64), np.array([*chain(*runs)], np.uint64)

@@ -151,11 +151,11 @@ def smallest(numbers: NDArray[np.uint64], lengths: Indices, most: int) -> Indice
     """Places of the `most` smallest, by their upper half, of each run of so many numbers; of equal ones the first.
 
     Args:
-        numbers: uint64 [numbers]; changed.
+        numbers: uint64 [numbers], fewer than 2**32; changed.
         lengths: int64 [runs], each above `most`.
         most: >= 1.
     """
-    # One minimum of every run after another takes a tenth of the time of sorting them for a few, never more for fifty.
+    # A minimum of every run after another: a seventh to a tenth of the time of sorting for two, never more for fifty.
     first = np.cumsum(lengths) - lengths
     numbers &= ~_LOWER
     numbers |= np.arange(len(numbers), dtype=np.uint64)
