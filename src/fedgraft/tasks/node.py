@@ -24,6 +24,7 @@ from fedgraft.nodes.model import NodeModel
 from fedgraft.nodes.neighbourhoods import Neighbourhoods, Reach
 from fedgraft.nodes.prepared import Computed, NodeData
 from fedgraft.nodes.queries import Asked, answered, split_nodes_asked, told_before, with_new_nodes
+from fedgraft.nodes.room import check_room
 from fedgraft.nodes.rows import FeatureCoding
 from fedgraft.nodes.sets import NodeShard, merge_shards
 from fedgraft.nodes.states import States
@@ -167,7 +168,9 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         return self.encoder.depth + (self.head == "convolution")
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
-        """With the width of features and the classes."""
+        """With the width of features and the classes; raises for halos that no memory of this machine holds."""
+        if self.share_features and not self.aggregates:
+            check_room(shards, self.halo)
         first = shards[0]
         known: dict[str, Any] = {"features": first.width, "classes": len(first.classes), "class_names": first.classes}
         for name, found in known.items():
