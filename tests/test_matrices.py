@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.matrices import Csr, Sparse, Stacked
+from fedgraft.errors import InputError
+from fedgraft.matrices import Csr, Sparse, Stacked, int32
 
 CORNERS = torch.tensor([[0, 0, 2.0, 0], [0, 0, 0, 0], [0, 4.0, 0, 1.0]])
 """A matrix with an empty row."""
@@ -90,3 +91,12 @@ def test_two_tables_are_read_as_one_behind_the_other():
     only = Stacked(whole, whole[:0])
     assert torch.equal(corners(0) @ only, CORNERS @ whole)
     assert torch.equal(corners(0) @ only.to("cpu"), CORNERS @ whole)
+
+
+def test_more_entries_than_pointers_can_count_are_refused():
+    many = np.broadcast_to(np.int32(0), 2**31)  # of no memory
+    with pytest.raises(InputError, match="Entries of a sparse matrix must be at most 2147483647; got 2147483648"):
+        Sparse(many, many, np.broadcast_to(np.float32(1), 2**31), (1, 1), small=0)
+    with pytest.raises(InputError, match="at most 2147483647; got 2147483653"):
+        int32(np.array([0, 2**31 + 5]))
+    assert int32(np.array([0, 2**31 - 1])).dtype == torch.int32

@@ -134,3 +134,13 @@ def test_operations_of_scoring_at_clients_are_entered_as_such_in_its_round(tmp_p
     assert ledgers["clients"]["training"].equals(ledgers["server"]["training"])
     assert "evaluation" not in ledgers["server"]
     assert set(ledgers["clients"]["evaluation"].index) == {2}, "every second round is scored"
+
+
+def test_operations_of_codecs_do_not_depend_on_how_many_clients_a_process_serves(tmp_path):
+    """A process decodes a model once for all of its clients; each is charged as if it had done so itself."""
+    codecs = {"codec": {"name": "low_rank", "rank": 2}, "downlink": {"name": "low_rank", "rank": 2}, "rows": "identity"}
+    plain, *coded = (
+        execute(load("fedais", {**EVERYTHING, **changes, "runtime.workers": workers}), tmp_path / str(number))
+        for number, (changes, workers) in enumerate([({"rows": "identity"}, 0), (codecs, 0), (codecs, 1), (codecs, 2)])
+    )
+    assert coded[0]["flops"] == coded[1]["flops"] == coded[2]["flops"] > plain["flops"]

@@ -64,7 +64,7 @@ class Client:
         self._held: dict[int, Memory] = {}
         self._scored: tuple[Buffer, Arrays] = (b"", {})
         self._asked: tuple[Buffer | None, Message] = (None, Message("error"))
-        self._got: tuple[Arrays | None, Arrays] = (None, {})
+        self._got: tuple[Arrays | None, Arrays, int] = (None, {}, 0)
         self._loaded: Buffer | None = None
         self._told: dict[int, Buffer] = {}
         self._relayed: dict[int, Arrays] = {}
@@ -330,10 +330,13 @@ class Client:
     def _received(self, message: Message, memory: Memory) -> Arrays:
         """The shared parameters that a request brought, or those of this round's probe."""
         if message.arrays is not None:
-            if message.arrays is not self._got[0]:  # where many are asked the same, it is decoded once
+            if message.arrays is not self._got[0]:  # where many are asked the same, it is decoded once for all
                 coded = part_of(message.arrays, self._plan.request_layouts["probe"])
-                self._got = message.arrays, self._plan.downlink.decode(coded, self._plan.download_layout)
+                with flops.Meter() as meter:
+                    decoded = self._plan.downlink.decode(coded, self._plan.download_layout)
+                self._got = message.arrays, decoded, meter.flops
             received = self._got[1]
+            flops.count(self._got[2] // 2)  # but each would have done so
             if self._plan.sharing.holds:
                 memory["held"] = received
             return received
@@ -392,4 +395,5 @@ def told_in(plan: Plan, told: Buffer) -> Arrays:
     if not told:
         return {}
     message = wire.decode(told, plan.request_layouts)
-    return plan.rows.decode(message.arrays or {}, plan.task.combined_layout())
+    with flops.Meter():  # whose operations were counted when it was told
+        return plan.rows.decode(message.arrays or {}, plan.task.combined_layout())

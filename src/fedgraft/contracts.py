@@ -333,8 +333,11 @@ class Task(
         """Training examples that may share a step; one block of all by default."""
         return [np.arange(self.examples(data), dtype=np.int64)]
 
-    def look(self, model: torch.nn.Module, data: Prepared, chance: int) -> Array:
-        """Losses of all training examples, float32 [examples], without a step; notes states of all nodes, if any."""
+    def look(self, model: torch.nn.Module, data: Prepared, chance: int, wanted: bool = True) -> Array:
+        """Losses of all training examples, float32 [examples], without a step; notes states of all nodes, if any.
+
+        Where nobody has `wanted` losses, it may do no more than it notes, and give none.
+        """
         losses = np.empty(self.examples(data), np.float32)
         for block in self.blocks(data):
             found = self.loss(model, data, Draw(block, chance=chance), self.encode(model, data, block))

@@ -11,10 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedgraft import flops
+from fedgraft.errors import require
 from fedgraft.types import Array
 
 SMALL = 1 << 15
 """Entries, zeros and all, up to which a matrix is multiplied faster with its zeros (measured, width 64)."""
+MOST = 2**31 - 1
+"""Entries that can be counted in four bytes, as pointers into them are."""
 
 
 class Sparse:
@@ -192,7 +195,8 @@ class _Listed:
 
     @classmethod
     def of(cls, rows: Array, columns: Array, values: Array, height: int) -> "_Listed":
-        """Of entries whose rows ascend."""
+        """Of entries whose rows ascend; raises for more than the pointers can count."""
+        require(len(columns) <= MOST, "Entries of a sparse matrix", f"at most {MOST}", len(columns))
         pointers = np.zeros(height + 1, np.int32)
         np.cumsum(np.bincount(rows, minlength=height), out=pointers[1:])
         return cls(pointers, columns.astype(np.int32, copy=False), values.astype(np.float32, copy=False), rows)
@@ -318,7 +322,10 @@ class Csr:
 
 
 def int32(array: Array) -> Tensor:
-    """Indices as its products want them."""
+    """Indices as its products want them; raises for a matrix of more entries than they can count."""
+    if array.dtype != np.int32:
+        largest = int(array.max(initial=0))
+        require(largest <= MOST, "Entries and columns of a sparse matrix", f"at most {MOST}", largest)
     return torch.from_numpy(array.astype(np.int32, copy=False))
 
 

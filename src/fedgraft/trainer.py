@@ -225,7 +225,7 @@ class LocalTrainer:
         """At all training examples, before the first step of the round."""
         module, chance = self._flat.module, self._chance() if self._chancy else 0
         with torch.no_grad():
-            losses = self._task.look(module.eval(), self._data, chance)
+            losses = self._task.look(module.eval(), self._data, chance, self._sampler.observes)
         module.train()
         self._looks = False
         if self._sampler.observes:

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
 
-from fedgraft import wire
+from fedgraft import flops, wire
 from fedgraft.codecs import low_rank
 from fedgraft.codecs.chain import Chain
 from fedgraft.codecs.low_rank import LowRank
@@ -268,3 +269,12 @@ def test_names_never_collide():
 def test_options(options, message):
     with pytest.raises(InputError, match=message):
         LowRank(**options)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (30, 50)])
+@pytest.mark.parametrize("options", [{}, {"rank": 3}, {"rank": 3, "svd": "randomized"}])
+def test_products_are_counted(shape, options):
+    arrays, codec = {"w": spectrum(*shape, [4.0, 2.0, 1.0])}, LowRank(**options)
+    with FlopCounterMode(display=False) as theirs, flops.Meter() as ours:
+        there_and_back(codec, arrays)
+    assert ours.flops == theirs.get_total_flops() > 0

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from fedgraft import flops
 from fedgraft.contracts import Draw
 from fedgraft.errors import InputError, WireError
 from fedgraft.models.sage import SAGE
@@ -268,3 +269,18 @@ def test_joined_nodes_stand_behind_the_own_ones():
     (hop,) = around.around(np.arange(4), 1, everything(4))
     expected = [[0, 1, 0, 0], [1, 0, 1, 1], [0, 1, 0, 0], [0, 1, 0, 0]]
     assert (hop.block.matrix @ torch.eye(4)).tolist() == expected
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_look_whose_losses_nobody_wants_only_notes_embeddings(frozen):
+    task, model, data = one(generated=2)
+    tell(model, 1.25, [[0.5, 0.0], [0.0, 0.5]])
+    model.generator.frozen.fill_(frozen)
+    with torch.no_grad(), flops.Meter() as wanted:
+        assert len(task.look(model, data, 3)) == 6
+    with torch.no_grad(), flops.Meter() as unwanted:
+        assert len(task.look(model, data, 3, wanted=False)) == 0
+    mended = data.part.mended[2]
+    assert mended > 0
+    # Only once the generator is frozen do steps read the mended part: it is charged then, as if it were made anew.
+    assert unwanted.flops == (mended if frozen else 0) < wanted.flops

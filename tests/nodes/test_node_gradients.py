@@ -1,4 +1,4 @@
-"""Gradients of the node task that are written by hand: bit for bit those of autograd, and counted alike."""
+"""Gradients of the node task that are written by hand: those of autograd, and counted alike."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def by_hand(task, flat, data, draw, weights):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_they_are_those_of_autograd_to_the_last_bit_and_take_as_many_operations(encoder, way, sparse):
+def test_they_are_those_of_autograd_and_take_as_many_operations(encoder, way, sparse):
     plan, flat, data = made(data__sparse=sparse, data__nodes=400, data__features=300, **encoder, **way)
     task, count = plan.task, plan.task.examples(data)
     g = np.random.default_rng(1)
@@ -64,7 +64,8 @@ def test_they_are_those_of_autograd_to_the_last_bit_and_take_as_many_operations(
         step = Draw(nodes, chance=5)
         expected, found = (how(task, flat, data, step, weights) for how in (by_autograd, by_hand))
         assert torch.equal(found[0], expected[0])
-        assert torch.equal(found[1], expected[1])
+        # To the last bit on most processors; some multiply matrices that are a few numbers wide in another order.
+        assert (found[1] - expected[1]).abs().max() <= 1e-6 * expected[1].abs().max()
         assert found[1].abs().sum() > 0
         assert found[2] == expected[2]
 

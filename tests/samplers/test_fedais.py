@@ -89,10 +89,33 @@ def test_a_change_is_since_the_last_look():
     assert state["loss"].tolist() == [2.5, 1, 1, 4]
 
 
-def test_without_importance_no_look_is_taken_and_all_are_as_likely():
-    sampler, state = after([1, 2, 3, 1], [1.5, 0, 3, 2.5], importance=False)
-    assert (sampler.observes, FedAIS().observes) == (False, True)
-    assert sampler._probability(state, BLOCK).tolist() == [0.25] * 4
+def test_without_importance_no_losses_are_looked_at():
+    assert (FedAIS(importance=False).observes, FedAIS().observes) == (False, True)
+
+
+@pytest.mark.parametrize(("count", "share", "taken"), [(25, 1.0, 25), (25, 0.6, 15), (4, 1.0, 4), (1, 0.3, 1)])
+def test_without_importance_a_pass_takes_its_share_each_once(count, share, taken):
+    draws = steps(0, 2.0, count, importance=False, share=share)
+    seen = np.concatenate([step.examples for step in draws])
+    assert len(seen) == len(set(seen.tolist())) == taken
+    sizes = [len(step.examples) for step in draws]
+    assert len(sizes) == min(10, taken)
+    assert max(sizes) - min(sizes) <= 1
+    assert [step.refresh for step in draws] == [number % 2 == 0 for number in range(len(draws))]
+    assert all(step.weights is None for step in draws)
+
+
+def test_without_importance_every_node_is_as_likely():
+    sampler, state = after([1, 2, 3, 1], [1.5, 0, 3, 2.5], importance=False, share=0.5, batches=1)
+    found, _ = counted(sampler, state, BLOCK, 8_000)
+    assert np.abs(found - 0.5).max() < 5 * math.sqrt(0.25 / 8_000)
+
+
+def test_without_a_floor_those_whose_loss_has_settled_come_last_and_at_random():
+    sampler, state = after(np.ones(20), np.eye(20)[7] + 1, floor=0.0, share=0.5, batches=1)
+    drawn = [sampler.draw(state, np.arange(20), Stage(), np.random.default_rng(seed))[0].examples for seed in range(40)]
+    assert all(7 in each for each in drawn)
+    assert set(np.concatenate(drawn).tolist()) == set(range(20))
 
 
 def counted(sampler, state, block, passes):
@@ -236,6 +259,7 @@ def test_it_never_asks_more_often_than_it_says(epochs, batches, first, least, ad
         ({"batches": 0}, r"FedAIS\.batches must be >= 1; got 0\."),
         ({"floor": -0.1}, r"FedAIS\.floor must be in \[0, 1\]; got -0\.1\."),
         ({"floor": 1.1}, r"FedAIS\.floor must be in \[0, 1\]; got 1\.1\."),
+        ({"floor": 0.0, "unbiased": True}, r"FedAIS\.floor must be > 0 with unbiased; got 0\.0\."),
         ({"interval": -1}, r"FedAIS\.interval must be >= 0 \(0 = as many steps as a round has\); got -1\."),
         ({"least": -1.0}, r"FedAIS\.least must be >= 0; got -1\.0\."),
         ({"score_split": "train"}, r"FedAIS\.score_split must be one of 'validation', 'test'; got 'train'"),

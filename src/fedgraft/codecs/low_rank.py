@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft import packing, wire
+from fedgraft import flops, packing, wire
 from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
 from fedgraft.packing import EXPANSION, Floats
@@ -64,6 +64,7 @@ class LowRank(Codec[LowRankState]):
         Randomized: without power iterations, the mean square is at most 2 + rank / (oversampling - 1) times as large
         (Halko et al., theorem 10.5, and the truncation); with two, a few percent more than exact.
         NaN, infinity and matrices of a norm above 2**100 raise `ClientError`.
+        A client's products are counted among its operations, eigenvectors and orthonormal bases are not.
     """
 
     threshold: float = 1e-4
@@ -161,6 +162,7 @@ class LowRank(Codec[LowRankState]):
             if rank != _DENSE:
                 rows, columns = _two(shape)
                 left, right = part[: rank * rows].reshape(rows, rank), part[rank * rows :].reshape(rank, columns)
+                flops.count(rank * rows * columns)
                 part = (torch.from_numpy(left) @ torch.from_numpy(right)).numpy()
             matrices[spec.name] = packing.reshaped(part, shape)
         return matrices
@@ -199,6 +201,7 @@ class LowRank(Codec[LowRankState]):
     def _randomized(self, matrix: Floats, sketch: int, g: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
         """As `_exact`, within the span of as many random combinations of columns as `sketch` says."""
         given = torch.from_numpy(np.array(matrix, np.float32))
+        flops.count((2 * self.power_iterations + 2) * sketch * given.numel() + len(matrix) * sketch**2)
         basis, _ = torch.linalg.qr(given @ torch.from_numpy(g.standard_normal((given.shape[1], sketch), np.float32)))
         for _ in range(self.power_iterations):
             basis, _ = torch.linalg.qr(given.T @ basis)
@@ -210,6 +213,7 @@ class LowRank(Codec[LowRankState]):
 def _exact(matrix: Floats) -> tuple[Doubles, Doubles, Doubles]:
     """U [m, m], singular values [m] in descending order, and diag(s) V^T [m, n] of a matrix that is not tall."""
     given = torch.from_numpy(np.array(matrix, np.float64))
+    flops.count(2 * len(matrix) * given.numel())
     squares, vectors = torch.linalg.eigh(given @ given.T)
     left = vectors.flip(1)
     return left.numpy(), squares.flip(0).clamp(min=0).sqrt().numpy(), (left.T @ given).numpy()

@@ -23,7 +23,8 @@ class Aggregates:
     """How clients publish sums.
 
     Source: Yao et al., "FedGCN", NeurIPS 2023, one hop.
-    Differs: nothing is encrypted.
+    Differs: nothing is encrypted. Neighbours at a client that never published count as zeros, since a node's degree
+        is known to its owner and how many were summed is not told.
 
     Args:
         coding: how rows of features travel.

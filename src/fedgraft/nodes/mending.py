@@ -195,7 +195,8 @@ class Mending:
         Every one also gets the loss of what is generated for others' nodes, so that its mean is added once.
 
         Args:
-            model: with a generator, which makes neighbours for all that these nodes are computed from.
+            model: with a generator, which makes neighbours for all that these nodes are computed from, but for those
+                that only the draw with generated neighbours reaches, where nodes have more than `most`.
             part: the client's.
             states: what it was told of others' embeddings.
             nodes: int64 [n], own nodes.

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Draw, Indices, Sampler, Stage, View
 from fedgraft.errors import require, require_one_of
 from fedgraft.types import Tree
+
+_LEAST: Final = 1e-12
+"""Floor where none is asked for: nodes whose loss has settled are drawn last, at random, not by their number."""
 
 
 class FedAISState(TypedDict):
@@ -36,17 +39,19 @@ class FedAIS(Sampler[FedAISState]):
     Source: Li et al., "FedAIS", AAAI 2025, Algorithm 1, Eq. (7), (8) and (11).
     Differs: probabilities have a floor, so that no node dies. The loss of Eq. (11) is that on the validation split; the
         paper's is on the test set ("test" does that). Without a score yet the interval is the first one, and it never
-        grows beyond that where the loss does.
+        grows beyond that where the loss does. What clients send back is averaged by their numbers of training nodes, as
+        FedAvg does and all it is compared with; the algorithm's line 7 is a plain mean.
 
     Args:
-        share: of the training nodes that a pass takes, in (0, 1]; 0.7 as in the paper.
+        share: of the training nodes that a pass takes, in (0, 1], at least one a step; 0.7 as in the paper.
         batches: steps of a pass, >= 1; 10 as in the paper.
         floor: least probability of a node before they are made to sum to one again, as a share of 1 / n, in [0, 1];
             ours.
-        importance: whether nodes are drawn by the change of their losses; else all are equally likely, and no look is
-            taken (FedAIS2, with a share of 1).
+        importance: whether nodes are drawn by the change of their losses; else a pass takes a random share of them,
+            each once, and no losses are looked at (FedAIS2, with a share of 1: every node). A task that tells states
+            of nodes passes over all of them before a round either way.
         unbiased: whether a drawn node weighs 1 / (n p), the paper's analysis; its algorithm does not. Exact for one
-            node a step; with more, drawn without replacement, likely nodes count a little too little.
+            node a step; with more, drawn without replacement, likely nodes count a little too little. Needs a floor.
         interval: the first interval in steps, >= 0; 0 = as many as a round has (the paper's rule).
         adaptive: whether the interval follows the loss.
         least: shortest interval that the loss leads to, in passes, >= 0; 2 as in the paper. Never below one step.
@@ -72,6 +77,8 @@ class FedAIS(Sampler[FedAISState]):
         require(0 < self.share <= 1, "FedAIS.share", "in (0, 1]", self.share)
         require(self.batches >= 1, "FedAIS.batches", ">= 1", self.batches)
         require(0 <= self.floor <= 1, "FedAIS.floor", "in [0, 1]", self.floor)
+        bounded = self.floor > 0 or not self.unbiased  # else a node that is drawn after all weighs beyond all bounds
+        require(bounded, "FedAIS.floor", "> 0 with unbiased", self.floor)
         require(self.interval >= 0, "FedAIS.interval", ">= 0 (0 = as many steps as a round has)", self.interval)
         require(self.least >= 0, "FedAIS.least", ">= 0", self.least)
         require_one_of("FedAIS.score_split", self.score_split, ("validation", "test"))
@@ -116,16 +123,20 @@ class FedAIS(Sampler[FedAISState]):
         """The steps of a pass; nothing of an empty block."""
         if not len(block):
             return []
+        tau = max(1, round(stage.told.get("interval", 1.0)))
+        refresh = [(stage.epoch * self.batches + step) % tau == 0 for step in range(self.batches)]
+        if not self.importance:
+            taken = g.permutation(block)[: max(1, round(self.share * len(block)))]
+            parts = np.array_split(taken, min(self.batches, len(taken)))
+            return [Draw(np.sort(part), refresh=asks) for part, asks in zip(parts, refresh, strict=False)]
         probability = self._probability(state, block)
         size = max(1, round(self.share * len(block) / self.batches))
-        tau = max(1, round(stage.told.get("interval", 1.0)))
         draws = []
-        for step in range(self.batches):
+        for asks in refresh:
             # The smallest of exponential times with these rates: draws one by one without replacement.
             drawn = np.sort(np.argsort(g.exponential(size=len(block)) / probability, kind="stable")[:size])
             weights = (1.0 / (len(block) * probability[drawn])).astype(np.float32) if self.unbiased else None
-            refresh = (stage.epoch * self.batches + step) % tau == 0
-            draws.append(Draw(block[drawn], weights, refresh))
+            draws.append(Draw(block[drawn], weights, asks))
         return draws
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -142,8 +153,8 @@ class FedAIS(Sampler[FedAISState]):
         """Of each example of a block; equal where nothing changed."""
         change = state["change"][block].astype(np.float64)
         total = change.sum()
-        if not self.importance or total <= 0 or not math.isfinite(total):
+        if total <= 0 or not math.isfinite(total):
             return np.full(len(block), 1.0 / len(block))
-        raised = np.maximum(change / total, max(self.floor, np.finfo(np.float64).tiny) / len(block))
+        raised = np.maximum(change / total, max(self.floor, _LEAST) / len(block))
         probability: NDArray[np.float64] = raised / raised.sum()
         return probability

@@ -48,7 +48,8 @@ class FedSagePlus(Sharing[State]):
             nodes once. Losses are over training nodes, as in the code.
         Features are held to the squared distance; the code takes its mean over features, beside which the loss of
             classes is so large that it alone decides what is generated. All `generated` neighbours of a node that lacks
-            any learn; in the paper as many as it is thought to lack, in the code the others are drawn to zero.
+            any learn; in the paper as many as it is thought to lack, in the code the others are drawn to zero. Each is
+            held to the nearest lost neighbour, and the mean is over what is generated.
         Numbers of neighbours are rounded; the code cuts them off. The three losses, and the one of others' nodes, weigh
             the same, as in the code, where the last is the mean over clients.
 

@@ -55,7 +55,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         encoder: the convolutions; the recipe's [model].
         head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
         neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
-            all (FedAIS: 10). Scores and predictions always see all.
+            all (FedAIS: 10). Scores and predictions always see all that `halo` leaves.
         halo: most neighbours elsewhere of a node, chosen once for the whole run; 0 = all. What a client keeps of others
             is at most so many times what it keeps of its own nodes.
         share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
@@ -253,12 +253,15 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
         return made
 
-    def look(self, model: nn.Module, data: NodeData, chance: int) -> Array:
+    def look(self, model: nn.Module, data: NodeData, chance: int, wanted: bool = True) -> Array:
         """One pass over all own nodes, which notes their states; losses of the training nodes among them."""
-        part, data = data.part, data.mended(model, self._mending)
-        if self._mending is not None and part is not None:
+        if self._mending is not None and (part := data.part) is not None:
             self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, chance)
-            flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
+            if wanted or learning(model, data) is None:
+                data = data.mended(model, self._mending)
+                flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
+        if not (wanted or data.tells):
+            return np.zeros(0, np.float32)
         everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
         logits = data.logits(model, data.computed(everybody, most, True, chance, "look"), True)
         return losses_among(logits, data.label, data.rows["train"])
@@ -387,8 +390,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
     def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, Objective]:
         """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
         data, nodes = data.mended(model, self._mending), data.rows["train"][draw.examples]
-        computed = data.computed(nodes, self._most(draw), self._deep, draw.chance)
-        return data, computed, self._objective
+        return data, data.computed(nodes, self._most(draw), self._deep, draw.chance), self._objective
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
