@@ -282,6 +282,7 @@ def test_a_run_folder_holds_what_the_readme_says(tmp_path):
         "experiment.toml",
         "ledger.jsonl",
         "model.safetensors",
+        "origin.json",
         "rounds.jsonl",
         "summary.json",
     }

@@ -24,6 +24,7 @@ from fedgraft.experiment import Experiment
 from fedgraft.graphs.tables import Columns, Given
 from fedgraft.nodes import tables as node_tables
 from fedgraft.nodes.parts import own_part
+from fedgraft.origin import check_clients, check_options
 from fedgraft.plan import Plan
 from fedgraft.ratings.shards import known_shard
 from fedgraft.state import RunState
@@ -47,12 +48,15 @@ class FinishedRun:
         self._store = Store.open(folder)
         self.models = _models(folder / MODEL)
         self.experiment = Experiment.from_toml(self._store.experiment_toml())
+        check_options(self._store.origin(), self.experiment.sections, str(folder / "experiment.toml"))
         self.plan = replace(self.experiment.plan, device="cpu")
 
     @cached_property
     def shards(self) -> list[Any]:
-        """The run's data, loaded again."""
-        return self.experiment.data.load(self.experiment.seed)
+        """The run's data, loaded again. Raises `InputError` where they have changed."""
+        shards = self.experiment.data.load(self.experiment.seed)
+        check_clients(self._store.origin(), shards, str(self._store.folder / "experiment.toml"))
+        return list(shards)
 
     @property
     def names(self) -> list[str]:

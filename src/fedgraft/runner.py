@@ -17,9 +17,10 @@ import numpy as np
 import torch
 
 from fedgraft import reference
-from fedgraft.errors import FedgraftError, InputError
+from fedgraft.errors import FedgraftError, InputError, require
 from fedgraft.experiment import Experiment
 from fedgraft.loop import Loop
+from fedgraft.origin import check_clients, check_options, origin_of
 from fedgraft.runtimes.inprocess import InProcess
 from fedgraft.state import RunState
 from fedgraft.store import Store
@@ -63,7 +64,7 @@ def execute(experiment: Experiment, folder: Path | None = None, watcher: Watcher
     experiment = experiment.fitted(shards)
     if folder is None:
         return _train(experiment, shards, None, watcher or Silent())
-    with Store.create(folder, experiment.to_toml(), environment()) as store:
+    with Store.create(folder, experiment.to_toml(), environment(), origin_of(experiment.sections, shards)) as store:
         return _train(experiment, shards, store, watcher or Silent())
 
 
@@ -85,7 +86,10 @@ def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
     with Store.open(folder) as store:
         experiment = Experiment.from_toml(store.experiment_toml())
         _check_device(experiment.runtime.device)
-        return _train(experiment, experiment.data.load(experiment.seed), store, watcher or Silent())
+        check_options(store.origin(), experiment.sections, where := str(folder / "experiment.toml"))
+        shards = experiment.data.load(experiment.seed)
+        check_clients(store.origin(), shards, where)
+        return _train(experiment, shards, store, watcher or Silent())
 
 
 def environment() -> dict[str, Any]:
@@ -102,6 +106,8 @@ def _train(experiment: Experiment, shards: Sequence[Any], store: Store | None, w
     stored = store.load() if store is not None else None
     if store is not None:
         store.rewind()
+    if stored is not None and stored[0].round > experiment.stopping.rounds:
+        require(False, "rounds", f">= {stored[0].round}, as many as were made", experiment.stopping.rounds)
     if stored is not None and stored[0].finished:
         state, memories = stored
     else:

@@ -3,7 +3,7 @@
     experiment.toml     fully resolved; enough to run again          summary.json        the result
     rounds.jsonl        one row a round                              model.safetensors   best by validation
     ledger.jsonl        every byte, one entry a line                 environment.json    versions, machine
-    checkpoint/         state.bin and one file per client memory
+    checkpoint/         state.bin and one file per client memory     origin.json         its data and options
 
 A checkpoint is the last valid one at every moment: memories are new files, named after their content, and `state.bin`,
 which names them, replaces the old one atomically. Rows are appended before the checkpoint that counts them; on resume,
@@ -26,6 +26,7 @@ from safetensors.numpy import save as save_tensors
 from fedgraft import wire
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.ledger import Entry
+from fedgraft.origin import Origin
 from fedgraft.state import RunState
 from fedgraft.types import Arrays, Tree
 
@@ -52,7 +53,9 @@ class Store:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any]) -> "Store":
+    def create(
+        cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None
+    ) -> "Store":
         """A new folder, entered already. Raises `InputError` if it holds a run already or cannot be written."""
         cls.check_free(folder)
         store = cls(folder)
@@ -61,6 +64,7 @@ class Store:
             store.__enter__()
             cls.check_free(folder)  # another process may have been faster
             _replace(folder / "environment.json", _json(environment).encode())
+            _replace(folder / "origin.json", _json(origin or {}).encode())
             _replace(folder / "experiment.toml", experiment_toml.encode())
         except OSError as error:
             raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
@@ -91,7 +95,7 @@ class Store:
 
     def discard(self) -> None:
         """Take a new folder back, of a run that could not begin."""
-        for name in ("experiment.toml", "environment.json", "ledger.jsonl", LOCK):
+        for name in ("experiment.toml", "environment.json", "origin.json", "ledger.jsonl", LOCK):
             (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # what somebody else put there stays
             (self.folder / "checkpoint").rmdir()
@@ -153,6 +157,11 @@ class Store:
     def experiment_toml(self) -> str:
         """The resolved experiment."""
         return (self.folder / "experiment.toml").read_text()
+
+    def origin(self) -> Origin:
+        """What the run began with; nothing of one of an older version."""
+        path = self.folder / "origin.json"
+        return _read_json(path) if path.is_file() else {}
 
     def summary(self) -> dict[str, Any]:
         """The result. Raises `InputError` if the run has not finished."""

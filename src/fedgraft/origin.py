@@ -1,0 +1,123 @@
+"""What a run began with: its options and every client's data, so that nothing goes on, or answers, from anything else.
+
+A run's memories name nodes and users by their place in the data; with rows in another order, models would be right and
+answers wrong.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import sparse
+
+from fedgraft.errors import InputError
+
+FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
+"""Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
+_DIGEST_BYTES: Final = 16
+
+Origin = Mapping[str, Mapping[str, Any]]
+"""{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it."""
+
+
+def origin_of(sections: Mapping[str, Any], shards: Sequence[Any]) -> Origin:
+    """Of a run.
+
+    Args:
+        sections: its resolved options.
+        shards: its clients' data.
+    """
+    clients = {str(getattr(shard, "name", number)): digest_of(shard) for number, shard in enumerate(shards)}
+    return {"options": _kept(sections), "clients": clients}
+
+
+def check_options(began: Origin, sections: Mapping[str, Any], where: str) -> None:
+    """Raise `InputError` for an option of `where` that is another than the run began with.
+
+    An origin without options is that of a run of an older version, of which nothing is known.
+    """
+    then, now = began.get("options", {}), _kept(sections)
+    for key in sorted({*then, *now}) if then else ():
+        if then.get(key) != now.get(key):
+            raise InputError(
+                f"{where}: {key} = {now.get(key)!r}, but the run began with {then.get(key)!r}. Undo that, or begin a "
+                f"new run; only {', '.join(FREE[:-1])} and {FREE[-1]} may be changed."
+            )
+
+
+def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
+    """Raise `InputError` for data that are others than the run began with.
+
+    Args:
+        began: what the run began with.
+        shards: the clients' data as they are now.
+        where: the file whose [data] says where they are.
+    """
+    then, now = began.get("clients", {}), origin_of({}, shards)["clients"]
+    changed = [name for name in {**then, **now} if then.get(name) != now.get(name)] if then else []
+    if changed:
+        which = f"client {changed[0]!r}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
+        raise InputError(
+            f"The data that [data] of {where} names have changed since the run began: {which} of {len(then)} have "
+            "other rows, or the same in another order. A run goes on, and its model answers, only with what it began with; "
+            "what is new since then is asked about."
+        )
+
+
+def digest_of(value: Any) -> str:
+    """A fingerprint of a client's data: of every number and every name, in their order."""
+    hasher = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    _feed(hasher, value)
+    return hasher.hexdigest()
+
+
+def _kept(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by their full names, but for those that may change."""
+    flat: dict[str, Any] = {}
+    for key, value in sections.items():
+        if key in FREE:
+            continue
+        if isinstance(value, Mapping):
+            flat |= {f"{key}.{name}": _plain(each) for name, each in value.items()}
+        else:
+            flat[key] = _plain(value)
+    return flat
+
+
+def _plain(value: Any) -> Any:
+    """As JSON gives it back, which knows no infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _feed(hasher: Any, value: Any) -> None:
+    """Whatever shards are made of, each part behind what it is; of what says nothing of itself, the type alone."""
+    if is_dataclass(value):
+        _feed(hasher, {field.name: getattr(value, field.name) for field in fields(value)})
+    elif isinstance(value, torch.Tensor | pd.DataFrame):
+        _feed(hasher, value.numpy(force=True) if isinstance(value, torch.Tensor) else value.to_dict("list"))
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        hasher.update(f"array {value.dtype.str} {value.shape};".encode())
+        hasher.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
+    elif sparse.issparse(value):
+        rows = value.tocsr()
+        _feed(hasher, [rows.shape, rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data])
+    elif isinstance(value, Mapping):
+        _feed(hasher, [[key, each] for key, each in value.items()])
+    elif isinstance(value, list | tuple | np.ndarray):
+        hasher.update(f"list {len(value)};".encode())
+        for each in value:
+            _feed(hasher, each)
+    elif value is None or isinstance(value, str | bytes | int | float | np.generic):
+        hasher.update(f"{type(value).__name__} {value!r};".encode())
+    else:
+        hasher.update(f"{type(value).__name__};".encode())
+        _feed(hasher, getattr(value, "__dict__", {}))
