@@ -64,8 +64,8 @@ def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
         which = f"client {changed[0]!r}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
         raise InputError(
             f"The data that [data] of {where} names have changed since the run began: {which} of {len(then)} have "
-            "other rows, or the same in another order. A run goes on, and its model answers, only with what it began with; "
-            "what is new since then is asked about."
+            "other rows, or the same in another order. A run goes on, and its model answers, only with what it began "
+            "with; what is new since then is asked about."
         )
 
 
