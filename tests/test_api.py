@@ -251,6 +251,17 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.parametrize("where", ["InProcess", "_loop"])
+def test_nor_does_one_that_breaks_before_its_first_checkpoint(tmp_path, monkeypatch, where):
+    def broken(*_):
+        raise RuntimeError("can't allocate memory")
+
+    monkeypatch.setattr(f"fedgraft.runner.{where}", broken)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        fedgraft.run("fedacs", data=SHOPS, out=tmp_path / "run", **QUICK)
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_interruption_says_how_to_go_on(tmp_path, monkeypatch):
     def stopped(*_):
         raise fedgraft.Interrupted("interrupted after round 1")

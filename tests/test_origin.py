@@ -135,9 +135,7 @@ def test_a_model_does_not_answer_from_data_in_another_order(tmp_path, tables):
     asked = {"nodes": pd.DataFrame({"node": ["n1", "n2"]})}
     assert len(predict(tmp_path / "run", asked)) == 2
     reversed_rows(nodes)
-    with pytest.raises(
-        InputError, match=r"experiment\.toml names have changed .* client 'east' and 1 more"
-    ):
+    with pytest.raises(InputError, match=r"experiment\.toml names have changed .* client 'east' and 1 more"):
         predict(tmp_path / "run", asked)
 
 

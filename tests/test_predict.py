@@ -133,6 +133,8 @@ def test_own_data_that_cannot_be_used(finished_run: Path, own: pd.DataFrame, tmp
         ask(finished_run, PAIRS, tmp_path / "nothing.csv")
     with pytest.raises(InputError, match=r"no column 'trusts'"):
         ask(finished_run, PAIRS, own, pd.DataFrame({"user": ["ann"]}))
+    with pytest.raises(InputError, match=r"own_trust needs own"):
+        ask(finished_run, PAIRS, None, own)
 
 
 def test_a_folder_that_is_no_finished_run(finished_run: Path, tmp_path: Path) -> None:

@@ -114,6 +114,9 @@ def predict(
         The rows of the first of the task's tables (of what it makes of the others where that is not given), the client
         that answered each, and the task's answers, such as "rating".
     """
+    for name, given in (("own_trust", own_trust), ("own_edges", own_edges)):
+        if own is None and given is not None:
+            raise InputError(f"{name} needs own, the table that it belongs to.")
     run = FinishedRun(folder)
     task, experiment = run.plan.task, run.experiment
     read = _read_tables(task.asks, tables, experiment, client)

@@ -111,7 +111,12 @@ def _train(experiment: Experiment, shards: Sequence[Any], store: Store | None, w
     if stored is not None and stored[0].finished:
         state, memories = stored
     else:
-        state, memories = _finish(experiment, shards, store, stored, watcher)
+        try:
+            state, memories = _finish(experiment, shards, store, stored, watcher)
+        except Exception:  # whatever it was: a run that cannot begin leaves no folder behind
+            if store is not None:
+                store.discard()
+            raise
     result = summarise(experiment, state, shards, memories)
     if store is not None:
         store.finish(result, best_model(state))
@@ -130,7 +135,7 @@ def _finish(
         loop = _loop(experiment, runtime)
         recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
-            state = _begin(loop, store)
+            state = _begin(loop)
             recorder.checkpoint(state)
         else:
             state, memories = stored
@@ -141,16 +146,11 @@ def _finish(
         return state, dict(runtime.memories(changed=False))
 
 
-def _begin(loop: Loop, store: Store | None) -> RunState:
-    """Round 0; a run that cannot begin leaves no folder behind."""
-    try:
-        state = loop.start()
-        if not any(state.examples):
-            raise InputError(f"None of the {len(state.profiles)} clients has a training example.")
-    except FedgraftError:
-        if store is not None:
-            store.discard()
-        raise
+def _begin(loop: Loop) -> RunState:
+    """Round 0."""
+    state = loop.start()
+    if not any(state.examples):
+        raise InputError(f"None of the {len(state.profiles)} clients has a training example.")
     return state
 
 

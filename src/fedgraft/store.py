@@ -94,7 +94,9 @@ class Store:
         self._lock.release()
 
     def discard(self) -> None:
-        """Take a new folder back, of a run that could not begin."""
+        """Take a new folder back, of a run that could not begin; one with a checkpoint stays."""
+        if (self.folder / "checkpoint" / STATE).exists():
+            return
         for name in ("experiment.toml", "environment.json", "origin.json", "ledger.jsonl", LOCK):
             (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # what somebody else put there stays
