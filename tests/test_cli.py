@@ -94,6 +94,16 @@ def test_resume_of_a_finished_run_says_the_same_again(fedgraft) -> None:
     assert again.json() == first
 
 
+@pytest.mark.parametrize(("kept", "words"), [(100, "is not valid TOML"), (0, "[data] needs a name")])
+def test_resume_names_a_damaged_file(fedgraft, finished_run: Path, kept: int, words: str) -> None:
+    Path("a").mkdir()
+    Path("a/experiment.toml").write_text((finished_run / "experiment.toml").read_text()[:kept])
+    done = fedgraft("resume", "a")
+    assert done.code == 2
+    assert done.err.startswith("error: a/experiment.toml")
+    assert words in done.err
+
+
 def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
     first = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a", "--json").json()
     again = fedgraft("run", "a/experiment.toml", "--out", "b", "--json").json()
@@ -105,6 +115,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
     [
         (["run"], ["Missing argument 'RECIPE'", "fedgraft run [OPTIONS] {RECIPE} [SECTION.KEY=VALUE]..."]),
         (["run", "fedacss"], ["No recipe named 'fedacss'. Did you mean 'fedacs'?"]),
+        (["run", "FedACS"], ["No recipe named 'FedACS'. Did you mean 'fedacs'?"]),
         (["run", "nowhere.toml"], ["No recipe file nowhere.toml", "fedacs"]),
         (["run", "fedacs", "--sed", "1"], ["No such option", "--seed"]),
         (["run", "fedacs", "--seed", "x"], ["Invalid value for '--seed'", "integer"]),
@@ -117,6 +128,10 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", "training.epoch=3"], ["No training option named 'epoch'. Did you mean 'epochs'?"]),
         (["run", "fedacs", "training.epochs=0"], ["training.epochs must be >= 1; got 0"]),
         (["run", "fedacs", "training.epochs=much"], ["training.epochs must be of type int; got 'much'"]),
+        (["run", "fedacs", "training.name=x"], ["No training option named 'name'. Known: blocks, "]),
+        (["run", "fedacs", "selector.score_split=TEST"], ["got 'TEST'. Did you mean 'test'?"]),
+        (["run", "fedacs", "alternatives=3"], ["alternatives must hold sections such as [alternatives.", "got 3"]),
+        (["run", "fedacs", "codec.name=chain", "codec.codecs=3", "codec.bits=4"], ["codec.codecs must be a list of"]),
         (["run", "fedacs", "task.folds=1"], ["Rating.folds must be >= 2; got 1"]),
         (["run", "fedacs", "model.name=gtc"], ["No model named 'gtc'"]),
         (["run", "fedacs", "runtime.device=gpu"], ["runtime.device must be one of 'cpu', 'cuda'; got 'gpu'"]),
@@ -264,6 +279,18 @@ def test_show_explains_recipes_and_methods(fedgraft) -> None:
     assert "# selectors: fedacs" in shown.out
     assert 'name = "shops"' in shown.out
     assert "Source:" in fedgraft("show", "gat").out
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("fedais", "samplers"), ("fedpns", "samplers"), ("fedgraph", "samplers"), ("fedsage_plus", "sharing")],
+)
+def test_show_explains_a_recipe_without_its_data_and_the_methods_of_its_name(fedgraft, name: str, family: str) -> None:
+    shown = fedgraft("show", name)
+    assert shown.code == 0
+    assert f"# recipe {name}\n" in shown.out
+    assert f"# root must be given: fedgraft run {name} data.root=..." in shown.out
+    assert f"# {family}: {name}\n" in shown.out
 
 
 def test_help_names_every_command_and_is_no_error(fedgraft) -> None:

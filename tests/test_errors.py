@@ -17,6 +17,17 @@ def test_an_unknown_name_comes_with_the_nearest_right_one_and_all():
     assert str(unknown("selector", "zzz", [])) == "No selector named 'zzz'. Known: none."
 
 
+def test_the_nearest_name_is_found_in_upper_and_in_lower_case():
+    assert "Did you mean 'fedais'?" in str(unknown("recipe", "FedAIS", ["fedacs", "fedais"]))
+    assert "Did you mean 'Fold'?" in str(unknown("column", "fold", ["Fold", "node"]))
+    with pytest.raises(InputError, match=r"got 'TEST'\. Did you mean 'test'\?$"):
+        require_one_of("FedACS.score_split", "TEST", ("validation", "test"))
+
+
+def test_a_known_name_is_listed_once():
+    assert str(unknown("argument", "x", ["data", "out", "data"])) == "No argument named 'x'. Known: data, out."
+
+
 def test_a_requirement_names_parameter_allowed_and_value():
     require(True, "Oort.epsilon", "in [0, 1]", 0.5)
     with pytest.raises(InputError, match=r"^Oort\.epsilon must be in \[0, 1\]; got 1\.5\.$"):

@@ -106,10 +106,54 @@ def test_what_no_file_can_hold_is_refused_when_stored():
         built.to_toml()
 
 
-@pytest.mark.parametrize("text", ["", "= 3", "recipe = "])
-def test_a_damaged_stored_experiment_is_an_input_error(text):
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", r": \[data\] needs a name"), ("= 3", " is not valid TOML"), ("recipe = ", " is not valid TOML")],
+)
+def test_a_damaged_stored_experiment_is_named(text, message):
+    with pytest.raises(InputError, match=rf"^a/experiment\.toml{message}"):
+        Experiment.from_toml(text, "a/experiment.toml")
+    with pytest.raises(InputError, match=rf"^The stored experiment{message}"):
         Experiment.from_toml(text)
+
+
+def test_a_list_of_widths_says_how_many_layers_there_are():
+    widths = {"data.name": "blocks", "model.hidden": [6, 5, 4]}
+    alone, agreeing = load("fedlocal", widths), load("fedlocal", {**widths, "model.layers": 3})
+    assert alone.sections["model"] == {"name": "sage", "hidden": (6, 5, 4)}
+    assert agreeing == alone == Experiment.from_toml(alone.to_toml())
+    assert alone.with_changes({"model.hidden": [8]}).plan.task.layers == 1
+    with pytest.raises(InputError, match=r"^model\.layers must be 3, as many as model\.hidden has .*; got 2\.$"):
+        load("fedlocal", {**widths, "model.layers": 2})
+    earlier = alone.to_toml().replace("[model]", "[model]\nlayers = 2")
+    assert Experiment.from_toml(earlier) == alone, "they stored what they did not use"
+
+
+def test_what_a_task_is_told_of_the_data_must_be_true():
+    shards = load("fedlocal", {"data.name": "blocks"}).data.load(1)
+    with pytest.raises(InputError, match=r"^task\.sparse must be False with these data; got True\.$"):
+        load("fedlocal", {"data.name": "blocks", "task.sparse": True}).fitted(shards)
+
+
+def test_a_codec_that_cannot_send_rows_is_said_to_be_that_of_the_rows():
+    rows = {"data.name": "blocks", "rows.name": "feedback", "rows.codec": {"name": "sparse"}}
+    with pytest.raises(InputError, match=r"^\[rows\] cannot be sent like this: .*'features' has \(-1, 0\)"):
+        load("fedais", rows)
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_every_recipe_can_be_described(name):
+    text = experiment.described(name)
+    sections = tomllib.loads(text)
+    assert sections["recipe"] == name
+    rooted = "root must be given" in text
+    assert rooted == (sections["data"]["name"] == "pubmed")
+    assert "root" not in sections["data"]
+    if rooted:
+        assert f"[data]\n# root must be given: fedgraft run {name} data.root=...\n" in text
+    given = {"data.root": "here"} if rooted else {}
+    described = override(sections, given)
+    assert build(described.pop("recipe"), described) == load(name, given)
 
 
 # Overrides.
@@ -219,6 +263,7 @@ def test_any_text_is_an_override_or_an_input_error(text):
         ({"evaluation": {"every": 0}}, r"^evaluation\.every must be >= 1"),
         ({"runtime": {"device": "gpu"}}, r"^runtime\.device must be one of 'cpu', 'cuda'"),
         ({"runtime": {"workers": -2}}, r"^runtime\.workers must be"),
+        ({"runtime": {"name": "foo"}}, r"^No runtime option named 'name'\. Known: deadline_seconds, device, threads,"),
         ({"runtime": {"threads": 0}}, r"^runtime\.threads must be"),
         ({"checkpoint": {"every_seconds": -1}}, r"^checkpoint\.every_seconds must be"),
         ({"task": {"name": "rating"}}, r"^task\.name = 'rating' cannot use this data, which is for 'toy:Line'"),
@@ -228,6 +273,7 @@ def test_any_text_is_an_override_or_an_input_error(text):
         ({"yardsticks": ["global_mean"]}, r"^yardstick 'global_mean' is not for the task 'toy:Line'"),
         ({"yardsticks": "global_mean"}, r"^yardsticks must be a list of names"),
         ({"data": {}}, r"^\[data\] needs a name"),
+        ({"alternatives": 3}, r"^alternatives must hold sections such as \[alternatives\.sharing\..*\]; got 3\.$"),
     ],
 )
 def test_whatever_is_wrong_is_named(changes, message):
@@ -255,6 +301,9 @@ def test_unknown_recipes_are_named(tmp_path):
     (tmp_path / "bad.toml").write_text("rounds = \n")
     with pytest.raises(InputError, match=r"bad\.toml is not valid TOML"):
         load(str(tmp_path / "bad.toml"))
+    (tmp_path / "bad.toml").write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"bad\.toml is not valid TOML: 'utf-8'"):
+        load(str(tmp_path / "bad.toml"))
 
 
 def test_every_recipe_of_ours_is_described():
@@ -269,53 +318,6 @@ class Curious(experiment.plugins.find("selectors", "all")):
 def test_a_selector_s_needs_must_be_met_by_the_task():
     with pytest.raises(InputError, match=r"^selector Curious needs shoe_size, which task Line does not report"):
         toy(selector={"name": "test_experiment:Curious"})
-
-
-ALTERNATIVES = {
-    "sharing": {"name": "cefgl", "probability": 0.25},
-    "codec": [{"name": "low_rank"}, {"name": "quantized", "bits": 4}],
-    "training": {"epochs": 2, "learning_rate": 0.1},
-    "model": {"name": "gin"},
-    "alternatives": {
-        "sharing": {"*": {"codec": {"name": "quantized", "bits": 32}}, "local": {"training": {"epochs": 3}}},
-        "model": {"gcn": {"model": {"layers": 2}}},
-    },
-}
-
-
-def test_a_recipe_says_what_other_methods_want_in_place_of_its_own_options():
-    changed = override(ALTERNATIVES, {"sharing.name": "fedstar"})
-    assert changed["sharing"] == {"name": "fedstar"}
-    assert changed["codec"] == {"name": "quantized", "bits": 32}
-    assert changed["training"] == ALTERNATIVES["training"]
-
-
-def test_a_method_s_own_alternative_comes_before_that_of_any():
-    changed = override(ALTERNATIVES, {"sharing.name": "local"})
-    assert changed["codec"] == ALTERNATIVES["codec"]
-    assert changed["training"] == {"epochs": 3, "learning_rate": 0.1}
-
-
-def test_options_of_an_alternative_go_with_its_name_and_what_is_given_comes_last():
-    assert override(ALTERNATIVES, {"model.name": "gcn"})["model"] == {"name": "gcn", "layers": 2}
-    changed = override(
-        ALTERNATIVES, {"codec.bits": 8, "sharing.name": "fedavg", "model.name": "gcn", "model.layers": 5}
-    )
-    assert changed["codec"] == {"name": "quantized", "bits": 8}
-    assert changed["model"] == {"name": "gcn", "layers": 5}
-    assert override(ALTERNATIVES, {"codec.name": "float16", "sharing.name": "fedavg"})["codec"] == {"name": "float16"}
-
-
-def test_the_recipe_s_own_method_needs_no_alternative():
-    assert override(ALTERNATIVES, {"sharing.name": "cefgl"})["codec"] == ALTERNATIVES["codec"]
-    assert override(ALTERNATIVES, {"codec.bits": 8})["codec"][1] == {"name": "quantized", "bits": 8}
-
-
-def test_an_alternative_must_hold_sections():
-    with pytest.raises(InputError, match=r"No section named 'codecs'\. Did you mean 'codec'"):
-        override({"alternatives": {"sharing": {"*": {"codecs": {}}}}}, {"sharing.name": "fedper"})
-    with pytest.raises(InputError, match=r"alternatives\.sharing\.fedper must hold sections; got 3"):
-        override({"alternatives": {"sharing": {"fedper": 3}}}, {"sharing.name": "fedper"})
 
 
 @pytest.mark.parametrize(

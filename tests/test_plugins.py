@@ -166,6 +166,29 @@ def test_wrong_options_are_named(options, message):
         mine(**options)
 
 
+def test_only_a_section_that_names_a_method_has_the_option_name():
+    with pytest.raises(
+        InputError, match=r"^No selector option named 'nam'\. Did you mean 'name'\? .* many, name, share"
+    ):
+        mine(many=1, nam="oort")
+    with pytest.raises(InputError, match=r"^No runtime option named 'name'\. Known: deep, label, many, share, tags\.$"):
+        plugins.construct(Mine, "runtime", {"name": "oort"}, named=False)
+
+
+def test_what_must_be_given_is_what_has_no_default(preset):
+    assert plugins.lacking("selectors", "selector", {"name": "test_plugins:Mine"}) == ["many"]
+    assert plugins.lacking("selectors", "selector", {"name": "test_plugins:Mine", "many": 3}) == []
+    assert plugins.lacking("selectors", "selector", {"name": "pair"}) == []
+    assert plugins.lacking("data", "data", {"name": "pubmed"}) == ["root"], "which set the name says"
+
+
+def test_all_methods_of_a_name_are_documented():
+    assert list(plugins.documentation("fedsage_plus")) == ["sharing"]
+    assert list(plugins.documentation("all")) == ["selectors", "samplers", "data"]
+    assert plugins.documentation("fedais")["samplers"].startswith("FedAIS: ")
+    assert plugins.documentation("nothing") == {}
+
+
 def test_a_section_without_a_name_says_what_there_is():
     with pytest.raises(InputError, match=r"^\[selector\] needs a name\. Known: all, "):
         plugins.build("selectors", "selector", {"many": 3})

@@ -87,7 +87,7 @@ def test_killed_at_a_random_moment_a_run_ends_as_if_it_had_not_been(tmp_path, wh
     finished(folder, whole, changed=("experiment",))
 
 
-@pytest.mark.parametrize("call", [4, 5, 8, 13, 14, 15, 17, 61])
+@pytest.mark.parametrize("call", [6, 7, 10, 15, 16, 17, 19, 63])
 def test_killed_while_it_writes_a_run_ends_as_if_it_had_not_been(tmp_path, whole, call):
     process = child(tmp_path / "run", at_call=call)
     process.join()

@@ -70,7 +70,7 @@ def test_any_number_of_workers_gives_the_same_bits(tmp_path, whole, workers):
 
 def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, whole, dying):
     folder = tmp_path / "run"
-    dying(12)
+    dying(14)
     with pytest.raises(Killed):
         execute(load("fedais", EVERYTHING), folder)
     for call in (7, 11):
@@ -85,7 +85,7 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, whole
 
 def test_interrupted_in_one_process_a_run_is_taken_up_by_two(tmp_path, whole, dying):
     folder = tmp_path / "run"
-    dying(20)
+    dying(22)
     with pytest.raises(Killed):
         execute(load("fedais", EVERYTHING), folder)
     dying(0)
@@ -101,7 +101,7 @@ def test_interrupted_in_one_process_a_run_is_taken_up_by_two(tmp_path, whole, dy
 @pytest.mark.parametrize("recipe", ["fedall", "fedpns", "fedrandom"])
 def test_rows_that_are_asked_for_survive_as_well(tmp_path, dying, recipe):
     expected = measured(execute(load(recipe, ASKED), tmp_path / "whole"))
-    dying(24)
+    dying(26)
     with pytest.raises(Killed):
         execute(load(recipe, ASKED), tmp_path / "run")
     dying(0)
@@ -114,7 +114,7 @@ def test_rows_that_are_asked_for_survive_as_well(tmp_path, dying, recipe):
 def test_what_scoring_at_clients_takes_survives_as_well(tmp_path, dying):
     at_clients = {**EVERYTHING, "evaluation.at": "clients", "evaluation.every": 1}
     execute(load("fedais", at_clients), tmp_path / "whole")
-    dying(20)
+    dying(22)
     with pytest.raises(Killed):
         execute(load("fedais", at_clients), tmp_path / "run")
     dying(0)

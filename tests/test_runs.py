@@ -138,6 +138,15 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     (folder / "ledger.jsonl").unlink()
     with pytest.raises(InputError, match=r"ledger\.jsonl is missing"):
         _ = RunFolder(folder).ledger
-    (folder / "experiment.toml").write_text("[")
-    with pytest.raises(InputError, match=r"experiment\.toml is damaged"):
-        RunFolder(folder)
+    for content, message in [("[", "Invalid"), ("", r"it is empty\.$")]:
+        (folder / "experiment.toml").write_text(content)
+        with pytest.raises(InputError, match=rf"experiment\.toml is damaged: {message}"):
+            RunFolder(folder)
+
+
+@pytest.mark.parametrize(("name", "read"), [("environment.json", "environment"), ("model.safetensors", "shared_bytes")])
+def test_a_missing_file_is_called_missing(tmp_path: Path, name: str, read: str) -> None:
+    run = RunFolder(write_run(tmp_path / "a", rounds=2))
+    (run.path / name).unlink()
+    with pytest.raises(InputError, match=rf"a/{name} is missing\.$"):
+        getattr(run, read)

@@ -5,7 +5,16 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.tables import encode, folder_of_tables, numbers, read_table, row_of
+from fedgraft.tables import (
+    as_numbers,
+    check_classes,
+    check_roles,
+    encode,
+    folder_of_tables,
+    numbers,
+    read_table,
+    row_of,
+)
 
 
 def test_csv_values_stay_as_they_are_written(tmp_path: Path) -> None:
@@ -16,6 +25,15 @@ def test_csv_values_stay_as_they_are_written(tmp_path: Path) -> None:
     assert names.tolist() == ["007", "7", "NA"]
     assert codes.tolist() == [0, 2, 1]
     assert numbers(table, "x", source).tolist() == [1, 2, 3]
+
+
+def test_blanks_around_csv_values_go(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id,x\ncat ,1 \n cat,2\t\n" cat ",3\n" ", \n')
+    table, _ = read_table(path, "p", {"p.id": "id", "p.x": "x"})
+    assert table["id"].tolist()[:3] == ["cat"] * 3
+    assert table["x"].tolist()[:3] == ["1", "2", "3"]
+    assert table.iloc[3].isna().all()
 
 
 def test_parquet_integers_become_text(tmp_path: Path) -> None:
@@ -43,6 +61,9 @@ def test_rows_are_counted_per_file() -> None:
         ([1.0, np.nan], r"t, row 2: 'x' must be a finite number; got nothing \(1 such rows\)"),
         ([1.0, np.inf], "row 2: 'x' must be a finite number; got 'inf'"),
         ([True, False], "row 1: 'x' must be a number; got True"),
+        ([pd.Timestamp("2020-01-02")], r"t, row 1: 'x' must be a finite number; got '2020-01-02 00:00:00' \(1 such"),
+        ([pd.Timedelta("1s")], "t, row 1: 'x' must be a finite number; got '0 days 00:00:01'"),
+        ([1j], "t, row 1: 'x' must be a finite number; got '1j'"),
     ],
 )
 def test_numbers_name_the_row(values: list[object], message: str) -> None:
@@ -55,6 +76,7 @@ def test_numbers_name_the_row(values: list[object], message: str) -> None:
     [
         (["a", None], "t, row 2: 'id' is empty"),
         ([1.0, 2.5], "t, row 2: 'id' must be text or whole numbers; got 2.5"),
+        ([1j, 2], "t, row 1: 'id' must be text or whole numbers; got 1j"),
     ],
 )
 def test_ids_name_the_row(values: list[object], message: str) -> None:
@@ -66,6 +88,41 @@ def test_whole_floats_are_whole_numbers() -> None:
     assert encode(pd.DataFrame({"id": [2.0, 1.0]}), "id", [("t", 2)])[1].tolist() == ["1", "2"]
 
 
+def test_numbers_of_every_kind() -> None:
+    for values in (["1.5", "x", None], pd.Series([1.5, None], dtype="Float64"), pd.Series([1.5, None], dtype=object)):
+        assert as_numbers(pd.Series(values))[0] == 1.5
+        assert np.isnan(as_numbers(pd.Series(values))[1:]).all()
+    assert as_numbers(pd.Series([2, 1, 2]).astype("category")).tolist() == [2, 1, 2]
+    assert np.isnan(as_numbers(pd.Series([True, None], dtype="boolean"))).all()
+    assert np.isnan(as_numbers(pd.Series(pd.period_range("2020", periods=2)))).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1", None, "0.5", "2.5"], r"t, row 3: 'y' must be text or whole numbers; got 0.5 \(2 such rows\)"),
+        ([None, 1.5, 2.5], r"t, row 2: 'y' must be text or whole numbers; got 1.5 \(2 such rows\)"),
+        ([1.0, np.inf], r"t, row 2: 'y' must be text or whole numbers; got inf"),
+    ],
+)
+def test_fractions_are_no_classes(values: list[object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_classes(pd.DataFrame({"y": values}), "y", [("t", len(values))])
+
+
+@pytest.mark.parametrize("values", [["1.5", "mild"], ["1.0", "2.0", None], [1.0, None], [True, False], [None]])
+def test_whole_numbers_and_text_are_classes(values: list[object]) -> None:
+    check_classes(pd.DataFrame({"y": values}), "y", [("t", len(values))])
+
+
+def test_a_column_has_one_role() -> None:
+    check_roles("P", [("x", "a"), ("y", "b")])
+    with pytest.raises(InputError, match=r"P\.y must be another column than P\.x; got 'a'\."):
+        check_roles("P", [("x", "a"), ("y", "a")])
+    with pytest.raises(InputError, match=r"P\.y must name each column once; got 'b' twice\."):
+        check_roles("P", [("x", "a"), ("y", "b"), ("y", "b")])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -74,7 +131,13 @@ def test_whole_floats_are_whole_numbers() -> None:
         ("a.csv", b"", r"a\.csv: the file is empty"),
         ("a.csv", b"x,y\n", r"a\.csv: no rows"),
         ("a.csv", b"X,y\n1,2\n", r"a\.csv: no column 'x' \(p\.x\)\. Did you mean 'X'\? Columns: X, y"),
-        ("a.csv", b"x,y\n1,2,3\n1,2,3,4\n", r"a\.csv cannot be read as csv"),
+        ("a.csv", b"x,y\n1,2,3\n4,5,6\n", r"a\.csv, row 1: 3 fields where the header names 2\."),
+        ("a.csv", b"x,y\n1,2,\n4,5,\n", r"a\.csv, row 1: 3 fields where the header names 2\."),
+        ("a.csv", b"x,y\n1,2,3,4\n5,6\n", r"a\.csv, row 1: 4 fields where the header names 2\."),
+        ("a.csv", b"x,y\n1,2\n4,5,6\n", r"a\.csv, line 3: 3 fields where the header names 2\."),
+        ("a.csv", b"x,y,x\n1,2,3\n", r"a\.csv: 2 columns are named 'x'; one is needed\."),
+        ("a.csv", b"\xef\xbb\xbfx, z,y,z,z\n1,2,3,4,5\n", r"a\.csv: 3 columns are named 'z'; one is needed\."),
+        ("a.csv", b'x,y\n1,"2\n', r"a\.csv cannot be read as csv \(Error tokenizing data"),
         ("a.csv", b"x,y\n\xff,2\n", r"a\.csv cannot be read as csv"),
         ("a.parquet", b"no parquet", r"a\.parquet cannot be read as parquet"),
     ],
@@ -93,8 +156,17 @@ def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
 
 
 def test_two_columns_of_one_name() -> None:
-    with pytest.raises(InputError, match=r"p: 2 columns are named 'x' \(p\.x\)"):
+    with pytest.raises(InputError, match=r"p: 2 columns are named 'x'; one is needed"):
         read_table(pd.DataFrame([[1, 2]], columns=["x", "x"]), "p", {"p.x": "x"})
+    with pytest.raises(InputError, match=r"p: 2 columns are named '0'; one is needed"):
+        read_table(pd.DataFrame([[1, 2, 3]], columns=["x", "0", 0]), "p", {"p.x": "x"}, ["0"])
+
+
+def test_names_of_columns_are_text(tmp_path: Path) -> None:
+    frame = pd.DataFrame({0: [1], 1: [2]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    for given in (frame, tmp_path / "a.parquet"):
+        assert list(read_table(given, "p", {"p.x": "1"}, ["0"])[0]) == ["1", "0"]
 
 
 def test_folder(tmp_path: Path) -> None:

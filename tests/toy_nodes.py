@@ -47,6 +47,14 @@ def directed(shards: Sequence[NodeShard]) -> list[tuple[str, str]]:
     return sorted(pairs)
 
 
+def same(one: Sequence[NodeShard], other: Sequence[NodeShard]) -> None:
+    """Raise unless shard after shard is the same."""
+    for shard, expected in zip(one, other, strict=True):
+        for key, value in vars(expected).items():
+            found = vars(shard)[key]
+            assert np.array_equal(found, value) if isinstance(value, np.ndarray) else found == value, key
+
+
 def write_npz(path: Path, nodes: int = 60, seed: int = 0) -> None:
     """A made-up set in the layout of gnn-benchmark: a ring, listed one way, with a loop; three classes."""
     g = np.random.default_rng(seed)

@@ -1,12 +1,13 @@
 """The Python interface: run an experiment, take it up again, look at it, use its model."""
 
 import html
+import logging
 import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import plotly.graph_objects as go
 import torch
 
 from fedgraft import comparison, figures, runner
-from fedgraft.errors import FedgraftError, InputError, unknown
+from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import Experiment, build
 from fedgraft.graphs.objects import tables_of
 from fedgraft.graphs.tables import Given
@@ -73,7 +74,7 @@ class Run:
     @cached_property
     def experiment(self) -> Experiment:
         """What was run."""
-        return Experiment.from_toml(Store.open(self.folder).experiment_toml())
+        return Experiment.from_toml(Store.open(self.folder).experiment_toml(), str(self.folder / "experiment.toml"))
 
     @cached_property
     def model(self) -> torch.nn.Module:
@@ -209,7 +210,8 @@ def open(folder: str | Path) -> Run:
 
 def resume(folder: str | Path, progress: bool = True) -> Run:
     """Take a stored run up where it stopped; it ends with the same bits as if it never had."""
-    experiment = Experiment.from_toml(Store.open(Path(folder)).experiment_toml())
+    where = str(Path(folder) / "experiment.toml")
+    experiment = Experiment.from_toml(Store.open(Path(folder)).experiment_toml(), where)
     with Progress.of(experiment, quiet=not progress) as watcher:
         runner.resume(Path(folder), watcher)
     return Run(folder)
@@ -241,7 +243,7 @@ def _changes(choices: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for key, value in choices.items():
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
-            raise unknown("argument", key, ["data", "out", "progress", "overrides", *METHODS, *SETTINGS, *VALUES])
+            raise unknown("argument", key, ["out", "progress", "overrides", *METHODS, *SETTINGS, *VALUES])
         if key in VALUES:
             changes[key] = list(value) if isinstance(value, tuple) else value
         elif isinstance(value, Mapping):
@@ -290,7 +292,7 @@ def _execute(experiment: Experiment, folder: Path, progress: bool) -> None:
     try:
         with Progress.of(stored, quiet=not progress) as watcher:
             runner.execute(stored, folder, watcher)
-    except FedgraftError:
+    except Exception:
         if not (folder / "experiment.toml").exists():  # it could not begin, and leaves nothing behind
             for path in written:
                 path.unlink(missing_ok=True)
@@ -307,7 +309,8 @@ def _with_stored_tables(experiment: Experiment, folder: Path) -> tuple[Experimen
         return experiment, []
     if (folder / "experiment.toml").exists():
         raise InputError(f"out = {str(folder)!r} holds a run already; open or resume it, or choose another folder.")
-    experiment.data.load(experiment.seed)  # whatever is wrong is told of the table that was given, not of a copy
+    with _without_notes():  # the run, which loads them again, has those
+        experiment.data.load(experiment.seed)  # whatever is wrong is told of the table that was given, not of a copy
     paths = {f"data.{key}": folder / DATA / f"{key}.parquet" for key in frames}
     for path in paths.values():
         if path.exists():
@@ -315,6 +318,17 @@ def _with_stored_tables(experiment: Experiment, folder: Path) -> tuple[Experimen
     for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
         _store_table(frame, path, f"data.{key}")
     return experiment.with_changes(paths), list(paths.values())
+
+
+@contextmanager
+def _without_notes() -> Iterator[None]:
+    """Leave out what loading notes on data."""
+    log = logging.getLogger("fedgraft.data")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:

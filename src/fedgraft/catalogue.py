@@ -1,6 +1,6 @@
 """What there is, and what it is: recipes and methods with the first lines or all of their own documentation."""
 
-import inspect
+from itertools import chain
 
 from fedgraft import experiment, plugins, recipe, study
 from fedgraft.errors import unknown
@@ -18,15 +18,11 @@ def everything(kind: str | None = None) -> dict[str, dict[str, str]]:
 
 def explain(name: str) -> str:
     """A recipe with all its options resolved, and the documentation of every method of that name."""
-    parts = []
-    if name in recipe.recipes():
-        parts.append(f"# recipe {name}\n\n{experiment.load(name).to_toml()}")
-    families = [family for family in plugins.FAMILIES if name in plugins.names(family)]
-    parts += [f"# {family}: {name}\n\n{inspect.getdoc(plugins.find(family, name))}" for family in families]
-    if not parts:
-        known = [*recipe.recipes(), *(each for family in plugins.FAMILIES for each in plugins.names(family))]
-        raise unknown("recipe or method", name, dict.fromkeys(known))
-    return "\n\n".join(parts)
+    methods = plugins.documentation(name)
+    if name not in recipe.recipes() and not methods:
+        raise unknown("recipe or method", name, [*recipe.recipes(), *chain(*map(plugins.names, plugins.FAMILIES))])
+    parts = [f"# recipe {name}\n\n{experiment.described(name)}"] if name in recipe.recipes() else []
+    return "\n\n".join([*parts, *(f"# {family}: {name}\n\n{text}" for family, text in methods.items())])
 
 
 def _entries(kind: str) -> dict[str, str]:

@@ -87,7 +87,7 @@ def run(
 @app.command()
 def resume(folder: Folder, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
-    experiment = Experiment.from_toml(Store.open(folder).experiment_toml())
+    experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
     with Progress.of(experiment, quiet) as progress, _resumable(folder):
         summary = resume_run(folder, progress)
     _show_summary(summary, folder, as_json)

@@ -43,10 +43,8 @@ class AllClientsFailedError(FedgraftError):
 
 def unknown(what: str, got: object, known: Iterable[str]) -> InputError:
     """The error for a name that does not exist: nearest right name first, then all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(got), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return InputError(f"No {what} named {str(got)!r}.{hint} Known: {', '.join(names) or 'none'}.")
+    names = sorted(set(known))
+    return InputError(f"No {what} named {str(got)!r}.{nearest(got, names)} Known: {', '.join(names) or 'none'}.")
 
 
 def require(condition: bool, parameter: str, allowed: str, got: object) -> None:
@@ -59,6 +57,12 @@ def require_one_of(parameter: str, got: str, allowed: Iterable[str]) -> None:
     """Raise `InputError` unless `got` is one of `allowed`, naming the nearest."""
     names = list(allowed)
     if got not in names:
-        near = difflib.get_close_matches(str(got), names, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{parameter} must be one of {', '.join(map(repr, names))}; got {got!r}.{hint}")
+        listed = ", ".join(map(repr, names))
+        raise InputError(f"{parameter} must be one of {listed}; got {got!r}.{nearest(got, names)}")
+
+
+def nearest(got: object, names: Iterable[str]) -> str:
+    """' Did you mean NAME?' of the most alike, upper or lower case; or nothing where none is alike."""
+    by_lower_case = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(str(got).lower(), by_lower_case, n=1, cutoff=0.5)
+    return f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""

@@ -5,7 +5,7 @@ Everything is checked and every method built before any data are loaded. Unknown
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any, get_type_hints
 
 import tomli_w
@@ -17,8 +17,8 @@ from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
 from fedgraft.dropout import Dropout
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.plan import REPORTED, Plan
-from fedgraft.providers import Data, Encoder, Yardstick
-from fedgraft.recipe import DEFAULT_NAMES, override, read_recipe, section_of
+from fedgraft.providers import Data, Encoder, LayeredEncoder, Yardstick
+from fedgraft.recipe import DEFAULT_NAMES, check_alternatives, override, read_recipe, section_of
 from fedgraft.settings import (
     METHODS,
     SETTINGS,
@@ -75,19 +75,32 @@ class Experiment:
             ) from error
 
     @classmethod
-    def from_toml(cls, text: str) -> "Experiment":
-        """An experiment from its resolved recipe."""
+    def from_toml(cls, text: str, where: str = "The stored experiment") -> "Experiment":
+        """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
         try:
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise InputError(f"The stored experiment is not valid TOML: {error}.") from error
-        return build(str(content.pop("recipe", "")), content)
+            raise InputError(f"{where} is not valid TOML: {error}.") from error
+        try:
+            if isinstance(content.get("model"), dict):
+                content["model"] = _without_layers(content["model"])  # earlier versions stored what they did not use
+            return build(str(content.pop("recipe", "")), content)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
 
     def fitted(self, shards: Sequence[Any]) -> "Experiment":
-        """The same experiment, its task knowing what it must of the data."""
+        """The same experiment, its task knowing what it must of the data.
+
+        Raises `InputError` where the task was told otherwise.
+        """
         task = self.plan.task.fitted(shards)
         if task == self.plan.task:
             return self
+        cls: type[Any] = type(task)
+        for field in fields(cls):
+            said, found = getattr(self.plan.task, field.name), getattr(task, field.name)
+            if field.default is not MISSING and said not in (field.default, found):
+                raise InputError(f"task.{field.name} must be {found!r} with these data; got {said!r}.")
         known = {key: value for key, value in plain(plugins.options_of(task)).items() if key in self.sections["task"]}
         return self.with_changes({f"task.{key}": value for key, value in known.items()})
 
@@ -102,11 +115,25 @@ def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     return build(name, override(content, overrides or {}))
 
 
+def described(recipe: str) -> str:
+    """A recipe with every option resolved; a comment names each that has no default and must be given with it."""
+    name, content = read_recipe(recipe)
+    section = section_of(content, "data")
+    wanted = plugins.lacking("data", "data", section)
+    anywhere = dict.fromkeys(wanted, ".")  # where data are is not looked at before they are loaded
+    resolved = build(name, {**content, "data": {**section, **anywhere}})
+    data = {key: value for key, value in resolved.sections["data"].items() if key not in wanted}
+    text = replace(resolved, sections={**resolved.sections, "data": data}).to_toml()
+    head = "".join(f"# {key} must be given: fedgraft run {recipe} data.{key}=...\n" for key in wanted)
+    return text.replace("[data]\n", f"[data]\n{head}", 1)
+
+
 def build(recipe: str, content: Section) -> Experiment:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
     for key in content:
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
             raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])
+    check_alternatives(content)
     seed, rounds = _integer(content, "seed", 1), _integer(content, "rounds", 60)
     require(seed >= 0, "seed", ">= 0", seed)
     task_name: str = plugins.class_of("data", "data", section_of(content, "data")).task
@@ -116,7 +143,8 @@ def build(recipe: str, content: Section) -> Experiment:
     _check_needs(selector, task)
     sampler: Sampler[Any] = plugins.build("samplers", "sampler", section_of(content, "sampler", default="all"))
     settings = {
-        name: plugins.construct(cls, name, section_of(content, name, named=False)) for name, cls in SETTINGS.items()
+        name: plugins.construct(cls, name, section_of(content, name, named=False), named=False)
+        for name, cls in SETTINGS.items()
     }
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
@@ -175,16 +203,32 @@ def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     if "rows" in content and not (task.tables or task.statistics_layout().specs):
         raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
     rows = build_codec("rows", content.get("rows", {"name": "identity"}))
-    rows.init(task.statistics_layout())  # raises for a codec that needs to know how many rows there are
+    try:
+        rows.init(task.statistics_layout())
+    except InputError as error:  # of a codec that needs to know how many rows there are
+        raise InputError(f"[rows] cannot be sent like this: {error}") from error
     return rows
 
 
 def _build_encoder(section: Section, task: str, needed: type[Encoder]) -> Encoder:
-    built: Encoder = plugins.build("models", "model", section)
+    used = _without_layers(section)
+    if "layers" not in used and "layers" in section:
+        wanted, layers = len(section["hidden"]), section["layers"]
+        require(layers == wanted, "model.layers", f"{wanted}, as many as model.hidden has widths, or left out", layers)
+    built: Encoder = plugins.build("models", "model", used)
     if not isinstance(built, needed):
         fitting = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), needed)]
         raise InputError(f"model {section['name']!r} does not fit task {task!r}; {', '.join(fitting)} do.")
     return built
+
+
+def _without_layers(section: Section) -> Section:
+    """A model's section but for `layers` where `hidden` is a list, which says how many there are."""
+    if not isinstance(section.get("hidden"), list | tuple):
+        return section
+    if not issubclass(plugins.class_of("models", "model", section), LayeredEncoder):
+        return section
+    return {key: value for key, value in section.items() if key != "layers"}
 
 
 def _check_needs(selector: Selector[Any], task: Task[Any, Any]) -> None:
@@ -230,14 +274,15 @@ def _resolve(
     settings: Mapping[str, Any],
     yardsticks: tuple[str, ...],
 ) -> Section:
-    """Every option of every method with its value, as TOML can hold it."""
+    """Every option of every method with its value, but for what is not used, as TOML can hold it."""
     task_options = plugins.options_of(plan.task)
     encoder = task_options.pop("encoder", None)
+    model = as_section(section_of(content, "model")["name"], encoder) if encoder else {}
     names = {name: section_of(content, name, default=d)["name"] for name, d in DEFAULT_NAMES.items()}
     methods: dict[str, Any] = {
         "data": as_section(section_of(content, "data")["name"], data),
         "task": {"name": data.task, **plain(task_options)},
-        **({"model": as_section(section_of(content, "model")["name"], encoder)} if encoder else {}),
+        **({"model": _without_layers(model)} if encoder else {}),
         "selector": as_section(section_of(content, "selector")["name"], selector),
         "sampler": as_section(names["sampler"], plan.sampler),
         "sharing": as_section(names["sharing"], plan.sharing),

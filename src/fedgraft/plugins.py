@@ -101,19 +101,31 @@ def class_of(family: str, section: str, options: Mapping[str, Any]) -> type[Any]
     return find(family, str(options["name"]))
 
 
-def construct(cls: type[Any], section: str, options: Mapping[str, Any]) -> Any:
-    """An instance of the dataclass `cls`, its fields checked and converted by their annotated types."""
-    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+def lacking(family: str, section: str, options: Mapping[str, Any]) -> list[str]:
+    """The options that must be given for what a section names, and are not."""
+    cls = class_of(family, section, options)
+    _, fixed = presets(family).get(str(options["name"]), ("", {}))
+    return [key for key in _without_default(cls) if key not in options and key not in fixed]
+
+
+def documentation(name: str) -> dict[str, str]:
+    """{family: the documentation of its class of that name} of every family that has one."""
+    classes = {family: find(family, name) for family in FAMILIES if name in names(family)}
+    return {family: inspect.getdoc(cls) or cls.__name__ for family, cls in classes.items()}
+
+
+def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: bool = True) -> Any:
+    """An instance of the dataclass `cls`, its fields checked and converted by their annotated types.
+
+    `named` says whether the section names a method, so that "name" is among its keys.
+    """
+    fields = [field.name for field in dataclasses.fields(cls) if field.init]
     for key in options:
         if key not in fields:
-            raise unknown(f"{section} option", key, [*fields, "name"])
+            raise unknown(f"{section} option", key, [*fields, "name"] if named else fields)
     hints = get_type_hints(cls)
     values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
-    missing = [
-        key
-        for key, field in fields.items()
-        if key not in values and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
+    missing = [key for key in _without_default(cls) if key not in values]
     if missing:
         raise InputError(f"{section}.{missing[0]} must be given: {_one_line(cls)}")
     return cls(**values)
@@ -122,6 +134,12 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any]) -> Any:
 def options_of(instance: Any) -> dict[str, Any]:
     """A built method's fields as a recipe's section would hold them (without its name)."""
     return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
+
+
+def _without_default(cls: type[Any]) -> list[str]:
+    none = dataclasses.MISSING
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    return [field.name for field in fields if field.default is none and field.default_factory is none]
 
 
 def _typed(parameter: str, hint: Any, value: Any) -> Any:

@@ -47,15 +47,17 @@ class FinishedRun:
     def __init__(self, folder: Path) -> None:
         self._store = Store.open(folder)
         self.models = _models(folder / MODEL)
-        self.experiment = Experiment.from_toml(self._store.experiment_toml())
-        check_options(self._store.origin(), self.experiment.sections, str(folder / "experiment.toml"))
+        self._where = str(folder / "experiment.toml")
+        self.experiment = Experiment.from_toml(self._store.experiment_toml(), self._where)
+        check_options(self._store.origin(), self.experiment.sections, self._where)
         self.plan = replace(self.experiment.plan, device="cpu")
 
     @cached_property
     def shards(self) -> list[Any]:
         """The run's data, loaded again. Raises `InputError` where they have changed."""
         shards = self.experiment.data.load(self.experiment.seed)
-        check_clients(self._store.origin(), shards, str(self._store.folder / "experiment.toml"))
+        check_clients(self._store.origin(), shards, self._where)
+        self.experiment.fitted(shards)  # raises where classes are others: of runs of older versions no more is known
         return list(shards)
 
     @property
@@ -156,7 +158,8 @@ def load_model(folder: Path, group: str = "") -> torch.nn.Module:
     groups = sorted({name.partition("/")[0] for name in models if "/" in name}) or [""]
     if group not in groups:
         raise unknown(f"group of models in {folder}", group, groups)
-    plan = replace(Experiment.from_toml(Store.open(folder).experiment_toml()).plan, device="cpu")
+    stored = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
+    plan = replace(stored.plan, device="cpu")
     flat = plan.build_model()
     flat.load(_of_group(models, group))
     return flat.module.eval()

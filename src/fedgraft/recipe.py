@@ -24,6 +24,7 @@ from fedgraft.settings import METHODS, SETTINGS, Section
 DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg"}
 """Methods of sections that a recipe need not have."""
 ANY = "*"
+_ALTERNATIVE = '[alternatives.{section}."*"]'
 
 
 def recipes() -> dict[str, str]:
@@ -39,14 +40,14 @@ def read_recipe(recipe: str) -> tuple[str, Section]:
         path = Path(recipe)
         if not path.is_file():
             raise InputError(f"No recipe file {recipe}. Recipes that come with fedgraft: {', '.join(recipes())}.")
-        text, name = path.read_text(), path.stem
+        raw, name = path.read_bytes(), path.stem
     elif recipe in recipes():
-        text, name = (resources.files("fedgraft") / "recipes" / f"{recipe}.toml").read_text(), recipe
+        raw, name = (resources.files("fedgraft") / "recipes" / f"{recipe}.toml").read_bytes(), recipe
     else:
         raise unknown("recipe", recipe, recipes())
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        content = tomllib.loads(raw.decode())
+    except ValueError as error:  # of the bytes, or of the text
         raise InputError(f"{recipe} is not valid TOML: {error}.") from error
     return str(content.pop("recipe", name)), content
 
@@ -64,6 +65,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 def override(content: Section, changes: Mapping[str, Any]) -> Section:
     """`content` with {"section.key": value} applied; names first, since they drop a section's other options."""
+    check_alternatives(content)
     result = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
     for key, value in changes.items():
         section, _, option = key.partition(".")
@@ -98,6 +100,29 @@ def section_of(content: Section, name: str, default: str = "", named: bool = Tru
     return {"name": default, **section} if default else section
 
 
+def check_alternatives(content: Section) -> None:
+    """Raise `InputError` unless what a recipe has under "alternatives" can be put in place."""
+    by_section = content.get("alternatives", {})
+    _check_table("alternatives", by_section, f"sections such as {_ALTERNATIVE.format(section='sharing')}")
+    for section, by_name in by_section.items():
+        if section not in METHODS:
+            raise unknown("section of alternatives", section, METHODS)
+        _check_table(f"alternatives.{section}", by_name, f"sections such as {_ALTERNATIVE.format(section=section)}")
+        for name, wanted in by_name.items():
+            place = f"alternatives.{section}.{name}"
+            _check_table(place, wanted, "sections")
+            for key, options in wanted.items():
+                if key not in METHODS and key not in SETTINGS:
+                    raise unknown("section", key, [*METHODS, *SETTINGS])
+                if key == section or key in SETTINGS:
+                    _check_table(f"{place}.{key}", options, "options")
+
+
+def _check_table(parameter: str, given: object, held: str) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{parameter} must hold {held}; got {given!r}.")
+
+
 def _name(section: Any, key: str) -> Any:
     """The method that a section names; "" for a chain."""
     if isinstance(section, Mapping):
@@ -109,11 +134,7 @@ def _apply_alternative(result: Section, section: str, name: Any) -> None:
     """Put in place what the recipe wants where a section names another method."""
     by_name = result.get("alternatives", {}).get(section, {})
     wanted = by_name.get(name, by_name.get(ANY, {}))
-    if not isinstance(wanted, Mapping):
-        raise InputError(f"alternatives.{section}.{name} must hold sections; got {wanted!r}.")
     for key, options in wanted.items():
-        if key not in METHODS and key not in SETTINGS:
-            raise unknown("section", key, [*METHODS, *SETTINGS])
         if key == section:
             result[key] = {"name": name, **options}
         else:
@@ -123,9 +144,8 @@ def _apply_alternative(result: Section, section: str, name: Any) -> None:
 def _chain(section: Any) -> Sequence[Section] | None:
     """The codecs of a section that chains some; None for any other."""
     if isinstance(section, Mapping) and section.get("name") == "chain":
-        codecs: Sequence[Section] = section.get("codecs", [])
-        return codecs
-    return section if isinstance(section, list) else None
+        section = section.get("codecs", [])
+    return section if isinstance(section, list | tuple) else None
 
 
 def _override_chain(section: str, content: Any, chain: Sequence[Section], option: str, value: Any) -> Any:

@@ -84,9 +84,10 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
     """Take a stored run up after its last checkpoint; a finished one is only summarised again."""
     with Store.open(folder) as store:
-        experiment = Experiment.from_toml(store.experiment_toml())
+        where = str(folder / "experiment.toml")
+        experiment = Experiment.from_toml(store.experiment_toml(), where)
         _check_device(experiment.runtime.device)
-        check_options(store.origin(), experiment.sections, where := str(folder / "experiment.toml"))
+        check_options(store.origin(), experiment.sections, where)
         shards = experiment.data.load(experiment.seed)
         check_clients(store.origin(), shards, where)
         return _train(experiment, shards, store, watcher or Silent())

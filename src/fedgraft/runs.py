@@ -50,6 +50,8 @@ class RunFolder:
             self.experiment: dict[str, Any] = tomllib.loads(self._store.experiment_toml())
         except (ValueError, OSError) as error:
             raise InputError(f"{path / 'experiment.toml'} is damaged: {error}.") from error
+        if not self.experiment:
+            raise InputError(f"{path / 'experiment.toml'} is damaged: it is empty.")
         self.summary = _checked(path / "summary.json", self._store.summary())
 
     def __repr__(self) -> str:
@@ -124,6 +126,8 @@ class RunFolder:
         path = self.path / "environment.json"
         try:
             content = json.loads(path.read_text())
+        except FileNotFoundError as error:
+            raise InputError(f"{path} is missing.") from error
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged: {error}.") from error
         if not isinstance(content, dict):
@@ -136,6 +140,8 @@ class RunFolder:
         path = self.path / MODEL
         try:
             arrays = load_file(path)
+        except FileNotFoundError as error:
+            raise InputError(f"{path} is missing.") from error
         except (OSError, SafetensorError) as error:
             raise InputError(f"{path} is damaged: {error}.") from error
         groups = {name.partition("/")[0] for name in arrays if "/" in name}

@@ -1,7 +1,8 @@
 """Reads a user's own tables, CSV or Parquet or DataFrame, with errors that name file, row, column and value."""
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,25 @@ SUFFIXES = (".csv", ".parquet")
 Source = list[tuple[str, int]]
 """Where rows come from: (file, number of its rows) in order."""
 
+_TOO_WIDE = re.compile(r"Expected \d+ fields in line (\d+), saw (\d+)")
+"""How pandas says that a row, but the first, has more fields than the header."""
+
+
+def check_roles(owner: str, roles: Iterable[tuple[str, str]]) -> None:
+    """Raise `InputError` where a column of one table is named twice.
+
+    Args:
+        owner: what errors call the options: "Nodes" for Nodes.label ...
+        roles: (option, column); an option that names several is here once for each.
+    """
+    taken: dict[str, str] = {}
+    for option, column in roles:
+        if taken.get(column) == option:
+            raise InputError(f"{owner}.{option} must name each column once; got {column!r} twice.")
+        if column in taken:
+            raise InputError(f"{owner}.{option} must be another column than {owner}.{taken[column]}; got {column!r}.")
+        taken[column] = option
+
 
 def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -> dict[str, pd.DataFrame]:
     """{option: table} of a data set's options that are DataFrames, with the columns that other options name.
@@ -25,8 +45,10 @@ def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -
         more: {option: further columns to keep}.
     """
     named = {value for value in vars(data).values() if isinstance(value, str)}
-    frames = {option: value for option, value in vars(data).items() if isinstance(value, pd.DataFrame)}
-    kept = {option: named.union((more or {}).get(option, ())) for option in frames}
+    frames = {
+        option: _with_text_names(value) for option, value in vars(data).items() if isinstance(value, pd.DataFrame)
+    }
+    kept = {option: named.union(map(str, (more or {}).get(option, ()))) for option in frames}
     return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
 
 
@@ -49,17 +71,16 @@ def read_table(
         may_be_empty: whether no row at all is fine.
     """
     if isinstance(given, pd.DataFrame):
-        name, table = parameter, given
+        name, table = parameter, _with_text_names(given)
     else:
-        name, table = str(given), read_file(Path(given), parameter)
-    present = [str(column) for column in table.columns]
+        name, table = str(given), _with_text_names(read_file(Path(given), parameter))
+    present = list(table.columns)
+    _check_names(present, name)
     for option, column in wanted.items():
         if column not in table:
             near = difflib.get_close_matches(column.lower(), [p.lower() for p in present], n=1, cutoff=0.5)
             hint = f" Did you mean {next(p for p in present if p.lower() == near[0])!r}?" if near else ""
             raise InputError(f"{name}: no column {column!r} ({option}).{hint} Columns: {', '.join(present) or 'none'}.")
-        if present.count(column) > 1:
-            raise InputError(f"{name}: {present.count(column)} columns are named {column!r} ({option}); one is needed.")
     if not may_be_empty and len(table) == 0:
         raise InputError(f"{name}: no rows; at least one is needed.")
     columns = dict.fromkeys([*wanted.values(), *(column for column in optional if column in table)])
@@ -106,8 +127,27 @@ def encode(table: pd.DataFrame, column: str, source: Source) -> tuple[NDArray[np
                 f"got {float(values.iloc[broken[0]])!r}."
             )
         values = values.astype("int64")
+    if pd.api.types.is_complex_dtype(values.dtype):
+        raise InputError(
+            f"{row_of(source, 0)}: {column!r} must be text or whole numbers; got {complex(values.iloc[0])!r}."
+        )
     codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
     return codes.astype(np.int64), np.asarray(names).astype(str)
+
+
+def check_classes(table: pd.DataFrame, column: str, source: Source) -> None:
+    """Raise `InputError` where a column of classes holds fractions, as numbers or as the text that a CSV file holds."""
+    known = np.flatnonzero(table[column].notna().to_numpy())
+    values = table[column].iloc[known]
+    parsed = as_numbers(values)
+    if not (np.isfinite(parsed).all() or pd.api.types.is_float_dtype(values.dtype)):
+        return
+    if len(broken := known[~np.isfinite(parsed) | (np.floor(parsed) != parsed)]):
+        got = float(parsed[known.searchsorted(broken[0])])
+        raise InputError(
+            f"{row_of(source, broken[0])}: {column!r} must be text or whole numbers; got {got!r} "
+            f"({len(broken)} such rows)."
+        )
 
 
 def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.float64]:
@@ -115,7 +155,7 @@ def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.floa
     values = table[column]
     if pd.api.types.is_bool_dtype(values.dtype):
         raise InputError(f"{row_of(source, 0)}: {column!r} must be a number; got {bool(values.iloc[0])!r}.")
-    parsed = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    parsed = as_numbers(values)
     bad = np.flatnonzero(~np.isfinite(parsed))
     if len(bad):
         got = values.iloc[bad[0]]
@@ -124,6 +164,18 @@ def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.floa
             f"{row_of(source, bad[0])}: {column!r} must be a finite number; got {shown} ({len(bad)} such rows)."
         )
     return parsed
+
+
+def as_numbers(values: pd.Series) -> NDArray[np.float64]:
+    """A column's numbers, nan where it holds none: of truths, dates, durations and complex numbers nothing is one."""
+    kinds, dtype = pd.api.types, values.dtype
+    numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
+    textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
+    # Of dates and durations pandas would make numbers, of nanoseconds or the like.
+    parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
+    if parsed is None or kinds.is_complex_dtype(parsed.dtype):
+        return np.full(len(values), np.nan)
+    return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def row_of(source: Source, row: int | np.integer) -> str:
@@ -145,11 +197,49 @@ def read_file(path: Path, parameter: str) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".parquet":
             return pd.read_parquet(path)
-        return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True)
+        return _read_csv(path)
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path}: the file is empty; a header and at least one row are needed.") from error
     except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
-        raise InputError(f"{path} cannot be read as {path.suffix.lower()[1:]} ({str(error).strip()}).") from error
+        raise InputError(
+            f"{path} cannot be read as {path.suffix.lower()[1:]} ({' '.join(str(error).split())})."
+        ) from error
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """All values as text without blanks around it, empty ones missing; every field has a name in the header."""
+    # By itself, for pandas makes "label.1" of a second "label".
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True)
+    _check_names([name for name in header.iloc[0] if name], str(path))
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True)
+    except pd.errors.ParserError as error:
+        if not (found := _TOO_WIDE.search(str(error))):
+            raise
+        line, fields = found.groups()
+        raise InputError(f"{path}, line {line}: {fields} fields where the header names {header.shape[1]}.") from error
+    # Of what the first row has too much pandas makes an index.
+    if len(table) and not isinstance(table.index, pd.RangeIndex):
+        fields = header.shape[1] + table.index.nlevels
+        raise InputError(f"{path}, row 1: {fields} fields where the header names {header.shape[1]}.")
+    return table.apply(_stripped)
+
+
+def _stripped(values: pd.Series) -> pd.Series:
+    text = values.str.strip()
+    empty = text == ""
+    return text.mask(empty) if empty.any() else text  # as a rule none is, and a mask takes longer than all else here
+
+
+def _with_text_names(table: pd.DataFrame) -> pd.DataFrame:
+    return table.set_axis([str(column) for column in table.columns], axis=1)
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+    """Raise `InputError` where two columns have one name."""
+    if len(again := np.flatnonzero(pd.Index(names).duplicated())):
+        name = names[again[0]]
+        raise InputError(f"{where}: {names.count(name)} columns are named {name!r}; one is needed.")
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -149,6 +149,14 @@ def test_what_is_left_out_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["2 edges from a node to itself left out.", "1 repeated edges left out."]
 
 
+def test_attributes_may_be_named_by_whole_numbers() -> None:
+    made = frames()
+    made["nodes"] = made["nodes"].rename(columns={"charge": 0})
+    data = Graphs(**made)
+    assert data.load(1)[0].attribute_names == ("0",)
+    assert list(data.tables()["nodes"]) == ["graph", "node", "kind", "0"]
+
+
 def test_a_set_may_have_no_edge_at_all() -> None:
     made = frames()
     made["edges"] = made["edges"].head(0)
@@ -190,6 +198,8 @@ def test_objects_without_features() -> None:
     ("graphs", "message"),
     [
         ([], r"Graphs.graphs: no graphs"),
+        ({"a": 5}, r"Graphs.graphs\['a'\] must be a list of torch_geometric.data.Data; got int"),
+        ([Graph(x=torch.full((1, 1), 1j), y=1)], r"Graphs.graphs\[0\].x must be real numbers; got complex64"),
         (["a.csv"], r"Graphs.graphs\[0\] must be a torch_geometric.data.Data; got str"),
         ([*objects(), *objects(client="a")], r"Graphs.graphs\[12\]: all graphs must say their client, or none"),
         (
@@ -266,6 +276,17 @@ def test_bad_tables() -> None:
         Graphs(**made, attributes=("weight",)).load(1)
     with pytest.raises(InputError, match=r"Graphs.graphs, row 1: graph 'm00' has no nodes in Graphs.nodes"):
         Graphs(**{**made, "nodes": made["nodes"].query("graph != 'm00'")}).load(1)
+    with pytest.raises(InputError, match=r"Graphs.nodes: 2 columns are named 'charge'; one is needed"):
+        Graphs(**{**made, "nodes": made["nodes"].assign(mass=1.0).rename(columns={"mass": "charge"})}).load(1)
+    with pytest.raises(InputError, match=r"Graphs.target must be another column than Graphs.source; got 'target'"):
+        Graphs(**made, source="target").load(1)
+    with pytest.raises(InputError, match=r"Graphs.attributes must name each column once; got 'charge' twice"):
+        Graphs(**made, attributes=("charge", "charge")).load(1)
+    with pytest.raises(InputError, match=r"Graphs.graphs, row 2: 'label' must be text or whole numbers; got 0.5"):
+        Graphs(**{**made, "graphs": made["graphs"].assign(label=[str(k / 2) for k in range(24)])}).load(1)
+    dated = made["nodes"].assign(charge=pd.Timestamp("2020"))
+    with pytest.raises(InputError, match=r"row 1: 'charge' must be a finite number, as an attribute; got '2020-01-01"):
+        Graphs(**{**made, "nodes": dated}).load(1)
     made["graphs"]["label"] = "safe"
     with pytest.raises(InputError, match=r"Graphs.graphs, client 'north': all 12 graphs have the class 'safe'"):
         Graphs(**made).load(1)

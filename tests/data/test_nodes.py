@@ -4,14 +4,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from scipy import sparse
-from torch_geometric.data import Data as Graph
 
 from fedgraft.data.nodes import Nodes
 from fedgraft.errors import InputError
-from fedgraft.nodes.sets import NodeShard, merge_shards
-from toy_nodes import directed
+from fedgraft.nodes.sets import merge_shards
+from toy_nodes import directed, same
 
 Frames = dict[str, pd.DataFrame]
 
@@ -38,13 +35,6 @@ def change(table: str, row: int, column: str, value: Any) -> Frames:
     made[table] = made[table].astype({column: object})
     made[table].loc[row, column] = value
     return made
-
-
-def same(one: list[NodeShard], other: list[NodeShard]) -> None:
-    for shard, expected in zip(one, other, strict=True):
-        for key, value in vars(expected).items():
-            found = vars(shard)[key]
-            assert np.array_equal(found, value) if isinstance(value, np.ndarray) else found == value, key
 
 
 # --- good input -------------------------------------------------------------------------------------------------------
@@ -149,81 +139,28 @@ def test_ids_are_text_as_written(tmp_path: Path) -> None:
         Nodes(tmp_path / "nodes.csv", tmp_path / "edges.csv").load(1)
 
 
-# --- PyG objects ------------------------------------------------------------------------------------------------------
+def test_classes_that_are_whole_numbers_are_in_their_order(tmp_path: Path) -> None:
+    made = frames()
+    made["nodes"]["label"] = [*range(2, 14), 100, 100, *[None] * 6]  # with gaps, which makes them 2.0, 3.0 ...
+    made["nodes"].to_parquet(tmp_path / "nodes.parquet")
+    made["nodes"].astype({"label": "Int64"}).to_csv(tmp_path / "nodes.csv", index=False)
+    for nodes in (made["nodes"], tmp_path / "nodes.parquet", tmp_path / "nodes.csv"):
+        whole = Nodes(nodes, made["edges"]).read().whole
+        assert whole.classes == (*map(str, range(2, 14)), "100")
+        assert whole.label.tolist() == [*range(13), 12, *[-1] * 6]
+    made["nodes"]["label"] = ["10", "9", "b", *["9"] * 17]
+    assert Nodes(**made).read().whole.classes == ("10", "9", "b")
 
 
-def graph(**more: Any) -> Graph:
-    n = 20
-    ends = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
-    x = torch.stack([torch.arange(n) * 1.0, torch.ones(n)], dim=1)
-    return Graph(**{"x": x, "y": torch.arange(n) // 2 % 2, "edge_index": ends, **more})
-
-
-def test_a_pyg_object_and_a_file_of_it(tmp_path: Path) -> None:
-    mask = torch.arange(20) % 4
-    masks = {"train_mask": mask < 2, "val_mask": mask == 2, "test_mask": mask == 3}
-    data = graph(**masks, client=["b", "a"] * 10)
-    a, b = Nodes(data).load(1)
-    assert (a.name, a.ids.tolist(), b.ids.tolist()) == ("a", list(range(1, 20, 2)), list(range(0, 20, 2)))
-    assert (a.classes, a.split.tolist()[:2], b.split.tolist()[:2]) == (("0", "1"), [0, 2], [0, 1])
-    torch.save(data, tmp_path / "graph.pt")
-    same(Nodes(tmp_path / "graph.pt").load(1), [a, b])
-    assert len(Nodes(graph()).load(1)) == 10
-
-
-def test_sparse_features_and_unknown_labels() -> None:
-    y = torch.cat([torch.arange(10.0) % 2, torch.full((9,), float("nan")), torch.tensor([-1.0])])[:, None]
-    loaded = [Nodes(graph(x=x, y=y), clients=1).load(1)[0] for x in (torch.eye(20), torch.eye(20).to_sparse())]
-    for shard in loaded:
-        assert isinstance(shard.features, sparse.csr_matrix)
-        assert (shard.features != sparse.eye(20)).nnz == 0
-        assert (shard.label == -1).sum() == 10
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"x": None}, r"Nodes.nodes must be a torch_geometric.data.Data with x, y and edge_index; it has no x"),
-        ({"x": torch.ones(20)}, r"Nodes.nodes.x must be of shape \[nodes, features\]; got \[20\]"),
-        ({"x": torch.full((20, 1), torch.inf)}, "features must be finite numbers; got inf as feature 0 of node 0"),
-        ({"y": torch.ones(20, 3)}, r"y must be one whole number per node, its class, \[20\]; got float32 of \[20, 3\]"),
-        ({"y": torch.full((20,), -2)}, "y must be a class, 0 or more, or -1 for none; got -2 at node 0"),
-        ({"y": torch.full((20,), 0.5)}, "y must be a class, 0 or more, or -1 for none; got 0.5 at node 0"),
-        (
-            {"edge_index": torch.tensor([[0, 3], [1, 20]])},
-            r"edge 2: there is no node 20; nodes are 0\.\.19",
-        ),
-        ({"edge_index": torch.ones(3, 2)}, r"whole numbers of shape \[2, edges\]; got float32 of \[3, 2\]"),
-        ({"client": ["a"]}, r"client must name one client per node, 20; got \[1\]"),
-        ({"train_mask": torch.ones(20, dtype=torch.bool)}, "has train_mask but no val_mask; all three are needed"),
-        (
-            {f"{part}_mask": torch.ones(20, dtype=torch.bool) for part in ("train", "val", "test")},
-            r"val_mask: node 0 is in the train split too \(20 such nodes\); one is allowed",
-        ),
-        (
-            {f"{part}_mask": torch.ones(20, 2, dtype=torch.bool) for part in ("train", "val", "test")},
-            r"train_mask must be true or false of each node, \[20\]; got bool of \[20, 2\]",
-        ),
-    ],
-)
-def test_bad_objects(more: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Nodes(graph(**more)).load(1)
-
-
-def test_bad_files_of_objects(tmp_path: Path) -> None:
-    path = tmp_path / "graph.pt"
-    with pytest.raises(InputError, match=r"Nodes.nodes: no file .*graph\.pt"):
-        Nodes(path).load(1)
-    path.write_bytes(b"no pickle")
-    with pytest.raises(InputError, match=r"graph\.pt cannot be read as a torch_geometric.data.Data .* torch.save"):
-        Nodes(path).load(1)
-    torch.save(graph(client=np.array([Path("x")] * 20)), path)
-    with pytest.raises(InputError, match=r"cannot be read .* attributes tensors, numbers or lists"):
-        Nodes(path).load(1)
-    torch.save({"x": 1}, path)
-    with pytest.raises(InputError, match=r"graph\.pt must be a torch_geometric.data.Data .* it has no x"):
-        Nodes(path).load(1)
+def test_features_may_be_named_by_whole_numbers(tmp_path: Path) -> None:
+    made = frames()
+    numbered = made["nodes"].rename(columns={"pages": 0, "year": 1})
+    same(Nodes(numbered, made["edges"]).load(1), Nodes(**made).load(1))
+    same(Nodes(numbered, made["edges"], features=("0", "1")).load(1), Nodes(**made).load(1))
+    mixed = made["nodes"].rename(columns={"year": 1})
+    for features in (None, ("pages", "1")):
+        stored = Nodes(mixed, made["edges"], features=features).tables()
+        assert list(stored["nodes"]) == ["node", "label", "client", "pages", "1"]
 
 
 # --- bad tables -------------------------------------------------------------------------------------------------------
@@ -253,8 +190,43 @@ def test_a_bad_value_is_named(made: Frames, message: str) -> None:
         Nodes(**made).load(1)
 
 
+@pytest.mark.parametrize(
+    ("values", "got"),
+    [
+        (pd.date_range("2020", periods=20), "'2020-01-01 00:00:00'"),
+        (pd.to_timedelta(np.arange(20), unit="s"), "'0 days 00:00:00'"),
+        (np.full(20, 1j), "'1j'"),
+        ([True] * 20, "'True'"),
+    ],
+)
+def test_what_is_no_number_is_no_feature(tmp_path: Path, values: Any, got: str) -> None:
+    made = frames()
+    made["nodes"]["pages"] = values
+    message = rf"row 1: 'pages' must be a finite number, as a feature; got {got} \(20 such rows\)"
+    with pytest.raises(InputError, match=f"Nodes.nodes, {message}"):
+        Nodes(**made).load(1)
+    if np.iscomplexobj(values):  # which Parquet does not hold
+        return
+    made["nodes"].to_parquet(tmp_path / "nodes.parquet")
+    with pytest.raises(InputError, match=rf"nodes\.parquet, {message}"):
+        Nodes(tmp_path / "nodes.parquet", made["edges"]).load(1)
+
+
+def test_fractions_are_no_classes_from_wherever_they_are_read(tmp_path: Path) -> None:
+    made = frames()
+    made["nodes"]["label"] = [None, *np.arange(19) / 2]
+    made["nodes"].to_csv(tmp_path / "nodes.csv", index=False)
+    for nodes in (made["nodes"], tmp_path / "nodes.csv"):
+        with pytest.raises(InputError, match=r"row 3: 'label' must be text or whole numbers; got 0.5 \(9 such rows\)"):
+            Nodes(nodes, made["edges"]).load(1)
+
+
 def test_bad_tables(tmp_path: Path) -> None:
     made = frames()
+    with pytest.raises(InputError, match=r"Nodes.nodes: 2 columns are named 'pages'; one is needed"):
+        Nodes(made["nodes"].rename(columns={"year": "pages"}), made["edges"]).load(1)
+    with pytest.raises(InputError, match=r"Nodes.nodes: at least 5 nodes with a label are needed, .* got 2"):
+        Nodes(made["nodes"].assign(label=["a", "b", *[None] * 18]), made["edges"]).load(1)
     with pytest.raises(InputError, match=r"Nodes.nodes: no column 'label' \(Nodes.label\)\. Did you mean 'Label'\?"):
         Nodes(made["nodes"].rename(columns={"label": "Label"}), made["edges"]).load(1)
     with pytest.raises(InputError, match=r"Nodes.edges: no column 'target' \(Nodes.target\)"):
@@ -300,8 +272,22 @@ def test_bad_folders(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"nodes": "n.csv"}, "Nodes.edges must be given"),
-        ({"nodes": graph(), "edges": "e.csv"}, "Nodes.edges must be left out where Nodes.nodes is a PyG object"),
-        ({"nodes": "g.pt", "edges": "e.csv"}, "Nodes.edges must be left out where Nodes.nodes is a PyG object"),
+        (
+            {"nodes": "n.csv", "edges": "e.csv", "source": "target"},
+            r"Nodes.target must be another column than Nodes.source; got 'target'",
+        ),
+        (
+            {"nodes": "n.csv", "edges": "e.csv", "label": "client"},
+            r"Nodes.client must be another column than Nodes.label; got 'client'",
+        ),
+        (
+            {"nodes": "n.csv", "edges": "e.csv", "features": ("a", "label")},
+            r"Nodes.features must be another column than Nodes.label; got 'label'",
+        ),
+        (
+            {"nodes": "n.csv", "edges": "e.csv", "features": ("a", "a")},
+            r"Nodes.features must name each column once; got 'a' twice",
+        ),
         ({"nodes": "n.csv", "edges": "e.csv", "clients": -1}, "Nodes.clients must be at least 0; got -1"),
         ({"nodes": "n.csv", "edges": "e.csv", "alpha": 0.0}, "Nodes.alpha must be above 0; got 0.0"),
         ({"nodes": "n.csv", "edges": "e.csv", "fold": 7}, r"Nodes.fold must be 0\.\.4; got 7"),
@@ -310,3 +296,14 @@ def test_bad_folders(tmp_path: Path) -> None:
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Nodes(**options)
+
+
+def test_an_index_that_was_written_along_is_no_feature(tmp_path):
+    nodes = pd.DataFrame({"node": list("abcdef"), "label": list("xyxyxy"), "width": np.arange(6.0)})
+    edges = pd.DataFrame({"source": list("abcde"), "target": list("bcdef")})
+    nodes.to_csv(tmp_path / "nodes.csv")
+    edges.to_csv(tmp_path / "edges.csv")
+    given = {"nodes": str(tmp_path / "nodes.csv"), "edges": str(tmp_path / "edges.csv"), "clients": 2}
+    with pytest.raises(InputError, match=r"nodes\.csv: column 1 has no name, such as an index"):
+        Nodes(**given).load(1)
+    assert all(shard.width == 1 for shard in Nodes(**given, features=("width",)).load(1))

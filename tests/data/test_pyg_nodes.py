@@ -119,7 +119,9 @@ def test_a_set_that_pyg_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_of_several_labels_the_commonest_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     several = torch.tensor([[1, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
     monkeypatch.setattr(torch_geometric.datasets, "Yelp", lambda root: [ring(several)])
-    assert read_set(tmp_path, "yelp_reviews").whole.label.tolist() == [1, 1, 2, -1, 1, 1]
+    whole = read_set(tmp_path, "yelp_reviews").whole
+    assert whole.label.tolist() == [1, 1, 2, -1, 1, 1]
+    assert whole.classes == ("0", "1", "2"), "also the one that is no node's commonest"
 
 
 def test_a_failed_download_names_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,12 @@ def test_missing_column_names_the_nearest(rename: dict[str, str], message: str) 
         Table(frame().rename(columns=rename)).load(seed=0)
 
 
+def test_rows_that_are_wider_than_the_header(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("user,item,rating,category\nu1,i1,5,wine,\nu1,i2,4,wine,\n")
+    with pytest.raises(InputError, match=r"r\.csv, row 1: 5 fields where the header names 4"):
+        Table(tmp_path / "r.csv").load(seed=0)
+
+
 def test_missing_client_column() -> None:
     with pytest.raises(InputError, match=r"no column 'client' \(Table.client\)"):
         Table(frame(), partition="given").load(seed=0)
@@ -199,6 +205,8 @@ def test_trust_may_be_empty() -> None:
         ({"clients": 0}, "Table.clients must be at least 1, or left out; got 0"),
         ({"partition": "gven"}, r"Did you mean 'given'\?"),
         ({"unknown_trust": "ignore"}, "Table.unknown_trust must be one of 'error', 'drop'"),
+        ({"item": "user"}, r"Table.item must be another column than Table.user; got 'user'"),
+        ({"trust_target": "user"}, r"Table.trust_target must be another column than Table.trust_user; got 'user'"),
         ({"low": 5.0, "high": 1.0}, "Table.low must be below Table.high = 1.0; got 5.0"),
     ],
 )

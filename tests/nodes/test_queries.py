@@ -172,6 +172,7 @@ X = ("x", 7, 1)
         (table(("x", 1, "many")), joined(("x", "0")), "nodes, row 1: '1' must be a finite .*; got 'many'"),
         (table(("x", 1, 1e39)), joined(("x", "0")), "'1' must be a finite number"),
         (table(("x", 1, True)), joined(("x", "0")), "'1' must be a finite number"),
+        (table(("x", 1, pd.Timestamp(9))), joined(("x", "0")), "'1' must be a finite number, as a feature; got '1970-"),
         (table(X, ("0", 1, 1), X), joined(("x", "0")), "nodes, row 3: new node 'x' is listed twice"),
         (table(X), None, "nodes, row 1: who answers for new node 'x'. No edge joins it to a node that one client has"),
         (table(X, ("y", 1, 1)), joined(("x", "0"), ("y", "y")), "nodes, row 2: who answers for new node 'y'"),

@@ -1,7 +1,7 @@
 """Your own graph whose nodes are to be classified, from CSV or Parquet files, DataFrames or a PyG object."""
 
 import logging
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +13,7 @@ from fedgraft.nodes.partitions import Dealing
 from fedgraft.nodes.sets import NodeShard, cut
 from fedgraft.nodes.tables import Columns, read_nodes
 from fedgraft.providers import Data
-from fedgraft.tables import frames_of
+from fedgraft.tables import check_roles, frames_of
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -28,8 +28,8 @@ class Nodes(Data[NodeShard]):
     """Own graph to classify the nodes of: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both, by one client or
-    both; a node may have none.
+    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
+    undirected, listed one way or both, by one client or both; a node may have none.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
@@ -68,7 +68,15 @@ class Nodes(Data[NodeShard]):
     def __post_init__(self) -> None:
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self._dealing()
+        named = [(option, getattr(self, option)) for option in ("node", "label", "client", "split")]
+        check_roles("Nodes", [*named, *(("features", column) for column in self.features or ())])
+        check_roles("Nodes", [("source", self.source), ("target", self.target)])
         if self._is_object():
+            if not isinstance(self.nodes, str | Path) and not hasattr(self.nodes, "edge_index"):
+                raise InputError(
+                    "Nodes.nodes must be the path of a .csv, .parquet or .pt file or of a folder, a DataFrame or a "
+                    f"torch_geometric.data.Data; got {type(self.nodes).__name__}."
+                )
             if self.edges is not None:
                 raise InputError("Nodes.edges must be left out where Nodes.nodes is a PyG object.")
         elif self.edges is None:
@@ -83,7 +91,9 @@ class Nodes(Data[NodeShard]):
             raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
         names, whole = collection.client_names, collection.whole
         if not names:
-            return self._dealing().deal(whole, seed, split=not collection.split)
+            shards = self._dealing().deal(whole, seed, split=not collection.split)
+            # The graph is named after its file, for errors; clients have names that are the same in every place.
+            return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
         named = f"{len(names)}, as the data name, or 0"
         require(self.clients in (0, len(names)), "Nodes.clients", named, self.clients)
         if self.partition != "iid":

@@ -10,7 +10,7 @@ import pandas as pd
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.providers import Data
 from fedgraft.ratings.shards import PARTITIONS, Ids, Ratings, RatingShard, make_shards
-from fedgraft.tables import Source, encode, folder_of_tables, frames_of, numbers, read_table, row_of
+from fedgraft.tables import Source, check_roles, encode, folder_of_tables, frames_of, numbers, read_table, row_of
 from fedgraft.types import Array
 
 
@@ -57,6 +57,8 @@ class Table(Data[RatingShard]):
         require_one_of("Table.partition", self.partition, (*PARTITIONS, "given"))
         require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
         require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
+        check_roles("Table", [(option, getattr(self, option)) for option in ("user", "item", "rating")])
+        check_roles("Table", [(option, getattr(self, option)) for option in ("trust_user", "trust_target")])
         ordered = self.low is None or self.high is None or self.low < self.high
         require(ordered, "Table.low", f"below Table.high = {self.high}", self.low)
 

@@ -1,6 +1,6 @@
 """Turns PyG `Data` objects into the three tables of a user's own graphs: one way in, and one that a run can store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,10 @@ def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str)
     listed: list[tuple[str, str | None, Any]] = []
     if isinstance(graphs, Mapping):
         for key, own in graphs.items():
-            listed += [(f"{parameter}[{key!r}][{place}]", str(key), graph) for place, graph in enumerate(own)]
+            where = f"{parameter}[{key!r}]"
+            listed += [(f"{where}[{place}]", str(key), graph) for place, graph in enumerate(_list(own, where))]
     else:
-        for place, graph in enumerate(graphs):
+        for place, graph in enumerate(_list(graphs, parameter)):
             named = getattr(graph, "client", None)
             listed.append((f"{parameter}[{place}]", None if named is None else str(named), graph))
     if not listed:
@@ -66,10 +67,19 @@ def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str)
     return listed
 
 
+def _list(graphs: Any, where: str) -> list[Any]:
+    if not isinstance(graphs, Iterable):
+        raise InputError(f"{where} must be a list of torch_geometric.data.Data; got {type(graphs).__name__}.")
+    return list(graphs)
+
+
 def _features(graph: Any, where: str) -> Array:
-    x = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else _numpy(graph.x).astype(np.float64)
+    x = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else _numpy(graph.x)
     if x.ndim != 2:
         raise InputError(f"{where}.x must be of shape [nodes, features]; got {list(x.shape)}.")
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"{where}.x must be real numbers; got {x.dtype}.")
+    x = x.astype(np.float64)
     if not np.isfinite(x).all():
         raise InputError(f"{where}.x must hold finite numbers; it does not.")
     return x

@@ -14,7 +14,7 @@ import pandas as pd
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.graphs.sets import GraphShard, check_graphs, tidy_edges, with_degrees
-from fedgraft.tables import Source, encode, read_file, read_table, row_of
+from fedgraft.tables import Source, as_numbers, check_classes, check_roles, encode, read_file, read_table, row_of
 from fedgraft.types import Array
 from fedgraft.values import SPLITS, Indices
 
@@ -84,6 +84,9 @@ def read_graphs(
         owner: what errors call the parameters: "Graphs" for Graphs.nodes ...
         labelled: whether every graph needs a label; else labels, clients and splits are not read.
     """
+    for options in (("graph", "label", "client", "split"), ("graph", "node"), ("graph", "source", "target")):
+        check_roles(owner, [(option, getattr(columns, option)) for option in options])
+    check_roles(owner, [("attributes", column) for column in columns.attributes or ()])
     node_table, node_source = _nodes(nodes, columns, owner)
     node_graph, named = encode(node_table, columns.graph, node_source)
     if graphs is None:
@@ -129,6 +132,7 @@ def read_graphs(
     )
     if not labelled:
         return Collection(whole, np.zeros(len(ids), np.int64), (), False, notes)
+    check_classes(table, columns.label, source)
     label, classes = encode(table, columns.label, source)
     client, names = np.zeros(len(ids), np.int64), np.array([], dtype=str)
     if columns.client in table:
@@ -226,9 +230,9 @@ def _attributes(table: pd.DataFrame, columns: Columns, source: Source) -> tuple[
     values = np.zeros((len(table), len(names)), np.float32)
     for place, name in enumerate(names):
         column = table[name]
-        parsed = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        parsed = as_numbers(column)
         wrong = ~np.isfinite(parsed) & ~column.isna().to_numpy()
-        if wrong.any() or pd.api.types.is_bool_dtype(column.dtype):
+        if wrong.any():
             row = int(wrong.argmax())
             raise InputError(
                 f"{row_of(source, row)}: {name!r} must be a finite number, as an attribute; got "

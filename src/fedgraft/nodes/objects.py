@@ -1,6 +1,5 @@
 """From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
 
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,24 +39,29 @@ class Collection:
     notes: tuple[str, ...]
 
 
-def collection_of(data: Any, where: str, name: str = "graph", classes: tuple[str, ...] = ()) -> Collection:
+def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Collection:
     """A PyG `Data` object with x, y (-1 = unknown), edge_index, and optionally `client` and the three masks.
 
     Args:
         data: the object.
-        where: what errors call it.
-        name: of the graph.
-        classes: their names; none = their numbers.
+        where: what errors call it, and the name of the graph.
+        classes: their names; none = the numbers of those that nodes have, ascending.
     """
     for key in ("x", "y", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
     features = _features(data.x, f"{where}.x")
     nodes = features.shape[0]
+    if not nodes:
+        raise InputError(f"{where}: no nodes; at least one is needed.")
     label = _labels(_numpy(data.y), nodes, f"{where}.y")
     highest = int(label.max(initial=-1))
     if classes and highest >= len(classes):
         raise InputError(f"{where}.y must be below {len(classes)}, the number of classes; got {highest}.")
+    if not classes:
+        found = np.unique(label[label >= 0])
+        label = np.where(label >= 0, np.searchsorted(found, label), -1)
+        classes = tuple(str(each) for each in found)
     ends = _numpy(data.edge_index)
     if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
         raise InputError(
@@ -72,11 +76,11 @@ def collection_of(data: Any, where: str, name: str = "graph", classes: tuple[str
             raise InputError(f"{where}.client must name one client per node, {nodes}; got {list(clients.shape)}.")
         client, names = encode(pd.DataFrame({"client": clients}), "client", [(f"{where}.client", nodes)])
     whole = WholeGraph(
-        name=name,
+        name=where,
         ids=np.arange(nodes).astype(object),
         features=features,
         label=label,
-        classes=classes or tuple(str(each) for each in range(highest + 1)),
+        classes=classes,
         split=split,
         pointers=pointers,
         senders=senders,
@@ -109,8 +113,8 @@ def read_object(path: Path, parameter: str) -> Any:
     try:
         with known_classes():
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
-        why = str(error).splitlines()[0]
+    except Exception as error:  # torch raises another type, some without a word, for nearly every way to be broken
+        why = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         raise InputError(
             f"{path} cannot be read as a torch_geometric.data.Data ({why}); write it with torch.save(data, path), "
             "its attributes tensors, numbers or lists."
@@ -136,10 +140,14 @@ def compact(values: Array) -> Features:
 
 
 def _features(x: Any, where: str) -> Features:
+    if not isinstance(x, torch.Tensor) or x.layout == torch.strided:
+        x = _numpy(x)
     if x.ndim != 2:
         raise InputError(f"{where} must be of shape [nodes, features]; got {list(x.shape)}.")
-    if not isinstance(x, torch.Tensor) or x.layout == torch.strided:
-        return compact(_numpy(x))
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind not in "biuf":
+            raise InputError(f"{where} must be real numbers; got {x.dtype}.")
+        return compact(x)
     flat: Any = x.detach().cpu()
     listed = flat.to_sparse_coo().coalesce()
     row, column = listed.indices().numpy()

@@ -12,7 +12,7 @@ from scipy import sparse
 from fedgraft.errors import InputError
 from fedgraft.nodes.sets import Features, NodeShard, undirected
 from fedgraft.nodes.tables import Columns, Given
-from fedgraft.tables import Source, encode, read_table, row_of
+from fedgraft.tables import Source, as_numbers, encode, read_table, row_of
 from fedgraft.values import Indices
 
 LOG = logging.getLogger("fedgraft.data")
@@ -99,11 +99,11 @@ def feature_rows(
     values = np.zeros((len(rows), len(columns)), np.float32)
     for name in given:
         column = table[name].iloc[rows]
-        parsed = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        parsed = as_numbers(column)
         if is_sparse:
             parsed = np.where(column.isna(), 0.0, parsed)
         # What float32 cannot hold is infinite in it.
-        wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max) | pd.api.types.is_bool_dtype(column.dtype)
+        wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
         if wrong.any():
             row = int(wrong.argmax())
             got = "nothing" if pd.isna(column.iloc[row]) else repr(str(column.iloc[row]))

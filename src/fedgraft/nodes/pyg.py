@@ -82,7 +82,9 @@ def read_set(root: Path, name: str) -> Collection:
                 raise InputError(f"PygNodes: no file {folder / file}; download {published.address}/{file} to there.")
         data, classes = _read(folder, published)
     y = data.y if data.y.ndim == 1 or data.y.shape[1] == 1 else _commonest(data.y.numpy())
-    return collection_of(Data(x=data.x, y=y, edge_index=data.edge_index), published.title, published.title, classes)
+    # All up to the highest are published classes, also one that is no node's commonest label.
+    classes = classes or tuple(str(each) for each in range(int(y.max()) + 1))
+    return collection_of(Data(x=data.x, y=y, edge_index=data.edge_index), published.title, classes)
 
 
 def _read(folder: Path, published: Published) -> tuple[Any, tuple[str, ...]]:

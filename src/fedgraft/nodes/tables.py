@@ -4,6 +4,7 @@ A table is a CSV or Parquet file, a folder of those or a DataFrame. Ids and clas
 is not "7").
 """
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +16,15 @@ import pandas as pd
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.nodes.objects import Collection, compact
 from fedgraft.nodes.sets import WholeGraph, undirected
-from fedgraft.tables import SUFFIXES, Source, encode, read_file, read_table, row_of
+from fedgraft.tables import SUFFIXES, Source, as_numbers, check_classes, encode, read_file, read_table, row_of
 from fedgraft.types import Array
 from fedgraft.values import SPLITS, Indices
 
 Given: TypeAlias = str | Path | pd.DataFrame
 """A table: a path or a DataFrame."""
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+"""A class that is a whole number; of at most as many digits as an int64 holds."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,10 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
         names = tuple(found.tolist())
     label, classes = _labels(table, columns.label, source)
     split = _split(table, columns, source, label)
-    pointers, senders, notes = undirected(
-        *_ends(edges, columns, owner, ids, order, nodes if isinstance(nodes, str | Path) else f"{owner}.nodes")
-    )
+    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
+    pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
     whole = WholeGraph(
-        name="graph",
+        name=where,
         ids=ids[code].astype(object),
         features=compact(_features(table, columns, source, owner)),
         label=label,
@@ -136,12 +139,18 @@ def _files(given: Given, parameter: str) -> list[Path] | list[pd.DataFrame]:
 
 
 def _labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indices, tuple[str, ...]]:
+    """(class of each node, names of the classes: whole numbers in their order, else as text)."""
     known = table[column].notna().to_numpy()
     if not known.any():
         raise InputError(f"{source[0][0]}: {column!r} is empty in every row; nodes to learn from need a class.")
-    code, names = encode(_filled(table, column, table[column].to_numpy()[known][0]), column, source)
+    check_classes(table, column, source)
+    code, found = encode(_filled(table, column, table[column].to_numpy()[known][0]), column, source)
+    names = found.tolist()
+    if all(map(_WHOLE.fullmatch, names)):
+        ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
+        code, names = np.argsort(ascending)[code], [names[place] for place in ascending]
     code[~known] = -1
-    return code, tuple(names.tolist())
+    return code, tuple(names)
 
 
 def _split(table: pd.DataFrame, columns: Columns, source: Source, label: Indices) -> Array:
@@ -176,6 +185,11 @@ def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str)
     if names is None:
         others = (columns.node, columns.label, columns.client, columns.split)
         names = tuple(name for name in map(str, table.columns) if name not in others)
+        if unnamed := [name for name in names if name.startswith("Unnamed: ")]:  # as pandas calls a file's
+            raise InputError(
+                f"{source[0][0]}: column {int(unnamed[0][9:]) + 1} has no name, such as an index that was written along; "
+                f"name it in the header, leave it out, or name those that are features in {owner}.features."
+            )
     if not names:
         raise InputError(
             f"{source[0][0]}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
@@ -183,10 +197,10 @@ def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str)
     values = np.zeros((len(table), len(names)), np.float32)
     for place, name in enumerate(names):
         column = table[name]
-        parsed = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        parsed = as_numbers(column)
         # What float32 cannot hold is infinite in it.
         wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
-        if wrong.any() or pd.api.types.is_bool_dtype(column.dtype):
+        if wrong.any():
             row = int(wrong.argmax())
             got = column.iloc[row]
             raise InputError(
@@ -199,7 +213,7 @@ def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str)
 
 
 def _ends(
-    edges: Given, columns: Columns, owner: str, ids: Array, row_of_id: Indices, where: str | Path
+    edges: Given, columns: Columns, owner: str, ids: Array, row_of_id: Indices, where: str
 ) -> tuple[Indices, int, str]:
     """(int64 [2, edges] rows of the table of nodes, how many nodes, what an edge is called)."""
     wanted = {f"{owner}.{option}": getattr(columns, option) for option in ("source", "target")}
