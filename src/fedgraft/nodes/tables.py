@@ -116,7 +116,7 @@ def _node_table(nodes: Given, columns: Columns, owner: str) -> tuple[pd.DataFram
         return tables[0], source, np.zeros(len(tables[0]), np.int64), ()
     if columns.client in tables[0]:
         raise InputError(
-            fX {columns.client!r} names clients, but each file of the folder {nodes} is one."
+            f"{source[0][0]}: column {columns.client!r} names clients, but each file of the folder {nodes} is one."
         )
     names = tuple(path.stem for path in paths if isinstance(path, Path))
     client = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
@@ -187,8 +187,8 @@ def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str)
         names = tuple(name for name in map(str, table.columns) if name not in others)
         if unnamed := [name for name in names if name.startswith("Unnamed: ")]:  # as pandas calls a file's
             raise InputError(
-                f"{source[0][0]}: column {int(unnamed[0][9:]) + 1} has no name, such as an index written along; name it "
-                f"in the header, leave it out, or name those that are features in {owner}.features."
+                f"{source[0][0]}: column {int(unnamed[0][9:]) + 1} has no name, such as an index written along; name "
+                f"it in the header, leave it out, or name those that are features in {owner}.features."
             )
     if not names:
         raise InputError(
