@@ -171,7 +171,7 @@ def _split(table: pd.DataFrame, columns: Columns, source: Source, label: Indices
             f"{SPLITS[split[lost[0]]]!r} ({len(lost)} such rows)."
         )
     if missing := [name for place, name in enumerate(SPLITS) if not (split == place).any()]:
-        raise InputError(fX {column!r} leaves no node for {missing[0]}; one is needed.")
+        raise InputError(f"{source[0][0]}: column {column!r} leaves no node for {missing[0]}; one is needed.")
     return split
 
 
