@@ -47,6 +47,7 @@ def shards(**changes):
         (("ab", "c"), ("a", "bc")),
         ([["a"], ["b"]], [["a", "b"], []]),
         (None, "None"),
+        ({1, 2}, {1, 3}),
         (1, 1.0),
         ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
         (sparse.csr_matrix([[0, 1.0]]), sparse.csr_matrix([[1.0, 0]])),

@@ -6,6 +6,7 @@ answers wrong.
 
 import hashlib
 import math
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
@@ -99,7 +100,7 @@ def _plain(value: Any) -> Any:
 
 
 def _feed(hasher: Any, value: Any) -> None:
-    """Whatever shards are made of, each part behind what it is; of what says nothing of itself, the type alone."""
+    """Whatever shards are made of, each part behind what it is."""
     if is_dataclass(value):
         _feed(hasher, {field.name: getattr(value, field.name) for field in fields(value)})
     elif isinstance(value, torch.Tensor | pd.DataFrame):
@@ -120,4 +121,4 @@ def _feed(hasher: Any, value: Any) -> None:
         hasher.update(f"{type(value).__name__} {value!r};".encode())
     else:
         hasher.update(f"{type(value).__name__};".encode())
-        _feed(hasher, getattr(value, "__dict__", {}))
+        _feed(hasher, vars(value) if hasattr(value, "__dict__") else pickle.dumps(value))

@@ -7,20 +7,18 @@ Most yardsticks are files of their own. Two train the experiment's own model, so
 import hashlib
 import json
 import os
-import pickle
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fedgraft.contracts import Sums
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
 from fedgraft.loop import Loop
 from fedgraft.metrics import merge
+from fedgraft.origin import digest_of
 from fedgraft.plan import SPLITS
 from fedgraft.plugins import find
 from fedgraft.runtimes.inprocess import InProcess
@@ -87,23 +85,5 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
     if name in TRAINED_YARDSTICKS:
         used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
         state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
-    for shard in shards:
-        _digest(shard, state)
+    state.update(digest_of(list(shards)).encode())
     return state.hexdigest()
-
-
-def _digest(value: Any, state: Any) -> None:
-    if isinstance(value, np.ndarray):
-        state.update(f"{value.dtype.str}{value.shape}".encode())
-        state.update(repr(value.tolist()).encode() if value.dtype == object else np.ascontiguousarray(value).data)
-    elif is_dataclass(value):
-        for field in fields(value):
-            _digest(getattr(value, field.name), state)
-    elif isinstance(value, list | tuple):
-        state.update(f"{len(value)}".encode())
-        for item in value:
-            _digest(item, state)
-    elif value is None or isinstance(value, bool | int | float | str | bytes | np.generic):
-        state.update(repr(value).encode())
-    else:
-        state.update(pickle.dumps(value))

@@ -26,6 +26,16 @@ WAYS = [
 ]
 
 
+def transposed_alike():
+    """Whether a product has the bits of its transpose: some processors round those of narrow matrices otherwise."""
+    g = torch.Generator().manual_seed(0)
+    pairs = [(torch.randn(62, wide, generator=g), torch.randn(62, 6, generator=g)) for wide in (3, 5, 6, 300)]
+    return all(torch.equal(one.t() @ other, (other.t() @ one).t()) for one, other in pairs)
+
+
+TRANSPOSED_ALIKE = transposed_alike()
+
+
 def made(**changes):
     """(plan, model, a client's data with the states of its halo)."""
     experiment, shards = small(**changes)
@@ -64,7 +74,8 @@ def test_they_are_those_of_autograd_and_take_as_many_operations(encoder, way, sp
         step = Draw(nodes, chance=5)
         expected, found = (how(task, flat, data, step, weights) for how in (by_autograd, by_hand))
         assert torch.equal(found[0], expected[0])
-        # To the last bit on most processors; some multiply matrices that are a few numbers wide in another order.
+        if TRANSPOSED_ALIKE:
+            assert torch.equal(found[1], expected[1])
         assert (found[1] - expected[1]).abs().max() <= 1e-6 * expected[1].abs().max()
         assert found[1].abs().sum() > 0
         assert found[2] == expected[2]
