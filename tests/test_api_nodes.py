@@ -9,6 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 import fedgraft
+from fedgraft.errors import InputError
 
 NODES, CLASSES = 60, 3
 OVERRIDES = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "selector.clients": 2, "model.hidden": [8, 4]}
@@ -49,3 +50,5 @@ def test_a_graph_in_memory_is_trained_on_stored_and_read_again(tmp_path: Path, g
     assert again.summary["digest"] == run.summary["digest"]
     asked = pd.DataFrame({"node": ["n3", "n4"] if given == "frames" else ["3", "4"]})
     assert list(again.predict(nodes=asked)["node"]) == list(asked["node"])
+    with pytest.raises(InputError, match=r"questions must be the path of a .csv or .parquet file .*; got list"):
+        again.predict(["n3", "n4"])

@@ -353,3 +353,13 @@ def test_errors_that_are_not_the_users_keep_their_own_exit_code(fedgraft, monkey
     assert done.code == 1
     assert "Round 3: all 2 selected clients failed." in done.err
     assert "client 0: [no] reply" in done.err, "brackets in a reason are no markup"
+
+
+def test_too_little_memory_is_one_line(fedgraft, monkeypatch) -> None:
+    def failed(*arguments: object) -> None:
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(cli, "execute", failed)
+    done = fedgraft("run", "fedacs", *ARGUMENTS)
+    assert done.code == 1
+    assert done.err == "error: There is not enough memory. Unable to allocate 9 TiB\n"

@@ -108,6 +108,11 @@ class Run:
         asked: dict[str, Given] = dict(tables)
         if isinstance(questions, str | Path | pd.DataFrame):
             asked[self.experiment.plan.task.asks[0]] = questions
+        elif questions is not None and "graphs" not in self.experiment.plan.task.asks:
+            raise InputError(
+                "questions must be the path of a .csv or .parquet file or a DataFrame, a row each; "
+                f"got {type(questions).__name__}."
+            )
         elif questions is not None:
             asked.update(tables_of(questions, "questions"))
         return predict(self.folder, asked, client, own, own_trust, own_edges)

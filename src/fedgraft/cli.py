@@ -299,6 +299,8 @@ def main() -> None:
         _fail(error, BAD_INPUT)
     except FedgraftError as error:
         _fail(error, FAILED)
+    except MemoryError as error:
+        _fail(MemoryError(f"There is not enough memory. {error}".rstrip()), FAILED)
 
 
 def _fail(error: Exception, code: int) -> None:

@@ -245,6 +245,8 @@ def test_bad_tables(tmp_path: Path) -> None:
         Nodes(**made, clients=3).load(1)
     with pytest.raises(InputError, match=r"Nodes.partition = 'louvain' is for data without clients; these name 2"):
         Nodes(**made, partition="louvain").load(1)
+    with pytest.raises(InputError, match=r"Nodes.alpha = 0.1 is for data without clients; these name 2"):
+        Nodes(**made, alpha=0.1).load(1)
 
 
 def test_bad_folders(tmp_path: Path) -> None:

@@ -109,6 +109,13 @@ def test_a_share_of_the_edges_is_kept_both_ways() -> None:
     assert thin(graph, 1.0, g())[1] is graph.senders
 
 
+def test_an_alpha_that_the_partition_does_not_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    graph = whole(CLIQUES, [0, 1] * 5)
+    for partition, alpha in (("iid", 0.5), ("dirichlet", 9.0), ("iid", 0.1)):
+        Dealing("Toy", 1, partition, alpha).deal(graph, 1)
+    assert caplog.messages == ["Toy.alpha = 0.1 is of 'dirichlet' alone; partition is 'iid'."]
+
+
 def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> None:
     graph = whole(CLIQUES, [0, 1] * 5)
     plain, thinned, again, other = (

@@ -100,6 +100,8 @@ class Nodes(Data[NodeShard]):
             raise InputError(
                 f"Nodes.partition = {self.partition!r} is for data without clients; these name {len(names)}."
             )
+        if self.alpha != Nodes.alpha:
+            raise InputError(f"Nodes.alpha = {self.alpha:g} is for data without clients; these name {len(names)}.")
         whole = whole if collection.split else self._dealing().split(whole, seed)
         return cut(whole, collection.client, names)
 

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from fedgraft.errors import InputError
-from fedgraft.nodes.parts import nearest
+from fedgraft.errors import InputError, nearest
 from fedgraft.nodes.sets import NodeShard
 from fedgraft.tables import Source, row_of
 from fedgraft.values import Indices

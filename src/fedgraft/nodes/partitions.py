@@ -57,6 +57,8 @@ class Dealing:
             seed: of partition, edges and split, each by itself.
             split: whether to split its nodes; else they stay as they are.
         """
+        if self.partition != "dirichlet" and self.alpha != Dealing.alpha:
+            LOG.warning(f"{self.of}.alpha = {self.alpha:g} is of 'dirichlet' alone; partition is {self.partition!r}.")
         owner = self.owner(graph, generator(seed, "partition"))
         pointers, senders = thin(graph, self.edges, generator(seed, "edges"))
         graph = replace(self.split(graph, seed) if split else graph, pointers=pointers, senders=senders)

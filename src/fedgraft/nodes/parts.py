@@ -1,6 +1,5 @@
 """A client's own part of a graph from tables of its own, for a model that is used where the run's data are not."""
 
-import difflib
 import logging
 from collections.abc import Sequence
 
@@ -9,16 +8,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, nearest
 from fedgraft.nodes.sets import Features, NodeShard, undirected
 from fedgraft.nodes.tables import Columns, Given
 from fedgraft.tables import Source, as_numbers, encode, read_table, row_of
 from fedgraft.values import Indices
 
 LOG = logging.getLogger("fedgraft.data")
-
-NEAR = 0.5
-"""How alike a name must be to be proposed, as `errors.unknown` has it."""
 
 
 def own_part(
@@ -130,9 +126,3 @@ def texts_of(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.str
     code, names = encode(table, column, source)
     found: NDArray[np.str_] = names[code]
     return found
-
-
-def nearest(name: object, names: Sequence[str]) -> str:
-    """' Did you mean NAME?', or nothing where none is alike."""
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=NEAR)
-    return f" Did you mean {near[0]!r}?" if near else ""

@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.errors import InputError, unknown
+from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.nodes.newcomers import Newcomers, Owners, owners_of
-from fedgraft.nodes.parts import feature_rows, named_once, nearest, texts_of
+from fedgraft.nodes.parts import feature_rows, named_once, texts_of
 from fedgraft.nodes.sets import Features, NodeShard, Numbers, undirected
 from fedgraft.nodes.states import States
 from fedgraft.tables import Source, read_table, row_of
@@ -50,9 +50,10 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     Args:
         shards: all clients' own parts.
         tables: "nodes" with a column "node" and perhaps "client"; a row whose id no client has is a new node and needs
-            features. "edges" with columns "source" and "target": edges of new nodes, to each other or to nodes of the
-            client that answers for them; that is the one that they name, or the one whose nodes they are joined to.
-            And "features" where columns of features have names, in a column "name"; else these are "0", "1" ...
+            features, which are not read of other rows. "edges" with columns "source" and "target": edges of new nodes,
+            to each other or to nodes of the client that answers for them; that is the one that they name, or the one
+            whose nodes they are joined to. And "features" where columns of features have names, in a column "name";
+            else these are "0", "1" ...
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
