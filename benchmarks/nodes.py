@@ -101,7 +101,6 @@ class Floor(Training):
     def _train(self, computed: Computed) -> None:
         share = torch.full((len(computed.label),), 1.0 / len(computed.label))
         for _ in range(self.plan.training.epochs):
-            self.flat.gradient.zero_()
             logits, back = self.flat.module.with_back(computed.inputs, computed.hops, None)  # type: ignore[operator]
             _, to_logits = cross_entropies(logits, computed.label)
             back(to_logits(share))

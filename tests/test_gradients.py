@@ -23,10 +23,10 @@ GRADIENT = torch.tensor([[1.0], [10.0], [100.0], [1000.0]])
 
 
 def ready(module):
-    """Weights of 2, biases of 0, gradients of 0."""
+    """Weights of 2, biases of 0, gradients of what a step before may have left."""
     for name, parameter in module.named_parameters():
         parameter.data.fill_(0.0 if name.endswith("bias") else 2.0)
-        parameter.grad = torch.zeros_like(parameter)
+        parameter.grad = torch.full_like(parameter, math.nan)
     return module
 
 
@@ -81,17 +81,17 @@ def test_receivers_that_are_other_nodes_than_the_first_are_found_again():
 
 @pytest.mark.parametrize("make", [linear, row_linear])
 @pytest.mark.parametrize("small", [0, 100])
-def test_a_layer_of_sparse_inputs_adds_to_what_is_there(make, small):
+def test_a_layer_of_sparse_inputs_writes_over_what_is_there(make, small):
     layer = make(3, 2, G)
     for parameter in layer.parameters():
-        parameter.grad = torch.ones_like(parameter)
+        parameter.grad = torch.full_like(parameter, math.nan)
     inputs = Sparse(np.array([0, 1]), np.array([2, 0]), np.array([3, 5], np.float32), (2, 3), small=small)
     gradient = torch.tensor([[1.0, 2.0], [10.0, 20.0]])
     with torch.no_grad():
         assert layer.back(inputs, gradient, True) is None
     weight = layer.weight.grad if make is row_linear else layer.weight.grad.t()
-    assert weight.tolist() == [[51.0, 101.0], [1.0, 1.0], [4.0, 7.0]]
-    assert layer.bias.grad.tolist() == [12.0, 23.0]
+    assert weight.tolist() == [[50.0, 100.0], [0.0, 0.0], [3.0, 6.0]]
+    assert layer.bias.grad.tolist() == [11.0, 22.0]
 
 
 def test_cross_entropies_of_two_rows():

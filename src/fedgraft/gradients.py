@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 Back: TypeAlias = Callable[[Tensor, bool], Tensor | None]
-"""Given the gradient of an output, adds those of a layer's parameters to theirs, which there must be.
+"""Given the gradient of an output, writes those of a layer's parameters over what is there; each has one place in it.
 
 Gives that of its input if the second argument asks for it, else None.
 """
@@ -29,8 +29,8 @@ class WithBack(Protocol[Inputs_contra, Block_contra]):
 
 
 def gradient_of(parameter: Tensor) -> Tensor:
-    """Where a parameter's gradient is summed up."""
-    assert parameter.grad is not None, "a gradient is added to, and must be there: see FlatModel"
+    """Where a parameter's gradient is written."""
+    assert parameter.grad is not None, "a gradient is written over, and must be there: see FlatModel"
     return parameter.grad
 
 

@@ -54,11 +54,11 @@ class Linear(nn.Linear):
     def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
         """Of `product`, likewise; nothing goes further than sparse inputs."""
         if isinstance(input, Sparse):
-            gradient_of(self.weight).add_(input.back(gradient).t())
+            gradient_of(self.weight).copy_(input.back(gradient).t())
             return None
         weight = self.weight
         _count_back(input, weight, further)
-        gradient_of(weight).addmm_(gradient.t(), input)
+        torch.mm(gradient.t(), input, out=gradient_of(weight))
         return gradient @ weight if further else None
 
     def bias_back(self, gradient: Tensor) -> None:
@@ -96,11 +96,11 @@ class RowLinear(nn.Module):
     def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
         """Of `product`, likewise; nothing goes further than sparse inputs."""
         if isinstance(input, Sparse):
-            input.add_back(gradient, gradient_of(self.weight))
+            input.back_into(gradient_of(self.weight), gradient)
             return None
         weight = self.weight
         _count_back(input, weight, further)
-        gradient_of(weight).addmm_(input.t(), gradient)
+        torch.mm(input.t(), gradient, out=gradient_of(weight))
         return gradient @ weight.t() if further else None
 
     def bias_back(self, gradient: Tensor) -> None:
@@ -131,4 +131,4 @@ def _count_back(input: Tensor, weight: Tensor, further: bool) -> None:
 
 def _bias_back(bias: nn.Parameter | None, gradient: Tensor) -> None:
     if bias is not None:
-        gradient_of(bias).add_(gradient.sum(0))
+        torch.sum(gradient, 0, out=gradient_of(bias))

@@ -129,11 +129,11 @@ class Sparse:
         flops.count(self.entries * gradient.shape[1])
         return self._dense.t() @ gradient if self._dense is not None else self.transposed @ gradient
 
-    def add_back(self, gradient: Float[Tensor, "rows width"], total: Float[Tensor, "columns width"]) -> None:
-        """The same, added where it belongs: weights of sparse features are most of a model."""
+    def back_into(self, there: Float[Tensor, "columns width"], gradient: Float[Tensor, "rows width"]) -> None:
+        """The same, written where it belongs: weights of sparse features are most of a model."""
         flops.count(self.entries * gradient.shape[1])
         back = self._dense.t() if self._dense is not None else self.transposed.tensor
-        torch.addmm(total, back, gradient.contiguous(), out=total)
+        torch.addmm(there, back, gradient.contiguous(), beta=0, out=there)  # which reads nothing of what is there
 
     def _cut(self, columns: int) -> "tuple[Sparse, Sparse]":
         """Its first so many columns and the others; made once."""

@@ -19,7 +19,7 @@ Prepared = TypeVar("Prepared")
 
 
 LossesAndBack: TypeAlias = tuple[torch.Tensor, Callable[[torch.Tensor], None]]
-"""Losses of examples, and what adds to the gradients of all parameters, given that of the losses."""
+"""Losses of examples, and what sets the gradients of all parameters that are not held, given that of the losses."""
 
 
 class Stepping(ABC, Generic[Prepared]):

@@ -280,8 +280,6 @@ class LocalTrainer:
     def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
-        for gradient in flat.moving(flat.gradient):
-            gradient.zero_()
         if shared is None:
             found = self._task.loss_with_back(flat.module, self._data, draw)
             if found is not None:
@@ -290,6 +288,8 @@ class LocalTrainer:
                 if penalty is not None:
                     self._differentiate_penalty(penalty)
                 return losses
+        for gradient in flat.moving(flat.gradient):
+            gradient.zero_()
         with torch.enable_grad():
             losses = self._task.loss(flat.module, self._data, draw, shared)
             self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]

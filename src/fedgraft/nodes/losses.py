@@ -67,7 +67,7 @@ def by_hand(model: Any, data: NodeData) -> bool:
 
 
 def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBack:
-    """The same without autograd, and what adds to all gradients, given that of the losses."""
+    """The same without autograd, and what sets all gradients, given that of the losses."""
     note = data.note if data.tells and model.training else None
     logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
     losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, objective.spread(data))
