@@ -10,8 +10,8 @@ from scipy import sparse
 
 from fedgraft.errors import InputError, nearest
 from fedgraft.nodes.sets import Features, NodeShard, undirected
-from fedgraft.nodes.tables import Columns, Given
-from fedgraft.tables import Source, as_numbers, encode, read_table, row_of
+from fedgraft.nodes.tables import Columns, Given, feature
+from fedgraft.tables import Source, encode, read_table, row_of
 from fedgraft.values import Indices
 
 LOG = logging.getLogger("fedgraft.data")
@@ -94,20 +94,7 @@ def feature_rows(
         LOG.warning(f"{source[0][0]}: column {others[0]!r} is no feature ({len(others)} such columns).")
     values = np.zeros((len(rows), len(columns)), np.float32)
     for name in given:
-        column = table[name].iloc[rows]
-        parsed = as_numbers(column)
-        if is_sparse:
-            parsed = np.where(column.isna(), 0.0, parsed)
-        # What float32 cannot hold is infinite in it.
-        wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
-        if wrong.any():
-            row = int(wrong.argmax())
-            got = "nothing" if pd.isna(column.iloc[row]) else repr(str(column.iloc[row]))
-            raise InputError(
-                f"{row_of(source, rows[row])}: {name!r} must be a finite number, as a feature; got {got} "
-                f"({int(wrong.sum())} such rows)."
-            )
-        values[:, place[name]] = parsed
+        values[:, place[name]] = feature(table[name].iloc[rows], source, rows, empty_is_zero=is_sparse)
     return sparse.csr_matrix(values) if is_sparse else values
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.nodes.objects import Collection, compact
@@ -194,22 +195,40 @@ def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str)
         raise InputError(
             f"{source[0][0]}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
         )
+    hint = f" Columns that are no features are left out by naming the others in {owner}.features."
     values = np.zeros((len(table), len(names)), np.float32)
     for place, name in enumerate(names):
-        column = table[name]
-        parsed = as_numbers(column)
-        # What float32 cannot hold is infinite in it.
-        wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
-        if wrong.any():
-            row = int(wrong.argmax())
-            got = column.iloc[row]
-            raise InputError(
-                f"{row_of(source, row)}: {name!r} must be a finite number, as a feature; got "
-                f"{'nothing' if pd.isna(got) else repr(str(got))} ({int(wrong.sum())} such rows). Columns that are no "
-                f"features are left out by naming the others in {owner}.features."
-            )
-        values[:, place] = parsed
+        values[:, place] = feature(table[name], source, np.arange(len(table)), hint=hint)
     return values
+
+
+def feature(
+    column: pd.Series, source: Source, rows: Indices, empty_is_zero: bool = False, hint: str = ""
+) -> NDArray[np.float64]:
+    """A column of features as numbers.
+
+    Args:
+        column: of some rows.
+        source: where they come from.
+        rows: int64 [rows], which they are there.
+        empty_is_zero: whether an empty field stands for zero.
+        hint: what an error ends with.
+
+    Raises `InputError`, naming the first row, where one is no finite number.
+    """
+    parsed = as_numbers(column)
+    if empty_is_zero:
+        parsed = np.where(column.isna(), 0.0, parsed)
+    # What float32 cannot hold is infinite in it.
+    wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
+    if wrong.any():
+        row = int(wrong.argmax())
+        got = "nothing" if pd.isna(column.iloc[row]) else repr(str(column.iloc[row]))
+        raise InputError(
+            f"{row_of(source, rows[row])}: {column.name!r} must be a finite number, as a feature; got {got} "
+            f"({int(wrong.sum())} such rows).{hint}"
+        )
+    return parsed
 
 
 def _ends(
