@@ -4,7 +4,7 @@
 # PIP_ARGS  more options for pip. PyPI's torch for Linux carries CUDA and is large; a CPU build is enough for all that is
 #           here:  make PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" install
 #           For another CUDA version, name its index instead (.../whl/cu126). The version stays the one of constraints.txt.
-# ARGS      options for what the target calls:  make test ARGS="tests/selectors -x"
+# ARGS      options for what the target calls:  make test ARGS="tests/methods/selectors -x"
 
 PYTHON ?= python3
 PIP_ARGS ?=
@@ -23,7 +23,7 @@ help:  ## list the targets (what plain `make` does)
 install: .venv/.installed  ## make .venv and install the tested versions into it
 
 demo: .venv/.installed  ## a first federated run, its figures and report, in ./demo
-	$(BIN)/python -m fedgraft.demo $(ARGS)
+	$(BIN)/python -m fedgraft.interface.demo $(ARGS)
 
 # One thread each: tests are small, and threads that fight for cores make them slower.
 test: export OMP_NUM_THREADS = 1

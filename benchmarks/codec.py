@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedgraft.codecs.quantized import Quantized
-from fedgraft.types import Layout
+from fedgraft.methods.codecs.quantized import Quantized
+from fedgraft.wire.layouts import Layout
 from timing import in_turns
 
 VALUES = 1_000_000

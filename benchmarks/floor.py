@@ -5,10 +5,9 @@ from typing import Any
 
 import torch
 
-from fedgraft import seeds
-from fedgraft.contracts import Stage
-from fedgraft.plan import Plan
-from fedgraft.training import Optimizer
+from fedgraft.contracts import Stage, randomness
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.training import Optimizer
 from timing import in_turns, ratio
 from workloads import ciao_sized, federation, prepare
 
@@ -42,7 +41,7 @@ class Floor:
         task, training, module = self._plan.task, self._plan.training, self.flat.module
         data, blocks = self._data[client], self._blocks[client]
         self._optimizer.reset(training.learning_rate)
-        g = seeds.generator(self._plan.seed, "train", number, client)
+        g = randomness.generator(self._plan.seed, "train", number, client)
         for index in g.permutation(len(blocks))[: training.blocks or None]:
             draws = self._plan.sampler.draw(None, blocks[index], Stage(), g)
             nodes = task.encode(module, data, blocks[index])

@@ -14,12 +14,11 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, global_add_pool
 
-from fedgraft import seeds
-from fedgraft.contracts import Draw, Stage
-from fedgraft.graphs.sets import GraphShard
-from fedgraft.plan import Plan
-from fedgraft.training import Optimizer
-from fedgraft.types import Arrays
+from fedgraft.contracts import Draw, Stage, randomness
+from fedgraft.domains.graphs.shards import GraphShard
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.training import Optimizer
+from fedgraft.wire.layouts import Arrays
 from timing import Apart, in_turns, ratio
 from workloads import GRAPHS, assays, federation, prepare
 
@@ -34,7 +33,7 @@ class Training:
 
     def draws(self, client: int, number: int) -> Sequence[Draw]:
         """A client's batches of a round."""
-        g = seeds.generator(self.plan.seed, "train", number, client)
+        g = randomness.generator(self.plan.seed, "train", number, client)
         blocks = self.plan.task.blocks(self.data[client])
         return [
             draw

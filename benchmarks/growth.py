@@ -1,6 +1,6 @@
 """How a round grows with the number of clients that do not take part in it, and with the size of graphs."""
 
-from fedgraft.selectors.random import Random
+from fedgraft.methods.selectors.random import Random
 from timing import in_turns, ratio
 from workloads import CLIENTS, ciao_sized, federation, idle
 

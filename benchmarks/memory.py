@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.plan import Plan
+from fedgraft.engine.plan import Plan
 from workloads import ciao_sized, federation, prepare
 
 

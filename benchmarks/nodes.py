@@ -10,14 +10,15 @@ from typing import Any
 
 import torch
 
-from fedgraft import experiment, seeds
-from fedgraft.gradients import cross_entropies
-from fedgraft.nodes.prepared import Computed
-from fedgraft.nodes.sets import NodeShard
-from fedgraft.plan import Plan
-from fedgraft.selectors.random import Random
-from fedgraft.training import Optimizer
-from fedgraft.types import Arrays
+from fedgraft.contracts import randomness
+from fedgraft.domains.nodes.client_graph import Computed
+from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.training import Optimizer
+from fedgraft.experiment import experiment
+from fedgraft.methods.selectors.random import Random
+from fedgraft.nn.manual_gradients import cross_entropies
+from fedgraft.wire.layouts import Arrays
 from timing import in_turns, ratio
 from workloads import federation, prepare
 
@@ -65,7 +66,7 @@ class Training:
     def cohort(self, number: int) -> list[tuple[int, float]]:
         """(client, share) of a round, as the selector draws them."""
         able = [client for client, examples in enumerate(self._examples) if examples]
-        drawn = sorted(seeds.generator(self.plan.seed, "select", number).permutation(able)[:COHORT].tolist())
+        drawn = sorted(randomness.generator(self.plan.seed, "select", number).permutation(able)[:COHORT].tolist())
         total = sum(self._examples[client] for client in drawn)
         return [(client, self._examples[client] / total) for client in drawn]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from fedgraft.allocation import keep_freed
 from fedgraft.contracts import Update
-from fedgraft.merging import moved
-from fedgraft.nodes.sets import NodeShard
-from fedgraft.plan import Plan
-from fedgraft.types import Array, Arrays, finite
+from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.engine.allocator import keep_freed
+from fedgraft.engine.plan import Plan
+from fedgraft.methods.aggregation import moved
+from fedgraft.wire.layouts import Array, Arrays, finite
 from nodes import EPOCHS, WARM_UP, Floor, sized
 from timing import in_turns, ratio
 

@@ -16,13 +16,13 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 from torch_geometric.utils import add_remaining_self_loops, scatter
 
-from fedgraft.layers import RowLinear
-from fedgraft.models import gcn
-from fedgraft.nodes.introductions import inside
-from fedgraft.nodes.sets import NodeShard
-from fedgraft.plan import Plan
-from fedgraft.selectors.random import Random
-from fedgraft.types import Arrays
+from fedgraft.domains.nodes.halo_setup import inside
+from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.engine.plan import Plan
+from fedgraft.methods.models import gcn
+from fedgraft.methods.selectors.random import Random
+from fedgraft.nn.layers import RowLinear
+from fedgraft.wire.layouts import Arrays
 from nodes import COHORT, EPOCHS, WARM_UP, Training, sized
 from timing import Apart, in_turns, ratio
 from workloads import federation

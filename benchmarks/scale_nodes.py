@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
-from fedgraft import experiment
+from fedgraft.experiment import experiment
 from memory import resident
 from timing import in_turns, ratio
 from workloads import federation
@@ -284,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, verdict in verdicts(results).items():
             word = "ok" if verdict["reached"] else "MISSED"
             print(f"{name:22} {verdict['value']:6.2f} <= {verdict['limit']:g} {verdict['unit']:3} {word}")
-    from fedgraft.pictures import draw  # plotly takes a second
+    from fedgraft.reports.png import draw  # plotly takes a second
     from scale_figure import WIDTH, figure
 
     print(draw(figure(results), RESULT.with_suffix(".png"), WIDTH))

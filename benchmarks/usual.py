@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from fedgraft import seeds
-from fedgraft.contracts import Stage
-from fedgraft.plan import Plan
-from fedgraft.propagate import GraphView
+from fedgraft.contracts import Stage, randomness
+from fedgraft.engine.plan import Plan
+from fedgraft.nn.propagate import GraphView
 from timing import Apart, in_turns, ratio
 from workloads import ciao_sized, federation, prepare
 
@@ -42,7 +41,7 @@ class Convolution(MessagePassing):  # type: ignore[misc]
 
 
 class Encoder(nn.Module):
-    """The stack of layers, from the parameters of `fedgraft.models.gcn.Layers`."""
+    """The stack of layers, from the parameters of `fedgraft.methods.models.gcn.Layers`."""
 
     def __init__(self, ours: Any) -> None:
         super().__init__()
@@ -70,7 +69,7 @@ class Usual:
         examples = [plan.task.examples(data) for data in self._data]
         self._shares = [count / sum(examples) for count in examples]
         self._graphs: dict[tuple[int, int], Data] = {}
-        self.model: Any = plan.task.model(seeds.torch_generator(plan.seed, "model"))
+        self.model: Any = plan.task.model(randomness.torch_generator(plan.seed, "model"))
         self.model.encoder = Encoder(self.model.encoder)
 
     def build_graphs(self, number: int) -> None:
@@ -94,7 +93,7 @@ class Usual:
         self.model.load_state_dict(mean)
 
     def _order(self, client: int, number: int) -> tuple[list[int], Any]:
-        g = seeds.generator(self._plan.seed, "train", number, client)
+        g = randomness.generator(self._plan.seed, "train", number, client)
         order = g.permutation(len(self._blocks[client]))
         return order[: self._plan.training.blocks or None].tolist(), g
 

@@ -13,16 +13,16 @@ import pandas as pd
 import torch
 from torch import nn
 
-from fedgraft import experiment
-from fedgraft.clock import Clock
 from fedgraft.contracts import Draw, Indices, Questions, Selector, Sums, Task
-from fedgraft.loop import Loop
-from fedgraft.plan import SPLITS, Plan
-from fedgraft.runtimes.inprocess import InProcess
-from fedgraft.selectors.all import All
-from fedgraft.store import Store
-from fedgraft.terms import Evaluation, Stopping
-from fedgraft.types import Array, Arrays
+from fedgraft.engine.plan import SPLITS, Plan
+from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.simulated_clock import Clock
+from fedgraft.engine.server.stopping import Evaluation, Stopping
+from fedgraft.experiment import experiment
+from fedgraft.experiment.run_folder import Store
+from fedgraft.methods.selectors.all import All
+from fedgraft.runtimes.in_process import InProcess
+from fedgraft.wire.layouts import Array, Arrays
 
 CIAO = {"users": 7000, "items": 100_000, "links": 110_000, "count": 280_000}
 """Sizes of the real data set, near enough."""

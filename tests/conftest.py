@@ -10,7 +10,7 @@ from jaxtyping import install_import_hook
 torch.set_num_threads(1)
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
-install_import_hook(["fedgraft.models", "fedgraft.propagate"], "beartype.beartype")
+install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +26,9 @@ def data_root() -> Path:
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny run that has ended; not to be changed."""
     # Imported here: what the hook above checks must not be imported before it.
-    from fedgraft import experiment
-    from fedgraft.runner import execute
-    from tiny import TINY
+    from fedgraft.experiment import experiment
+    from fedgraft.experiment.runner import execute
+    from helpers.tiny import TINY
 
     folder = tmp_path_factory.mktemp("finished") / "run"
     execute(experiment.load("fedacs", {**TINY, "rounds": 4}), folder)

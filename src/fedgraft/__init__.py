@@ -12,10 +12,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedgraft.api import Run, compare, open, resume, run
     from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
-    from fedgraft.experiment import Experiment
-    from fedgraft.runner import Interrupted
+    from fedgraft.experiment.experiment import Experiment
+    from fedgraft.experiment.runner import Interrupted
+    from fedgraft.interface.api import Run, compare, open, resume, run
 
     __version__: str
 
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Run", "compare", "open", "resume", "run"), "api"),
+    **dict.fromkeys(("Run", "compare", "open", "resume", "run"), "interface.api"),
     **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),
-    "Experiment": "experiment",
-    "Interrupted": "runner",
+    "Experiment": "experiment.experiment",
+    "Interrupted": "experiment.runner",
 }
 """Where each name lives."""
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft import codecs, seeds, wire
-from fedgraft.contracts import Codec
+from fedgraft import wire
+from fedgraft.contracts import Codec, randomness
 from fedgraft.errors import InputError, WireError
-from fedgraft.types import VARIABLE, Layout, Spec, digest
+from fedgraft.methods import codecs
 from fedgraft.wire import Message
+from fedgraft.wire.layouts import VARIABLE, Layout, Spec, digest
 
 OPTIONS = {"low_rank": {"rank": 8}}
 """Where a codec's defaults would not make the model below smaller."""
@@ -24,7 +25,7 @@ GENTLE = {"sparse": {"share": 1.0}}
 
 
 def _build(name, **options):
-    module = importlib.import_module(f"fedgraft.codecs.{name}")
+    module = importlib.import_module(f"fedgraft.methods.codecs.{name}")
     wanted = name.replace("_", "")
     (cls,) = [
         cls
@@ -191,7 +192,7 @@ def test_one_that_says_it_draws_nothing_draws_nothing(codec):
     if codec.chancy:
         pytest.skip("draws")
     arrays = _model()
-    assert digest(codec.encode(arrays, codec.init(Layout.of(arrays)), seeds.UNUSED)[0])
+    assert digest(codec.encode(arrays, codec.init(Layout.of(arrays)), randomness.UNUSED)[0])
 
 
 def test_state_survives_the_wire(codec):

@@ -1,4 +1,4 @@
-"""Laws of every data set: `fedgraft/data/*.py`, found by file name.
+"""Laws of every data set: `fedgraft/methods/data/*.py`, found by file name.
 
 A data set that needs files is loaded here from a tiny made-up copy if `COPIES` can write one; one without required
 options is loaded as it is. The laws about its form hold for all.
@@ -17,16 +17,16 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from fedgraft import plugins
-from fedgraft.graphs.sets import GraphShard, tidy_edges
-from fedgraft.nodes.sets import NodeShard, merge_shards, undirected
-from fedgraft.providers import Data
-from fedgraft.ratings.shards import RatingShard
-from fedgraft.types import digest
-from toy_graphs import TRIANGLE, write_tu
-from toy_nodes import write_npz
+from fedgraft.contracts.providers import Data
+from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
+from fedgraft.domains.nodes.shards import NodeShard, merge_shards, undirected
+from fedgraft.domains.ratings.shards import RatingShard
+from fedgraft.experiment import discovery
+from fedgraft.wire.layouts import digest
+from helpers.toy_graphs import TRIANGLE, write_tu
+from helpers.toy_nodes import write_npz
 
-NAMES = [name for name in plugins.names("data") if name not in plugins.presets("data")]
+NAMES = [name for name in discovery.names("data") if name not in discovery.presets("data")]
 
 
 def _mat(folder: Path) -> str:
@@ -93,14 +93,14 @@ def _required(cls: type[Any]) -> list[str]:
     return [f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing]
 
 
-LOADABLE = [name for name in NAMES if name in COPIES or not _required(plugins.find("data", name))]
+LOADABLE = [name for name in NAMES if name in COPIES or not _required(discovery.find("data", name))]
 
 
 @pytest.fixture(params=LOADABLE)
 def data(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Data[Any]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = COPIES[request.param](tmp_path) if request.param in COPIES else {}
-    return plugins.build("data", "data", {"name": request.param, **options})
+    return discovery.build("data", "data", {"name": request.param, **options})
 
 
 def _content(shard: object) -> str:
@@ -117,7 +117,7 @@ def _content(shard: object) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_a_frozen_dataclass_with_a_documented_class(name: str) -> None:
-    cls = plugins.find("data", name)
+    cls = discovery.find("data", name)
     assert issubclass(cls, Data)
     assert dataclasses.is_dataclass(cls)
     assert cls.__dataclass_params__.frozen
@@ -219,14 +219,14 @@ def test_node_shards_are_sound(data: Data[Any]) -> None:
     assert len(set(whole.label[whole.label >= 0])) > 1
 
 
-@pytest.mark.parametrize("name", plugins.presets("data"))
+@pytest.mark.parametrize("name", discovery.presets("data"))
 def test_a_preset_sets_options_that_its_class_has(name: str) -> None:
-    of, options = plugins.presets("data")[name]
+    of, options = discovery.presets("data")[name]
     assert of in NAMES
-    cls = plugins.find("data", name)
-    assert cls is plugins.find("data", of)
+    cls = discovery.find("data", name)
+    assert cls is discovery.find("data", of)
     assert set(options) <= {field.name for field in dataclasses.fields(cls)}
     given = {field: "somewhere" for field in _required(cls) if field not in options}
-    built = plugins.build("data", "data", {"name": name, **given})
-    again = plugins.build("data", "data", {"name": name, **plugins.options_of(built)})
+    built = discovery.build("data", "data", {"name": name, **given})
+    again = discovery.build("data", "data", {"name": name, **discovery.options_of(built)})
     assert again == built, "a resolved recipe builds the same"

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from blocks import block_of, edges_of
-from fedgraft import plugins
-from fedgraft.layers import row_linear
-from fedgraft.models.mlp import MLP
-from fedgraft.propagate import Block, Sparse, Stacked
-from fedgraft.providers import LayeredEncoder
+from fedgraft.contracts.providers import LayeredEncoder
+from fedgraft.experiment import discovery
+from fedgraft.methods.models.mlp import MLP
+from fedgraft.nn.layers import row_linear
+from fedgraft.nn.propagate import Block, Sparse, Stacked
+from helpers.blocks import block_of, edges_of
 
-NAMES = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), LayeredEncoder)]
+NAMES = [name for name in discovery.names("models") if issubclass(discovery.find("models", name), LayeredEncoder)]
 NODES, INPUTS, OUTPUTS = 7, 5, 6
 LONE = 6
 """A node without any edge."""
@@ -24,7 +24,7 @@ EDGES = np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 4], [4, 5]])
 
 @pytest.fixture(params=NAMES)
 def encoder(request: pytest.FixtureRequest) -> LayeredEncoder:
-    built: LayeredEncoder = plugins.build("models", "model", {"name": request.param})
+    built: LayeredEncoder = discovery.build("models", "model", {"name": request.param})
     return built
 
 

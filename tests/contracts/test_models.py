@@ -1,4 +1,4 @@
-"""Laws of every graph encoder: `fedgraft/models/*.py`, found by file name, on small graphs."""
+"""Laws of every graph encoder: `fedgraft/methods/models/*.py`, found by file name, on small graphs."""
 
 import dataclasses
 import inspect
@@ -9,13 +9,13 @@ import pytest
 import scipy.sparse
 import torch
 
-from fedgraft import plugins
-from fedgraft.propagate import Graph, GraphView
-from fedgraft.providers import EdgeEncoder, Encoder, LayeredEncoder
-from fedgraft.tasks.rating import Rating
+from fedgraft.contracts.providers import EdgeEncoder, Encoder, LayeredEncoder
+from fedgraft.experiment import discovery
+from fedgraft.methods.tasks.rating import Rating
+from fedgraft.nn.propagate import Graph, GraphView
 
-NAMES = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), EdgeEncoder)]
-LAYERED = [name for name in plugins.names("models") if issubclass(plugins.find("models", name), LayeredEncoder)]
+NAMES = [name for name in discovery.names("models") if issubclass(discovery.find("models", name), EdgeEncoder)]
+LAYERED = [name for name in discovery.names("models") if issubclass(discovery.find("models", name), LayeredEncoder)]
 NODES, NODE_WIDTH, EDGE_WIDTH = 9, 5, 4
 LONE = 8
 """A node without any edge."""
@@ -25,7 +25,7 @@ MOST_PARAMETERS = 16_000
 
 @pytest.fixture(params=NAMES)
 def encoder(request: pytest.FixtureRequest) -> Encoder:
-    built: Encoder = plugins.build("models", "model", {"name": request.param})
+    built: Encoder = discovery.build("models", "model", {"name": request.param})
     return built
 
 
@@ -70,7 +70,7 @@ def relabelled(view: GraphView, order: torch.Tensor) -> GraphView:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_a_frozen_dataclass_with_a_documented_class(name: str) -> None:
-    cls = plugins.find("models", name)
+    cls = discovery.find("models", name)
     assert issubclass(cls, Encoder)
     assert cls.__dataclass_params__.frozen
     text = inspect.getdoc(cls) or ""

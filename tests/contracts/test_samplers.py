@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft import plugins, seeds, wire
-from fedgraft.contracts import Sampler, Stage
+from fedgraft import wire
+from fedgraft.contracts import Sampler, Stage, randomness
+from fedgraft.experiment import discovery
 
-NAMES = plugins.names("samplers")
+NAMES = discovery.names("samplers")
 STAGE = Stage()
 
 
 def build(name):
-    return plugins.build("samplers", "sampler", {"name": name})
+    return discovery.build("samplers", "sampler", {"name": name})
 
 
 def equal(one, two):
@@ -70,7 +71,7 @@ def check(draw, block):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_frozen_and_documented(name):
-    cls = plugins.find("samplers", name)
+    cls = discovery.find("samplers", name)
     assert issubclass(cls, Sampler)
     assert cls.__dataclass_params__.frozen
     text = inspect.getdoc(cls) or ""
@@ -99,14 +100,14 @@ def test_one_that_says_it_draws_nothing_draws_nothing(name):
     sampler = build(name)
     if sampler.chancy:
         pytest.skip("draws")
-    assert sampler.draw(sampler.init(5), np.arange(5), STAGE, seeds.UNUSED)
+    assert sampler.draw(sampler.init(5), np.arange(5), STAGE, randomness.UNUSED)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("layers", [0, 1, 3])
 def test_one_that_is_fitted_stays_as_it_is_when_it_is_stored_and_fitted_again(name, layers):
     fitted = build(name).fitted(layers)
-    stored = plugins.build("samplers", "sampler", {"name": name, **plugins.options_of(fitted)})
+    stored = discovery.build("samplers", "sampler", {"name": name, **discovery.options_of(fitted)})
     assert stored.fitted(layers) == stored == fitted
 
 

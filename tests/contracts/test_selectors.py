@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fedgraft.selectors
+import fedgraft.methods.selectors
 from fedgraft import wire
 from fedgraft.contracts import Outcome, Selector, View
 
-NAMES = sorted(module.name for module in pkgutil.iter_modules(fedgraft.selectors.__path__))
+NAMES = sorted(module.name for module in pkgutil.iter_modules(fedgraft.methods.selectors.__path__))
 ROUNDS = 60
 
 
 def build(name):
-    module = importlib.import_module(f"fedgraft.selectors.{name}")
+    module = importlib.import_module(f"fedgraft.methods.selectors.{name}")
     found = [
         value
         for key, value in vars(module).items()

@@ -7,13 +7,14 @@ import inspect
 import numpy as np
 import pytest
 
-from fedgraft import plugins, wire
+from fedgraft import wire
 from fedgraft.contracts import Sharing, Update
 from fedgraft.errors import InputError
-from fedgraft.types import VARIABLE, Layout
-from toy_runs import looped, remembered, run, same, toy
+from fedgraft.experiment import discovery
+from fedgraft.wire.layouts import VARIABLE, Layout
+from helpers.toy_runs import looped, remembered, run, same, toy
 
-NAMES = plugins.names("sharing")
+NAMES = discovery.names("sharing")
 MODEL = {
     "encoder.w": np.array([[1, 2], [3, 4]], np.float32),
     "structure.w": np.array([0.5, -1], np.float32),
@@ -23,7 +24,7 @@ CLIENTS = 4
 
 
 def build(name):
-    return plugins.build("sharing", "sharing", {"name": name})
+    return discovery.build("sharing", "sharing", {"name": name})
 
 
 def shared(method):
@@ -50,12 +51,12 @@ def updates(method, values):
 
 def data(name):
     """Points for the toy task, with the parts that a method needs."""
-    return {"name": "toy_parts:Lines" if plugins.find("sharing", name)().needs else "toy:Lines"}
+    return {"name": "helpers.toy_parts:Lines" if discovery.find("sharing", name)().needs else "helpers.toy:Lines"}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_frozen_and_documented(name):
-    cls = plugins.find("sharing", name)
+    cls = discovery.find("sharing", name)
     assert issubclass(cls, Sharing)
     assert cls.__dataclass_params__.frozen
     text = inspect.getdoc(cls) or ""
@@ -164,9 +165,9 @@ def test_two_runs_are_equal_to_the_last_bit(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_without_the_parts_is_refused(name):
-    if plugins.find("sharing", name)().needs:
+    if discovery.find("sharing", name)().needs:
         with pytest.raises(
-            InputError, match=r"needs a task that offers .*, which 'toy:Line' with these options does not; it"
+            InputError, match=r"needs a task that offers .*, which 'helpers\.toy:Line' with these options does not; it"
         ):
             toy(sharing={"name": name})
     else:

@@ -1,4 +1,4 @@
-"""Laws of every task: `fedgraft/tasks/*.py`, found by file name, on generated data of its own.
+"""Laws of every task: `fedgraft/methods/tasks/*.py`, found by file name, on generated data of its own.
 
 `DATA` names generated data for a task; a task without an entry here fails the first law, so that it gets one.
 """
@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft import plugins
 from fedgraft.contracts import Draw, Task
-from fedgraft.data.blocks import Blocks
-from fedgraft.data.molecules import Molecules
-from fedgraft.data.shops import Shops
-from fedgraft.flat import FlatModel
-from fedgraft.metrics import improves
-from fedgraft.plan import SPLITS
-from fedgraft.providers import Data
+from fedgraft.contracts.providers import Data
+from fedgraft.contracts.scores import improves
+from fedgraft.engine.plan import SPLITS
+from fedgraft.experiment import discovery
+from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.data.molecules import Molecules
+from fedgraft.methods.data.shops import Shops
+from fedgraft.nn.flat_model import FlatModel
 
-NAMES = plugins.names("tasks")
+NAMES = discovery.names("tasks")
 DATA: dict[str, Callable[[], Data[Any]]] = {
     "rating": lambda: Shops(users=60, items=80, categories=4, links=200, count=600, clients=3),
     "graph": lambda: Molecules(clients=3, graphs=40),
@@ -47,10 +47,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def task(name: str) -> Task[Any, Any]:
-    cls = plugins.find("tasks", name)
+    cls = discovery.find("tasks", name)
     fields = {field.name for field in dataclasses.fields(cls)}
-    options = {"encoder": plugins.build("models", "model", {"name": "gcn"})} if "encoder" in fields else {}
-    built: Task[Any, Any] = plugins.construct(cls, "task", options)
+    options = {"encoder": discovery.build("models", "model", {"name": "gcn"})} if "encoder" in fields else {}
+    built: Task[Any, Any] = discovery.construct(cls, "task", options)
     return built.fitted(shards_of(name)) if name in DATA else built
 
 
@@ -66,7 +66,7 @@ def drawn(task: Task[Any, Any], data: Any, seed: int = 1) -> torch.nn.Module:
 
 def test_is_a_frozen_dataclass_with_a_documented_class(name: str, task: Task[Any, Any]) -> None:
     assert name in DATA, f"add generated data for {name!r}"
-    cls = plugins.find("tasks", name)
+    cls = discovery.find("tasks", name)
     assert issubclass(cls, Task)
     assert cls.__dataclass_params__.frozen
     assert cls.better in ("lower", "higher")

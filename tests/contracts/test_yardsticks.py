@@ -1,4 +1,4 @@
-"""Laws of every yardstick: `fedgraft/yardsticks/*.py`, found by file name; scored on small data of its task."""
+"""Laws of every yardstick: `fedgraft/methods/yardsticks/*.py`, found by file name; scored on small data of its task."""
 
 import dataclasses
 import inspect
@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedgraft import plugins
-from fedgraft.data.blocks import Blocks
-from fedgraft.data.molecules import Molecules
-from fedgraft.data.shops import Shops
-from fedgraft.providers import Yardstick
+from fedgraft.contracts.providers import Yardstick
+from fedgraft.experiment import discovery
+from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.data.molecules import Molecules
+from fedgraft.methods.data.shops import Shops
 
-NAMES = plugins.names("yardsticks")
-RATING = [name for name in NAMES if plugins.find("yardsticks", name).task == "rating"]
-GRAPH = [name for name in NAMES if plugins.find("yardsticks", name).task == "graph"]
-NODE = [name for name in NAMES if plugins.find("yardsticks", name).task == "node"]
+NAMES = discovery.names("yardsticks")
+RATING = [name for name in NAMES if discovery.find("yardsticks", name).task == "rating"]
+GRAPH = [name for name in NAMES if discovery.find("yardsticks", name).task == "graph"]
+NODE = [name for name in NAMES if discovery.find("yardsticks", name).task == "node"]
 BLOCKS = Blocks(nodes=300, classes=3, clients=3, features=20)
 MOLECULES = Molecules(clients=3, graphs=120)
 SHOPS = Shops(users=150, items=150, categories=6, links=300, count=2500, clients=3)
@@ -25,12 +25,12 @@ SHOPS = Shops(users=150, items=150, categories=6, links=300, count=2500, clients
 
 @pytest.fixture(params=RATING)
 def yardstick(request: pytest.FixtureRequest) -> Yardstick[Any]:
-    return plugins.build("yardsticks", "yardstick", {"name": request.param})
+    return discovery.build("yardsticks", "yardstick", {"name": request.param})
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_a_frozen_dataclass_with_a_documented_class(name: str) -> None:
-    cls = plugins.find("yardsticks", name)
+    cls = discovery.find("yardsticks", name)
     assert issubclass(cls, Yardstick)
     assert dataclasses.is_dataclass(cls)
     assert cls.__dataclass_params__.frozen
@@ -58,13 +58,13 @@ def test_test_ratings_change_nothing_but_the_test_score(yardstick: Yardstick[Any
 
 def test_no_yardstick_is_worse_than_the_global_mean(yardstick: Yardstick[Any]) -> None:
     shards = SHOPS.load(1)
-    mean = plugins.build("yardsticks", "yardstick", {"name": "global_mean"}).score(shards)
+    mean = discovery.build("yardsticks", "yardstick", {"name": "global_mean"}).score(shards)
     assert yardstick.score(shards)["test"] <= mean["test"]
 
 
 @pytest.fixture(params=GRAPH)
 def graph_yardstick(request: pytest.FixtureRequest) -> Yardstick[Any]:
-    return plugins.build("yardsticks", "yardstick", {"name": request.param})
+    return discovery.build("yardsticks", "yardstick", {"name": request.param})
 
 
 def test_accuracies_are_shares_and_repeatable(graph_yardstick: Yardstick[Any]) -> None:
@@ -83,13 +83,13 @@ def test_test_labels_change_nothing_but_the_test_score(graph_yardstick: Yardstic
 
 def test_no_yardstick_for_graphs_is_worse_than_the_majority(graph_yardstick: Yardstick[Any]) -> None:
     shards = MOLECULES.load(1)
-    majority = plugins.build("yardsticks", "yardstick", {"name": "majority"}).score(shards)
+    majority = discovery.build("yardsticks", "yardstick", {"name": "majority"}).score(shards)
     assert graph_yardstick.score(shards)["test"] >= majority["test"]
 
 
 @pytest.fixture(params=NODE)
 def node_yardstick(request: pytest.FixtureRequest) -> Yardstick[Any]:
-    return plugins.build("yardsticks", "yardstick", {"name": request.param})
+    return discovery.build("yardsticks", "yardstick", {"name": request.param})
 
 
 def test_accuracies_over_nodes_are_shares_and_repeatable(node_yardstick: Yardstick[Any]) -> None:
@@ -123,5 +123,5 @@ def test_nodes_in_no_split_are_not_scored(node_yardstick: Yardstick[Any]) -> Non
 
 def test_no_yardstick_for_nodes_is_worse_than_the_majority(node_yardstick: Yardstick[Any]) -> None:
     shards = BLOCKS.load(1)
-    majority = plugins.build("yardsticks", "yardstick", {"name": "node_majority"}).score(shards)
+    majority = discovery.build("yardsticks", "yardstick", {"name": "node_majority"}).score(shards)
     assert node_yardstick.score(shards)["test"] >= majority["test"]

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import torch
 
-from fedgraft.allocation import keep_freed
-from fedgraft.client import Client
-from fedgraft.memory import Memory, pieces
-from fedgraft.plan import Plan
-from fedgraft.runtimes.parcels import Blob, Parcel, keep, lent, post, take, view_of, want_files
+from fedgraft.engine.allocator import keep_freed
+from fedgraft.engine.client.client import Client
+from fedgraft.engine.client.client_memory import Memory, pieces
+from fedgraft.engine.plan import Plan
+from fedgraft.runtimes.shared_memory import Blob, Parcel, keep, lent, post, take, view_of, want_files
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:

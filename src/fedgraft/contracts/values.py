@@ -1,0 +1,241 @@
+"""The values that contracts hand to each other in a round: what a selector sees, a sampler draws, a trainer offers.
+
+They are data without behaviour of their own; `contracts` says who makes them and who reads them.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.wire.layouts import Arrays
+
+Indices = NDArray[np.int64]
+SPLITS = ("train", "validation", "test")
+"""What a client's examples are cut into; a shard numbers them 0, 1, 2."""
+Sums = dict[str, float]
+"""Mergeable sums of one split: adding two clients' sums key by key gives the sums of both together."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What the server knows when it chooses. Arrays are indexed by client.
+
+    Args:
+        round: the round about to start, counted from 1.
+        samples: int64 [N], training examples.
+        bytes_per_client: int64 [N], most bytes that selecting a client costs this round (down + up, headers and all).
+        bytes_per_probe: int64 [N], most bytes that probing a client costs (down + up).
+        seconds: float64 [N], expected simulated seconds of a client's round.
+        available: bool [N], False for a client known to be unreachable this round.
+        bytes_left: what the budget still pays for, after what the round costs whoever trains; None without a budget.
+        bytes_budget: the whole budget; None without one.
+        rounds: the planned number of rounds.
+        better: whether a "lower" or a "higher" score is better.
+        epochs: passes that a client makes over its examples in a round.
+        losses: {split: (mean loss of the first global model, that of the last that was scored)} where the task tells.
+        probed: what probed clients answered this round: {client: {"loss": ...}}.
+    """
+
+    round: int
+    samples: Indices
+    bytes_per_client: Indices
+    bytes_per_probe: Indices
+    seconds: NDArray[np.float64]
+    available: NDArray[np.bool_]
+    bytes_left: int | None = None
+    bytes_budget: int | None = None
+    rounds: int = 1
+    better: str = "lower"
+    epochs: int = 1
+    losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    probed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> int:
+        """N, the number of clients."""
+        return len(self.samples)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Ask these clients for the current model's `needs` on their own data before choosing; the bytes are charged."""
+
+    clients: tuple[int, ...]
+    needs: frozenset[str] = frozenset({"loss"})
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The cohort: distinct client indices in ascending order.
+
+    `weights` are aggregation weights in the same order (the loop normalises over those that answer); None means by
+    training examples. An empty cohort ends the run: nothing affordable is left to do.
+    """
+
+    clients: tuple[int, ...]
+    weights: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round brought, for the selector to learn from.
+
+    Args:
+        selected: the cohort, ascending.
+        reports: {client: {name: value}} of those that answered, at least the names in the selector's `needs`.
+        failed: {client: reason}.
+        score: the task's score of the new global model on the selector's `score_split`; None if not evaluated.
+        bytes: bytes of the round, all purposes, both directions.
+        seconds: {client: simulated seconds of its round}.
+        updates: {client: decoded upload}; empty unless `needs` holds "update".
+        told: {client: what the sampler told it with its order to train}.
+    """
+
+    selected: tuple[int, ...]
+    reports: Mapping[int, Mapping[str, float]]
+    failed: Mapping[int, str]
+    score: float | None
+    bytes: int
+    seconds: Mapping[int, float]
+    updates: Mapping[int, Arrays] = field(default_factory=dict)
+    told: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a client's round is when a sampler draws.
+
+    Args:
+        epoch: the pass about to be made over the examples, counted from 0.
+        told: what the sampler's other half told from the server, by name.
+    """
+
+    epoch: int = 0
+    told: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One local step.
+
+    Args:
+        examples: whose loss is minimised.
+        weights: theirs; None = plain mean.
+        refresh: whether the client asks for other clients' rows anew before it.
+        neighbours: most neighbours of a node that take part, per layer, first layer first; empty = as the task says.
+        chance: where the task's own randomness in this step comes from; the trainer gives it where it is 0.
+        ahead: examples whose rows are asked for with `refresh`; None = this step's.
+    """
+
+    examples: Indices
+    weights: NDArray[np.float32] | None = None
+    refresh: bool = False
+    neighbours: tuple[int, ...] = ()
+    chance: int = 0
+    ahead: Indices | None = None
+
+
+class Halo(NamedTuple):
+    """The nodes that a client needs and others own, by address.
+
+    Args:
+        owner: int64 [halo], a client.
+        place: int64 [halo], which of the owner's nodes.
+    """
+
+    owner: Indices
+    place: Indices
+
+
+class Mail(NamedTuple):
+    """Rows of some nodes: of a client's own, or of its halo.
+
+    Args:
+        slot: int64 [rows], which of them, ascending.
+        rows: float32 [rows, width].
+    """
+
+    slot: Indices
+    rows: NDArray[np.float32]
+
+
+Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
+"""A differentiable term that joins the loss, from the model's parameters by name."""
+Correction = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], None]
+"""Given parameters and gradients by name, changes the gradients in place before the optimiser sees them."""
+Projection = Callable[[Mapping[str, torch.Tensor]], None]
+"""Given parameters by name, changes them in place after a step."""
+
+
+class Trainer(Protocol):
+    """A client's local training, as a sharing method may steer it: the common loop with three hooks.
+
+    `penalty(parameters)` is added to every step's loss; `correct_gradient(parameters, gradients)` changes gradients in
+    place; `project(parameters)` changes parameters in place after a step. Names and shapes are those of the task's
+    model. `steps` counts all steps so far, `learning_rate` is that of this round, and `collects` tells whether what the
+    round makes is sent to the server.
+    """
+
+    steps: int
+    learning_rate: float
+    collects: bool
+
+    def load(self, arrays: Arrays) -> None:
+        """Overwrite the named parameters."""
+        ...
+
+    def read(self, names: Sequence[str] | None = None) -> Arrays:
+        """Copies of the named parameters, all by default."""
+        ...
+
+    def difference(self, start: Arrays) -> Arrays:
+        """The named parameters as they are, less what is given for each."""
+        ...
+
+    def run(
+        self,
+        penalty: Penalty | None = None,
+        correct_gradient: Correction | None = None,
+        project: Projection | None = None,
+        epochs: int | None = None,
+        held: Collection[str] = (),
+    ) -> None:
+        """So many local epochs, by default the configured number; an optimiser starts afresh.
+
+        Parameters that are `held`, by name, stay as they are: they get no gradient, and no step is spent on them.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Update:
+    """One client's accepted upload: decoded arrays, and its weight in the average (a cohort's weights sum to 1)."""
+
+    client: int
+    weight: float
+    arrays: Arrays
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What one client is to answer.
+
+    Args:
+        rows: int64 [answers], the rows of the table of questions that it answers, counted from 0.
+        asked: the questions, as the task's `predict` takes them.
+    """
+
+    rows: Indices
+    asked: Any
+
+
+@dataclass(frozen=True)
+class ClientFailed:
+    """What `exchange` returns for a client whose reply did not come or cannot be trusted."""
+
+    reason: str
+    bytes_up: int = 0

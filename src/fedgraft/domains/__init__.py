@@ -1,0 +1,1 @@
+"""What tasks, data and yardsticks of one kind share."""

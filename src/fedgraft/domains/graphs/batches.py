@@ -1,0 +1,166 @@
+"""Batches of small graphs: many graphs side by side, one row per colour, put together from a client's own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.graphs.shards import GraphShard, ranges
+from fedgraft.domains.graphs.weisfeiler_lehman import refine
+from fedgraft.nn.propagate import Block, Sparse
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """What is between two layers' states, and what is read off the later one.
+
+    Args:
+        block: from colours before the layer to colours behind it.
+        share: float32 [colours], share of the batch's nodes that have each colour.
+        counts: [graphs, colours], how many nodes of each.
+    """
+
+    block: Block
+    share: Tensor
+    counts: Sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some graphs side by side; instead of nodes it has the colours that occur in them, which are fewer.
+
+    Args:
+        kind: int64 [colours], the one-hot column of each, in [0, kinds); the column `kinds` stands for none.
+        attributes: float32 [colours, a].
+        structure: float32 [colours, s], where the model looks at it, else s = 0.
+        counts: [graphs, colours], how many nodes of each.
+        layers: one for each of the network's.
+        label: int64 [graphs].
+    """
+
+    kind: Tensor
+    attributes: Tensor
+    structure: Tensor
+    counts: Sparse
+    layers: tuple[Layer, ...]
+    label: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same on another device."""
+        if device == self.label.device:
+            return self
+        layers = tuple(
+            Layer(layer.block.to(device), layer.share.to(device), layer.counts.to(device)) for layer in self.layers
+        )
+        first = self.kind.to(device), self.attributes.to(device), self.structure.to(device), self.counts.to(device)
+        return Batch(*first, layers, self.label.to(device))
+
+
+class Collator:
+    """A client's graphs, ready to be put together in any choice.
+
+    Colours are numbered through, those before the first layer first, so that one table serves all layers.
+
+    Args:
+        shard: the graphs.
+        layers: of the network, >= 1.
+        degrees: whether what a node sends depends on its degree.
+        structure: float32 [nodes, s], features of the nodes' places, or none.
+    """
+
+    def __init__(self, shard: GraphShard, layers: int, degrees: bool, structure: Floats | None = None) -> None:
+        structure = np.zeros((shard.nodes, 0), np.float32) if structure is None else structure
+        levels = refine(shard, np.concatenate([shard.attributes, structure], 1), layers, degrees)
+        example = np.concatenate([level.example for level in levels])
+        self._first = np.cumsum([0, *(len(level.example) for level in levels)])
+        of = np.stack([level.of + first for level, first in zip(levels, self._first, strict=False)])
+        graph = np.tile(np.repeat(np.arange(shard.graphs), shard.sizes), layers + 1)
+        self._counts = _Table.of(graph, of.ravel(), (shard.graphs, len(example)))
+        pairs = [_received(shard, before, after.example) for before, after in zip(of, levels[1:], strict=False)]
+        rows = np.concatenate([first + row for first, (row, _) in zip(self._first[1:], pairs, strict=False)])
+        self._received = _Table.of(rows, np.concatenate([column for _, column in pairs]), (len(example), len(example)))
+        self._before = np.concatenate([of[max(0, k - 1)][level.example] for k, level in enumerate(levels)])
+        self._degree = shard.degree.astype(np.float32)[example]
+        self._kind = np.where(shard.kind < 0, shard.kinds, shard.kind).astype(np.int64)[levels[0].example]
+        self._attributes, self._structure = shard.attributes[levels[0].example], structure[levels[0].example]
+        self._label = shard.label
+        self._number, self._here = np.zeros(len(example), np.int64), np.zeros(len(example), bool)
+
+    def batch(self, graphs: Indices) -> Batch:
+        """These graphs, in this order."""
+        graph, colour, count = self._counts.take(graphs)
+        number = self._number  # of a colour in the batch; what other batches left there is never read
+        self._here[colour] = True
+        present = np.flatnonzero(self._here)
+        self._here[present] = False
+        number[present] = np.arange(len(present))
+        colour = number[colour]
+        ends = np.searchsorted(present, self._first).tolist()
+        level = np.searchsorted(ends, colour, "right") - 1
+        pools = []
+        for number_of_level, (first, last) in enumerate(pairwise(ends)):
+            here = level == number_of_level
+            pools.append(Sparse(graph[here], colour[here] - first, count[here], (len(graphs), last - first)))
+        share = np.bincount(colour, count, len(present)).astype(np.float32)
+        share /= share[: ends[1]].sum()
+        shares, start = torch.from_numpy(share).tensor_split(ends[1:-1]), present[: ends[1]]
+        return Batch(
+            kind=torch.from_numpy(self._kind[start]),
+            attributes=torch.from_numpy(self._attributes[start]),
+            structure=torch.from_numpy(self._structure[start]),
+            counts=pools[0],
+            layers=tuple(map(Layer, self._blocks(present, ends), shares[1:], pools[1:])),
+            label=torch.from_numpy(self._label[graphs]),
+        )
+
+    def _blocks(self, present: Indices, ends: Sequence[int]) -> Iterator[Block]:
+        """Between one level's colours in a batch and the next one's."""
+        receiver, sender, count = self._received.take(present)
+        sender, place = self._number[sender], self._number[self._before[present]]
+        degree = torch.from_numpy(self._degree[present])
+        entries = np.searchsorted(receiver, ends).tolist()
+        for level in range(1, len(ends) - 1):
+            (start, first, last), here = ends[level - 1 : level + 2], slice(*entries[level : level + 2])
+            shape = last - first, first - start
+            matrix = Sparse(receiver[here] - first, sender[here] - start, count[here], shape)
+            own = torch.from_numpy(place[first:last] - start)
+            yield Block(matrix, own, degree[first:last], degree[start:first])
+
+
+class _Table(NamedTuple):
+    """A sparse table by rows: where each row's entries begin, their columns and values."""
+
+    pointers: Indices
+    columns: Indices
+    values: Floats
+
+    @classmethod
+    def of(cls, rows: Indices, columns: Indices, shape: tuple[int, int]) -> "_Table":
+        """How often each pair of row and column occurs."""
+        matrix = scipy.sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+
+    def take(self, rows: Indices) -> tuple[Indices, Indices, Floats]:
+        """Entries of some rows, numbered from 0 in this order: rows, columns, values."""
+        first = self.pointers[rows]
+        lengths = self.pointers[rows + 1] - first
+        places = ranges(first, lengths)
+        return np.repeat(np.arange(len(rows)), lengths), self.columns[places], self.values[places]
+
+
+def _received(shard: GraphShard, before: Indices, example: Indices) -> tuple[Indices, Indices]:
+    """For each neighbour of each colour's example: the colour, and the neighbour's colour one layer before."""
+    number = np.full(len(before), -1)
+    number[example] = np.arange(len(example))
+    receiver, sender = shard.edges
+    asked = number[receiver] >= 0
+    return number[receiver[asked]], before[sender[asked]]

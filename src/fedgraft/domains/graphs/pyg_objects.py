@@ -1,0 +1,110 @@
+"""Turns PyG `Data` objects into the three tables of a user's own graphs: one way in, and one that a run can store."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array
+
+
+def tables_of(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str) -> dict[str, pd.DataFrame]:
+    """{"graphs", "nodes", "edges"}: the tables of PyG `Data` objects (x, edge_index, y, client), ids counted from 0.
+
+    Args:
+        graphs: a list, where each may say its `client`; or {client: list}. `y` may be missing, for prediction.
+        parameter: its name, for errors.
+    """
+    listed = _listed(graphs, parameter)
+    rows: list[dict[str, object]] = []
+    features, edges = [], []
+    widths: dict[str | None, tuple[int, str]] = {}
+    for where, client, graph in listed:
+        if (client is None) != (listed[0][1] is None):
+            raise InputError(f"{where}: all graphs must say their client, or none; this one and the first differ.")
+        x = _features(graph, where)
+        width, first = widths.setdefault(client, (x.shape[1], where))
+        if x.shape[1] != width:
+            raise InputError(
+                f"{where}.x has {x.shape[1]} features where {first}.x has {width}; "
+                "all graphs of a client need features of one width."
+            )
+        rows.append({"graph": len(rows), **_label(graph, where), **({} if client is None else {"client": client})})
+        features.append(x)
+        edges.append(_edges(graph, len(x), where))
+    sizes = [len(x) for x in features]
+    number = np.arange(len(rows))
+    # A client of narrower features has none of the further columns: they stay empty at all of its nodes.
+    most = max(width for width, _ in widths.values())
+    padded = [np.pad(x, ((0, 0), (0, most - x.shape[1])), constant_values=np.nan) for x in features]
+    nodes = pd.DataFrame(np.concatenate(padded), columns=[f"x{column}" for column in range(most)])
+    nodes.insert(0, "graph", np.repeat(number, sizes))
+    nodes.insert(1, "node", np.concatenate([np.arange(size) for size in sizes]))
+    ends = np.concatenate(edges, axis=1)
+    of = np.repeat(number, [own.shape[1] for own in edges])
+    joined = pd.DataFrame({"graph": of, "source": ends[0], "target": ends[1]})
+    return {"graphs": pd.DataFrame(rows), "nodes": nodes, "edges": joined}
+
+
+def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str) -> list[tuple[str, str | None, Any]]:
+    """(what errors call it, client, graph) of every graph."""
+    listed: list[tuple[str, str | None, Any]] = []
+    if isinstance(graphs, Mapping):
+        for key, own in graphs.items():
+            where = f"{parameter}[{key!r}]"
+            listed += [(f"{where}[{place}]", str(key), graph) for place, graph in enumerate(_list(own, where))]
+    else:
+        for place, graph in enumerate(_list(graphs, parameter)):
+            named = getattr(graph, "client", None)
+            listed.append((f"{parameter}[{place}]", None if named is None else str(named), graph))
+    if not listed:
+        raise InputError(f"{parameter}: no graphs; at least one is needed.")
+    for where, _, graph in listed:
+        if not hasattr(graph, "edge_index"):
+            raise InputError(f"{where} must be a torch_geometric.data.Data; got {type(graph).__name__}.")
+    return listed
+
+
+def _list(graphs: Any, where: str) -> list[Any]:
+    if not isinstance(graphs, Iterable):
+        raise InputError(f"{where} must be a list of torch_geometric.data.Data; got {type(graphs).__name__}.")
+    return list(graphs)
+
+
+def _features(graph: Any, where: str) -> Array:
+    x = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else _numpy(graph.x)
+    if x.ndim != 2:
+        raise InputError(f"{where}.x must be of shape [nodes, features]; got {list(x.shape)}.")
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"{where}.x must be real numbers; got {x.dtype}.")
+    x = x.astype(np.float64)
+    if not np.isfinite(x).all():
+        raise InputError(f"{where}.x must hold finite numbers; it does not.")
+    return x
+
+
+def _edges(graph: Any, nodes: int, where: str) -> Array:
+    ends = np.zeros((2, 0), np.int64) if graph.edge_index is None else _numpy(graph.edge_index)
+    if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
+        raise InputError(
+            f"{where}.edge_index must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}."
+        )
+    if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
+        got = f"{ends.min()}..{ends.max()}"
+        raise InputError(f"{where}.edge_index must hold nodes of the graph, 0..{nodes - 1}; got {got}.")
+    return ends
+
+
+def _label(graph: Any, where: str) -> dict[str, object]:
+    if getattr(graph, "y", None) is None:
+        return {}
+    y = _numpy(graph.y)
+    if y.size != 1 or y.dtype.kind not in "iuf" or float(y.item()) % 1:
+        raise InputError(f"{where}.y must be one whole number, the class; got {y.tolist()!r}.")
+    return {"label": int(y.item())}
+
+
+def _numpy(value: Any) -> Array:
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

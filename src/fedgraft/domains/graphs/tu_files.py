@@ -1,0 +1,324 @@
+"""Reads the TU graph-classification sets from their text files, through PyG's parser, and keeps what it read.
+
+PyG's `parse_txt_array` reads every file, in blocks of lines. Not `read_tu_data` around it, which loses the last line of
+a file without a final newline, the names of labels and the number of repeated edges, widens labels to one-hot columns,
+names no file when one is damaged, and holds all lines of a file as Python objects at once (COLLAB: 25 million). What it
+would give is what is read here; a test holds the two against each other.
+
+Nothing is written beside the files. The parsed arrays go to $XDG_CACHE_HOME/fedgraft/graphs (~/.cache by default), as
+parsing takes seconds, of COLLAB up to minutes; a source file of another size or time, or a damaged copy, makes a set be
+read again.
+"""
+
+import hashlib
+import logging
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, ranges, tidy_edges, with_degrees
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array, Arrays
+
+LOG = logging.getLogger("fedgraft.data")
+
+ADDRESS = "https://www.chrsmrrs.com/graphkerneldatasets/{}.zip"
+FORMAT = 1
+"""Of the stored arrays; another number makes every set be read again."""
+BLOCK = 1 << 18
+"""Lines parsed at a time: Python objects for them take some 100 MB."""
+
+GROUPS = {
+    "chem": ("MUTAG", "BZR", "COX2", "DHFR", "PTC_MR", "AIDS", "NCI1"),
+    "bio": ("ENZYMES", "DD", "PROTEINS"),
+    "sn": ("COLLAB", "IMDB-BINARY", "IMDB-MULTI"),
+    "cv": ("Letter-low", "Letter-high", "Letter-med"),
+}
+SETTINGS = {
+    name: tuple(each for group in groups for each in GROUPS[group])
+    for name, groups in {
+        **{group: (group,) for group in GROUPS},
+        "sn_cv": ("sn", "cv"),
+        "chem_bio": ("chem", "bio"),
+        "chem_bio_sn": ("chem", "bio", "sn"),
+        "bio_sn_cv": ("bio", "sn", "cv"),
+        "all": ("chem", "bio", "sn", "cv"),
+    }.items()
+}
+"""The sets of each group and of the six settings of CEFGL, in its order: one client per set."""
+SETS = {name.lower().replace("-", "_"): name for name in SETTINGS["all"]}
+"""The sets by the names that recipes use."""
+
+
+def read_set(root: Path, name: str, attributes: str = "auto") -> GraphShard:
+    """A whole set, every graph of it for training, by its original name; what was left out goes to the log.
+
+    Args:
+        root: folder with NAME/raw/NAME_A.txt ... as PyG lays them out, or NAME/NAME_A.txt as the archives unpack.
+        name: such as "PTC_MR".
+        attributes: "auto" takes a node's attributes only where it has no label; "always" and "never" say it.
+
+    Where neither labels nor attributes are taken, a node's kind is its degree.
+    """
+    arrays = _kept(name, *_find(root, name))
+    for note in arrays["notes"].tolist():
+        LOG.warning(f"{name}: {note}")
+    taken = attributes == "always" or (attributes == "auto" and len(arrays["kind_names"]) == 0)
+    values = arrays["attributes"] if taken else arrays["attributes"][:, :0]
+    starts = np.cumsum(arrays["sizes"]) - arrays["sizes"]
+    degree = arrays["degree"]
+    receiver = np.repeat(np.arange(len(degree), dtype=np.int32), degree)
+    sender = arrays["sender"].astype(np.int32) + np.repeat(np.repeat(starts, arrays["sizes"]).astype(np.int32), degree)
+    shard = GraphShard(
+        name=name,
+        sizes=arrays["sizes"],
+        edges=np.stack([receiver, sender]),
+        kind=arrays["kind"],
+        kinds=len(arrays["kind_names"]),
+        attributes=np.ascontiguousarray(values),
+        label=arrays["label"],
+        classes=tuple(arrays["classes"].tolist()),
+        split=np.zeros(len(arrays["sizes"]), np.int8),
+        ids=np.arange(1, len(arrays["sizes"]) + 1).astype(object),
+        kind_names=tuple(arrays["kind_names"].tolist()),
+        attribute_names=tuple(f"attribute {column + 1}" for column in range(values.shape[1])),
+    )
+    check_graphs(shard)
+    check_labels(shard)
+    return shard if shard.kinds or (taken and values.shape[1]) else with_degrees(shard)
+
+
+def _find(root: Path, name: str) -> tuple[Callable[[list[Path], str], Arrays], list[Path]]:
+    """How to read a set, and its files."""
+    for folder in (root / name / "raw", root / name):
+        if (folder / f"{name}_A.txt").is_file():
+            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", "graph_labels")]
+            for path in files:
+                if not path.is_file():
+                    raise InputError(f"TU: no file {path}; {_hint(root, name)}")
+            more = [folder / f"{name}_{part}.txt" for part in ("node_labels", "node_attributes")]
+            return _read_raw, files + [path for path in more if path.is_file()]
+    packed = [root / "COLLAB.zip", root.parent / "COLLAB_txt" / "COLLAB.zip"] if name == "COLLAB" else []
+    for path in packed:
+        if path.is_file():
+            return _read_blocks, [path]
+    raise InputError(f"TU: no file {root / name / 'raw' / f'{name}_A.txt'}; {_hint(root, name)}")
+
+
+def _hint(root: Path, name: str) -> str:
+    return f"download {ADDRESS.format(name)} and unpack it in {root}."
+
+
+# --- what was read before ------------------------------------------------------------------------------------------
+
+
+def _kept(name: str, read: Callable[[list[Path], str], Arrays], files: list[Path]) -> Arrays:
+    """The arrays of a set: those kept for files of these names, sizes and times, or read and then kept."""
+    stats = [(str(path.resolve()), path.stat()) for path in files]
+    key = "|".join([str(FORMAT), *(f"{path}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in stats)])
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    # One copy per place, so that a set that changed replaces its old copy.
+    place = hashlib.blake2b(stats[0][0].encode(), digest_size=8).hexdigest()
+    store = home / "fedgraft" / "graphs" / f"{name}-{place}.npz"
+    try:
+        with store.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+            arrays = dict(kept)
+        if str(arrays.pop("key")) == key and not ARRAYS.symmetric_difference(arrays):
+            return arrays
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        pass  # never kept, or damaged: read it
+    arrays = read(files, name)
+    stored: dict[str, Any] = {"key": np.array(key), **arrays}
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=store.parent, suffix=".part", delete=False) as part:
+            try:
+                np.savez(part, **stored)
+                Path(part.name).replace(store)
+            except BaseException:
+                Path(part.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        LOG.warning(f"{name}: what was read cannot be kept in {store.parent} ({error}); it will be read again.")
+    return arrays
+
+
+ARRAYS = frozenset(
+    ("sizes", "degree", "sender", "kind", "kind_names", "attributes", "label", "classes", "notes"),
+)
+"""What is kept of a set. An edge is its sender's number within the graph: two bytes where graphs are small."""
+
+
+def _arrays(
+    sizes: Indices,
+    ends: Indices,
+    where: str,
+    base: int,
+    labels: Indices,
+    node_labels: Indices | None,
+    attributes: Array | None,
+) -> Arrays:
+    edges, notes = tidy_edges(ends, sizes, where, base)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    local = edges[1] - starts[edges[1]]
+    classes, label = np.unique(labels, return_inverse=True)
+    nodes = int(sizes.sum())
+    kind, kind_names = np.full(nodes, -1), range(0)
+    if node_labels is not None:
+        # As in PyG, a column for each number from the lowest to the highest, whether or not it occurs.
+        kind_names = range(int(node_labels.min()), int(node_labels.max()) + 1)
+        kind = node_labels - kind_names.start
+    return {
+        "sizes": sizes,
+        "degree": np.bincount(edges[0], minlength=nodes).astype(np.int32),
+        "sender": local.astype(np.uint16 if sizes.max(initial=0) <= np.iinfo(np.uint16).max else np.int32),
+        "kind": kind.astype(np.int32),
+        "kind_names": np.array([str(number) for number in kind_names], dtype=str),
+        "attributes": np.zeros((nodes, 0), np.float32) if attributes is None else attributes.astype(np.float32),
+        "label": label.astype(np.int64),
+        "classes": classes.astype(str),
+        "notes": np.array(notes, dtype=str),
+    }
+
+
+# --- one number per node, edge and graph: the layout of the collection ------------------------------------------------
+
+
+def _read_raw(files: list[Path], name: str) -> Arrays:
+    paths = {path.name.removeprefix(f"{name}_").removesuffix(".txt"): path for path in files}
+    indicator = _column(paths["graph_indicator"])
+    back = np.flatnonzero(np.diff(indicator, prepend=1) < 0)
+    if len(back):
+        path, line = paths["graph_indicator"], int(back[0])
+        raise InputError(f"{path}, line {line + 1}: graphs must be numbered from 1, ascending; got {indicator[line]}.")
+    labels = _column(paths["graph_labels"])
+    sizes = np.bincount(indicator - 1, minlength=len(labels))
+    if len(sizes) > len(labels):
+        raise InputError(
+            f"{paths['graph_labels']}: {len(labels)} labels for the {len(sizes)} graphs of {paths['graph_indicator']}."
+        )
+    node_labels = attributes = None
+    if "node_labels" in paths:
+        node_labels = _column(paths["node_labels"])
+        _check_nodes(paths["node_labels"], len(node_labels), paths["graph_indicator"], len(indicator))
+    if "node_attributes" in paths:
+        attributes = _table(paths["node_attributes"], float)
+        _check_nodes(paths["node_attributes"], len(attributes), paths["graph_indicator"], len(indicator))
+        broken = np.flatnonzero(~np.isfinite(attributes).all(axis=1))
+        if len(broken):
+            path, line = paths["node_attributes"], int(broken[0])
+            raise InputError(
+                f"{path}, line {line + 1}: attributes must be finite numbers; got {attributes[line].tolist()}."
+            )
+    edges = _table(paths["A"], int, columns=2).T - 1
+    return _arrays(sizes, edges, f"{paths['A']}, line", 1, labels, node_labels, attributes)
+
+
+def _check_nodes(path: Path, count: int, indicator: Path, nodes: int) -> None:
+    if count != nodes:
+        raise InputError(f"{path}: {count} lines for the {nodes} nodes of {indicator}.")
+
+
+def _column(path: Path) -> Indices:
+    numbers: Indices = _table(path, int, columns=1)[:, 0]
+    return numbers
+
+
+def _table(path: Path, number: type[int] | type[float], columns: int = 0) -> Any:
+    """[lines, columns] of a file of numbers apart by commas; 0 columns = as many as the first line has."""
+    from torch_geometric.io import parse_txt_array  # takes seconds; a set that is kept does without
+
+    dtype = torch.int64 if number is int else torch.float64
+    parts: list[Array] = []
+    done = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            while lines := list(islice(file, BLOCK)):
+                columns = columns or lines[0].count(",") + 1
+                try:
+                    block = parse_txt_array(lines, sep=",", dtype=dtype).reshape(len(lines), -1).numpy()
+                    sound = block.shape[1] == columns
+                except (ValueError, RuntimeError):  # no number; lines of different lengths; a number out of range
+                    sound = False
+                if not sound:
+                    raise _damaged(path, lines, done, number, columns)
+                parts.append(block)
+                done += len(lines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}).") from error
+    if not parts:
+        raise InputError(f"{path} is empty.")
+    return np.concatenate(parts)
+
+
+def _damaged(path: Path, lines: list[str], before: int, number: type[int] | type[float], columns: int) -> InputError:
+    wanted = f"{columns} {'whole ' if number is int else ''}number{'s' if columns > 1 else ''}"
+    for place, line in enumerate(lines):
+        try:
+            found = [number(field) for field in line.split(",")]
+        except ValueError:
+            found = []
+        if len(found) != columns or (number is int and max(map(abs, found)) > np.iinfo(np.int64).max):
+            return InputError(f"{path}, line {before + place + 1}: {wanted} expected; got {line.strip()!r}.")
+    return InputError(f"{path}, after line {before}: {wanted} a line expected.")
+
+
+# --- one block of lines per graph: COLLAB as some repositories pack it ------------------------------------------------
+
+
+def _read_blocks(files: list[Path], name: str) -> Arrays:
+    """The number of graphs; per graph a line "nodes label", then per node "tag neighbours neighbour neighbour ...".
+
+    Neighbours count from 0 within the graph; labels count from 0 where the collection's own count from 1.
+    """
+    path, member = files[0], f"{name}/{name}.txt"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if member not in archive.namelist():
+                raise InputError(f"{path} holds no {member}; unpack it where it is.")
+            text = archive.read(member)
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(f"{path} is damaged ({error}).") from error
+    try:
+        sizes, labels, ends = _blocks(text)
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{path}: {member} is damaged ({error}).") from error
+    return _arrays(sizes, ends, f"{path}: edge", 0, labels + 1, None, None)
+
+
+def _blocks(text: bytes) -> tuple[Indices, Indices, Indices]:
+    """(nodes per graph, label per graph, edges [2, m]); ValueError or IndexError where the text is not as it should."""
+    rows = np.frombuffer(text, np.uint8)
+    space = rows <= ord(" ")
+    if not (space | ((rows >= ord("0")) & (rows <= ord("9")))).all():
+        raise ValueError("something in it is no whole number")
+    lines = np.concatenate([[0], np.flatnonzero(rows == ord("\n")) + 1])
+    firsts = ~space & np.concatenate([[True], space[:-1]])
+    per_line = np.add.reduceat(firsts, lines[lines < len(rows)], dtype=np.int64)
+    tokens = np.fromstring(text, np.int32, sep=" ")
+    at = np.cumsum(per_line) - per_line
+    graphs, header = int(tokens[0]), 1
+    headers = np.zeros(graphs, np.int64)
+    for graph in range(graphs):
+        headers[graph] = header
+        header += 1 + int(tokens[at[header]])
+    if header != len(per_line) or (per_line[headers] != 2).any():
+        raise ValueError(f"its {len(per_line)} lines are not the {header} of its {graphs} graphs")
+    sizes, labels = tokens[at[headers]].astype(np.int64), tokens[at[headers] + 1].astype(np.int64)
+    lines = np.delete(np.arange(1, len(per_line)), headers - 1)
+    degree = per_line[lines] - 2
+    if (degree < 0).any() or (tokens[at[lines] + 1] != degree).any():
+        raise ValueError("a node has not as many neighbours as its line says")
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    neighbour = tokens[ranges(at[lines] + 2, degree)]
+    if (neighbour >= np.repeat(np.repeat(sizes, sizes), degree)).any():
+        raise ValueError("a neighbour is outside its graph")
+    return sizes, labels, np.stack([np.repeat(np.arange(len(lines)), degree), neighbour + np.repeat(starts, degree)])

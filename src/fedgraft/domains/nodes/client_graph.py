@@ -1,0 +1,231 @@
+"""A client's part of a cut graph, ready to train on: what nodes are computed from, and what is remembered of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgraft.contracts.values import Indices, Mail
+from fedgraft.domains.nodes.features import FeatureRows
+from fedgraft.domains.nodes.historical_embeddings import States
+from fedgraft.domains.nodes.mended_graph import Mending, Part
+from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach
+from fedgraft.domains.nodes.neighgen import generator_of
+from fedgraft.nn import flops, propagate
+from fedgraft.nn.propagate import Given
+from fedgraft.wire.layouts import Array, Tree
+
+RAREST: Final = 1e-4
+"""Share of a class that has no training node, so that its log is finite; ours."""
+
+
+@dataclass(eq=False)
+class NodeData:
+    """A client's own part of the graph, ready to train on, and what it remembers of hidden states.
+
+    Args:
+        features: of own nodes and of the halo.
+        around: neighbourhoods.
+        own: how many own nodes.
+        halo: how many nodes of others.
+        label: int64 [own].
+        rows: {split: int64 [nodes], own nodes}.
+        known: bool [own + halo], whose features are known.
+        needed: int64 [needed], own nodes that others need.
+        states: hidden states.
+        class_counts: int64 [classes], how many training nodes each class has.
+        sums: of the features of all neighbours of own nodes, where these were told; else None.
+        degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
+        layers: how many convolutions.
+        tells: whether hidden states are told and remembered.
+        relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
+            [own, width] each.
+        part: what neighbours are generated from, where they are; else None.
+    """
+
+    features: FeatureRows
+    around: Neighbourhoods
+    own: int
+    halo: int
+    label: Indices
+    rows: dict[str, Indices]
+    known: NDArray[np.bool_]
+    needed: Indices
+    states: States
+    class_counts: Indices
+    sums: FeatureRows | None
+    degree: NDArray[np.float32]
+    layers: int
+    tells: bool
+    part: Part | None = None
+    kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
+    relayed: list[Tensor] = field(default_factory=list)
+
+    def computed(
+        self,
+        nodes: Indices,
+        most: Sequence[int],
+        deep: bool,
+        chance: int = 0,
+        keep: str = "train",
+        states: Sequence[NDArray[np.bool_]] | None = None,
+    ) -> "Computed":
+        """What some own nodes are computed from; kept where it is sure to be the same the next time.
+
+        Args:
+            nodes: each once.
+            most: as of `Reach`.
+            deep: likewise.
+            chance: likewise.
+            keep: under which name.
+            states: per hidden layer, bool [own + halo], whose states are known; as remembered by default.
+        """
+        if states is None:
+            states = self.states.known if self.tells else []
+        sure = not any(each and each < self.around.most for each in most)
+        key = [nodes.tobytes(), *(known.tobytes() for known in states)] if sure else []
+        if sure and keep in self.kept and self.kept[keep][0] == key:
+            return self.kept[keep][1]
+        known = [self.known, *(states or [np.zeros_like(self.known)] * (self.layers - 1))]
+        dense = self.features.dense if self.sums is None else None
+        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, chance, whole=dense is not None))
+        if self.sums is not None:
+            hops[0] = _given(hops[0], self.sums, self.degree)
+        first = hops[0]
+        inputs = self.features.rows(np.concatenate([first.fresh, first.stored])) if dense is None else dense
+        computed = Computed(hops, inputs, torch.from_numpy(self.label[nodes]))
+        if sure:
+            self.kept[keep] = key, computed
+        return computed
+
+    def label_shares(self, parts: int) -> list[float]:
+        """Shares of training nodes in consecutive parts of the list of classes."""
+        part = np.arange(len(self.class_counts)) * parts // max(1, len(self.class_counts))
+        counts = np.bincount(part, self.class_counts, minlength=parts)
+        shares: list[float] = (counts / max(1, self.class_counts.sum())).tolist()
+        return shares
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """Float32 [classes]: share that each class has of the training nodes, `RAREST` at least."""
+        shares = self.class_counts / max(1, self.class_counts.sum())
+        return torch.from_numpy(np.maximum(shares, RAREST).astype(np.float32))
+
+    @cached_property
+    def log_shares(self) -> Tensor:
+        """Float32 [classes]: logs of `shares`."""
+        return self.shares.log()
+
+    def whole(self, heard: int | None = None) -> "Computed":
+        """What all own nodes are computed from, with all their neighbours.
+
+        Args:
+            heard: of how many hidden layers the halo's states are remembered: of those behind they are reckoned with as
+                if all had been heard. None where there are no more to come.
+        """
+        known = None
+        if heard is not None and self.tells:
+            halo = np.arange(self.own + self.halo) >= self.own
+            known = [self.states.known[layer] if layer < heard else halo for layer in range(self.layers - 1)]
+        return self.computed(np.arange(self.own), (0,) * self.layers, True, keep="whole", states=known)
+
+    def relay(self, model: nn.Module, layer: int) -> list[Mail]:
+        """States of one hidden layer of all own nodes that others need, given the halo's of the layers before it.
+
+        Those of all own nodes are kept in `relayed`, for the layers behind it.
+        """
+        del self.relayed[layer:]
+        computed = self.whole(heard=layer)
+        with torch.no_grad():
+            for number in range(len(self.relayed), layer + 1):
+                hidden: Tensor = model.hidden(number, self._before(computed, number), computed.hops[number])  # type: ignore[operator]
+                self.relayed.append(hidden)
+        told = Mail(self.needed, self.relayed[layer].numpy()[self.needed])
+        nothing = [Mail(self.needed[:0], np.zeros((0, width), np.float32)) for width in self.states.widths]
+        return [told if number == layer else none for number, none in enumerate(nothing)]
+
+    def scored(self, model: nn.Module) -> Tensor:
+        """Logits [own, classes] of all own nodes, with all their neighbours, from the last layer that was relayed."""
+        computed, begin = self.whole(), len(self.relayed)
+        with torch.no_grad():
+            found: Tensor = model(self._before(computed, begin), computed.hops[begin:], self.stored)
+        return found
+
+    def _before(self, computed: "Computed", layer: int) -> propagate.States:
+        """What a layer's senders are before it, where all own nodes are computed."""
+        if not layer:
+            return computed.inputs
+        own, hop = self.relayed[layer - 1], computed.hops[layer]
+        return torch.cat([own, self.stored(layer - 1, hop)]) if len(hop.stored) else own
+
+    def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
+        """Logits [targets, classes]; with `notes` fresh states are remembered."""
+        note = self.note if notes and self.tells else None
+        found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
+        return found
+
+    def represented(self, model: nn.Module) -> tuple[Array, Indices]:
+        """The last hidden layer of the test nodes, float32 [nodes, width], and their labels."""
+        computed, test = self.whole(), self.rows["test"]
+        with torch.no_grad():
+            hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
+        return hidden[test].numpy(), self.label[test]
+
+    def recall(self, remembered: Tree) -> None:
+        """Take states up; which generator this part was mended with is to be looked at anew."""
+        self.states.load(remembered)
+        if self.part is not None:
+            self.part.sure = False
+
+    def mended(self, model: nn.Module, mending: Mending | None) -> "NodeData":
+        """This part with the neighbours that the model's generator makes; made anew once that has changed."""
+        if mending is None or self.part is None:
+            return self
+        if not self.part.sure:  # to compare millions of numbers takes longer than a step
+            generator = generator_of(model)
+            edition = generator.edition
+            if self.part.mended[0] is not edition:
+                with flops.Meter() as meter:
+                    fields = mending.mended(generator, self.part)
+                self.part.mended = edition, replace(self, **fields, part=None, kept={}), meter.flops
+            self.part.sure = not generator.learns
+        mended: NodeData = self.part.mended[1]
+        return mended
+
+    def stored(self, layer: int, hop: Hop) -> Tensor:
+        """What is remembered of a hop's stored nodes, float32 [stored, width]."""
+        return torch.from_numpy(self.states.rows[layer][hop.stored])
+
+    def note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
+        """Remember fresh states of a hidden layer, float32 [receivers, width]."""
+        self.states.write(layer, hop.receivers, fresh.numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """What some nodes are computed from: the hops to them, and the features of the first one's senders or of all.
+
+    Beside it their labels, int64 [nodes].
+    """
+
+    hops: list[Hop]
+    inputs: propagate.States
+    label: Tensor
+
+
+def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:
+    """The hop whose receivers' sums are given, so that nobody but they need send."""
+    nodes = hop.receivers
+    block = Given(
+        matrix=hop.block.matrix,
+        place=torch.arange(len(nodes)),
+        degree=torch.from_numpy(degree[nodes]),
+        degree_from=torch.from_numpy(degree[nodes]),
+        given=sums.rows(nodes),
+    )
+    return Hop(nodes, nodes, nodes[:0], block)

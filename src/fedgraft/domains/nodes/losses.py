@@ -1,0 +1,74 @@
+"""Losses of nodes in training: as autograd sees them, and with a gradient written by hand."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.task_parts import LossesAndBack
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.mended_graph import Part
+from fedgraft.domains.nodes.neighgen import generator_of
+from fedgraft.nn.manual_gradients import cross_entropies
+from fedgraft.wire.layouts import Array
+
+
+@dataclass(frozen=True)
+class Objective:
+    """In what the losses of training differ from cross-entropies.
+
+    Args:
+        adjustment: by how many times the log shares of the client's classes logits are raised.
+        smoothing: share of each label that is spread over the client's classes as they share its nodes.
+    """
+
+    adjustment: float
+    smoothing: float
+
+    def raised(self, logits: Tensor, data: NodeData) -> Tensor:
+        """Logits as the losses see them."""
+        return logits + self.adjustment * data.log_shares if self.adjustment else logits
+
+    def spread(self, data: NodeData) -> Tensor | None:
+        """What every class has of every label, float32 [classes]; None for nothing."""
+        return self.smoothing * data.shares if self.smoothing else None
+
+
+def losses_among(logits: Tensor, label: Indices, nodes: Indices) -> Array:
+    """Cross-entropies of some nodes, float32 [nodes], from everybody's logits and labels."""
+    return nn.functional.cross_entropy(logits[nodes], torch.from_numpy(label[nodes]), reduction="none").numpy()
+
+
+def learning(model: nn.Module, data: NodeData) -> Part | None:
+    """What a step trains the model's generator on; None without one, and once that has learnt."""
+    return data.part if data.part is not None and generator_of(model).learns else None
+
+
+def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objective) -> Tensor:
+    """Losses [nodes]; in training, fresh states are remembered.
+
+    Args:
+        model: a `NodeModel`.
+        data: the client's.
+        computed: what the nodes are computed from.
+        objective: which losses.
+    """
+    logits = objective.raised(data.logits(model, computed, model.training), data)
+    logs, spread = torch.log_softmax(logits, 1), objective.spread(data)
+    losses = nn.functional.nll_loss(logs, computed.label, reduction="none")
+    return losses if spread is None else losses * (1.0 - float(spread.sum())) - logs @ spread
+
+
+def by_hand(model: Any, data: NodeData) -> bool:
+    """Whether there is `losses_with_back`: not where sums are given, which are no products."""
+    return data.sums is None and bool(model.by_hand)
+
+
+def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBack:
+    """The same without autograd, and what sets all gradients, given that of the losses."""
+    note = data.note if data.tells and model.training else None
+    logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
+    losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, objective.spread(data))
+    return losses, lambda gradient: back(to_logits(gradient))

@@ -1,0 +1,197 @@
+"""From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import sparse
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.nodes.shards import SPARSE, Features, WholeGraph, undirected
+from fedgraft.domains.tables import encode
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""PyG's names of the splits, in the order of `SPLITS`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """A graph as it was given, before it is dealt to clients.
+
+    Args:
+        whole: the graph; in no split where none was given.
+        client: int64 [nodes]; client_names: one per client; none where the data name no clients.
+        split: whether a split was given.
+        notes: what was left out, for people to read.
+    """
+
+    whole: WholeGraph
+    client: Indices
+    client_names: tuple[str, ...]
+    split: bool
+    notes: tuple[str, ...]
+
+
+def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Collection:
+    """A PyG `Data` object with x, y (-1 = unknown), edge_index, and optionally `client` and the three masks.
+
+    Args:
+        data: the object.
+        where: what errors call it, and the name of the graph.
+        classes: their names; none = the numbers of those that nodes have, ascending.
+    """
+    for key in ("x", "y", "edge_index"):
+        if getattr(data, key, None) is None:
+            raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
+    features = _features(data.x, f"{where}.x")
+    nodes = features.shape[0]
+    if not nodes:
+        raise InputError(f"{where}: no nodes; at least one is needed.")
+    label = _labels(_numpy(data.y), nodes, f"{where}.y")
+    highest = int(label.max(initial=-1))
+    if classes and highest >= len(classes):
+        raise InputError(f"{where}.y must be below {len(classes)}, the number of classes; got {highest}.")
+    if not classes:
+        found = np.unique(label[label >= 0])
+        label = np.where(label >= 0, np.searchsorted(found, label), -1)
+        classes = tuple(str(each) for each in found)
+    ends = _numpy(data.edge_index)
+    if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
+        raise InputError(
+            f"{where}.edge_index must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}."
+        )
+    pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
+    split, given = _split(data, nodes, where)
+    client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
+    if getattr(data, "client", None) is not None:
+        clients = _numpy(data.client)
+        if clients.shape != (nodes,):
+            raise InputError(f"{where}.client must name one client per node, {nodes}; got {list(clients.shape)}.")
+        client, names = encode(pd.DataFrame({"client": clients}), "client", [(f"{where}.client", nodes)])
+    whole = WholeGraph(
+        name=where,
+        ids=np.arange(nodes).astype(object),
+        features=features,
+        label=label,
+        classes=classes,
+        split=split,
+        pointers=pointers,
+        senders=senders,
+    )
+    return Collection(whole, client, tuple(names.tolist()), given, notes)
+
+
+def tables_of(collection: Collection) -> dict[str, pd.DataFrame]:
+    """{"nodes": ..., "edges": ...}, tables that say the same, with the usual names of columns; features by number."""
+    whole = collection.whole
+    values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
+    columns: dict[str, Any] = {"node": whole.ids}
+    columns["label"] = [whole.classes[label] if label >= 0 else None for label in whole.label]
+    if collection.client_names:
+        columns["client"] = np.array(collection.client_names, dtype=object)[collection.client]
+    if collection.split:
+        columns["split"] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+    named = pd.DataFrame(columns)
+    nodes = pd.concat([named, pd.DataFrame(values, columns=[str(k) for k in range(whole.features.shape[1])])], axis=1)
+    receiver = np.repeat(np.arange(whole.nodes), whole.degree)
+    once = receiver < whole.senders
+    ends = {"source": whole.ids[receiver[once]], "target": whole.ids[whole.senders[once]]}
+    return {"nodes": nodes, "edges": pd.DataFrame(ends)}
+
+
+def read_object(path: Path, parameter: str) -> Any:
+    """The `Data` object that `torch.save` wrote; nothing else is unpickled."""
+    if not path.is_file():
+        raise InputError(f"{parameter}: no file {path}.")
+    try:
+        with known_classes():
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises another type, some without a word, for nearly every way to be broken
+        why = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+        raise InputError(
+            f"{path} cannot be read as a torch_geometric.data.Data ({why}); write it with torch.save(data, path), "
+            "its attributes tensors, numbers or lists."
+        ) from error
+
+
+@contextmanager
+def known_classes() -> Iterator[None]:
+    """Lets `torch.load` take what a `Data` object is made of, and otherwise tensors only."""
+    from torch_geometric.data import Data  # takes seconds
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        yield
+
+
+def compact(values: Array) -> Features:
+    """The features as float32, sparse where few are other than zero."""
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which a graph does not take
+        features = np.ascontiguousarray(values, dtype=np.float32)
+    return sparse.csr_matrix(features) if np.count_nonzero(features) < SPARSE * features.size else features
+
+
+def _features(x: Any, where: str) -> Features:
+    if not isinstance(x, torch.Tensor) or x.layout == torch.strided:
+        x = _numpy(x)
+    if x.ndim != 2:
+        raise InputError(f"{where} must be of shape [nodes, features]; got {list(x.shape)}.")
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind not in "biuf":
+            raise InputError(f"{where} must be real numbers; got {x.dtype}.")
+        return compact(x)
+    flat: Any = x.detach().cpu()
+    listed = flat.to_sparse_coo().coalesce()
+    row, column = listed.indices().numpy()
+    return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+
+
+def _labels(y: Array, nodes: int, where: str) -> Indices:
+    if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
+        raise InputError(
+            f"{where} must be one whole number per node, its class, {[nodes]}; got {y.dtype} of {list(y.shape)}."
+        )
+    y = y.reshape(-1)
+    known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(nodes, bool)
+    broken = np.flatnonzero(known & ((y % 1 != 0) | (y < -1)))
+    if len(broken):
+        raise InputError(
+            f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
+            f"({len(broken)} such nodes)."
+        )
+    return np.where(known, y, -1).astype(np.int64)
+
+
+def _split(data: Any, nodes: int, where: str) -> tuple[Any, bool]:
+    """(int8 [nodes], whether it was given)."""
+    split = np.full(nodes, -1, np.int8)
+    masks = {key: mask for key in MASKS if (mask := getattr(data, key, None)) is not None}
+    if not masks:
+        return split, False
+    if missing := [key for key in MASKS if key not in masks]:
+        raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
+    for part, (key, mask) in enumerate(masks.items()):
+        mask = _numpy(mask)
+        if mask.shape != (nodes,) or mask.dtype != bool:
+            raise InputError(
+                f"{where}.{key} must be true or false of each node, {[nodes]}; got {mask.dtype} of {list(mask.shape)}."
+            )
+        if len(twice := np.flatnonzero(mask & (split >= 0))):
+            other = SPLITS[split[twice[0]]]
+            raise InputError(
+                f"{where}.{key}: node {twice[0]} is in the {other} split too ({len(twice)} such nodes); one is allowed."
+            )
+        split[mask] = part
+    return split, True
+
+
+def _numpy(value: Any) -> Array:
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

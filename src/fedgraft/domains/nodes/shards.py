@@ -1,0 +1,363 @@
+"""One graph cut over clients: the values every node data set hands over, and the rules they share.
+
+Rules, the same for every source:
+    Edges     undirected: each is stored both ways; loops and repeats go, with a note. A node may have no edge.
+    Cut       a node is one client's own. An edge between two clients is kept, by both: each stores it at its own end,
+              and of the other end it has an address, that client and a place among its nodes, and nothing else.
+    Features  of one width for all clients, finite; sparse ones stay sparse.
+    Labels    a node has one class or none (-1). Classes are numbered alike at all clients; a client may lack some.
+    Split     of the whole graph, seeded, stratified by class: five equal folds, of which one is the test set; of the
+              rest a fifth is for validation, so 64:16:20. A node without a label is in no split (-1).
+    Clients   a client needs a node, but no training node: one without is kept, since its nodes are neighbours of
+              others'. It answers for them, its `rows("train")` are empty, and it must not be asked to train.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.graphs.shards import ranges
+from fedgraft.errors import InputError, require, require_one_of
+
+LOG = logging.getLogger("fedgraft.data")
+
+FOLDS = 5
+"""Folds of a split, one of them the test set, and the share of the rest that is for validation: Li et al., "FedAIS",
+AAAI 2025, uses 5-fold cross-validation."""
+SPARSE = 0.25
+"""Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
+
+Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
+"""float32 [nodes, f], dense or CSR."""
+Numbers: TypeAlias = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeShard:
+    """One client's own part of a graph; NumPy and SciPy only, so that it can be sent to a worker process.
+
+    Args:
+        name: the client's name.
+        ids: object [own], the nodes' original ids.
+        features: float32 [own, f], an array or a `scipy.sparse.csr_matrix`.
+        label: int64 [own], index into `classes`; -1 = unknown.
+        classes: names of the classes, the same for all clients.
+        split: int8 [own], index into `SPLITS`; -1 = in none.
+        pointers: int64 [own + 1]: own node v hears from senders[pointers[v]] .. senders[pointers[v + 1] - 1].
+        senders: int32 [edges], ascending for each receiver: 0 .. own - 1 are own nodes, own .. own + halo - 1 are nodes
+            of others (the halo), by owner, then place. An edge between own nodes is here twice, one to a node elsewhere
+            once.
+        halo_owner: int32 [halo], whose node it is: the number of a client.
+        halo_place: int32 [halo], which of that client's nodes.
+    """
+
+    name: str
+    ids: NDArray[np.object_]
+    features: Features
+    label: Indices
+    classes: tuple[str, ...]
+    split: NDArray[np.int8]
+    pointers: Indices
+    senders: Numbers
+    halo_owner: Numbers
+    halo_place: Numbers
+
+    def __post_init__(self) -> None:
+        what = f"NodeShard.{{}} of {self.name}"
+        _check(self, what, self.own + self.halo)
+        sound = self.halo_owner.shape == self.halo_place.shape == (self.halo,)
+        require(sound, what.format("halo_place"), f"of shape {(self.halo,)}", self.halo_place.shape)
+        for key, numbers in (("halo_owner", self.halo_owner), ("halo_place", self.halo_place)):
+            require(numbers.min(initial=0) >= 0, what.format(key), "at least 0", int(numbers.min(initial=0)))
+        address = self.halo_owner.astype(np.int64) << 32 | self.halo_place
+        if len(again := np.flatnonzero(address[1:] <= address[:-1])):
+            raise InputError(
+                f"{what.format('halo_owner')} and halo_place must ascend, each node once; halo node {again[0] + 1} "
+                "is not after the one before it."
+            )
+
+    @property
+    def own(self) -> int:
+        """How many own nodes."""
+        return len(self.label)
+
+    @property
+    def halo(self) -> int:
+        """How many nodes of others are neighbours of own ones."""
+        return len(self.halo_owner)
+
+    @property
+    def width(self) -> int:
+        """How many features."""
+        return int(self.features.shape[1])
+
+    @property
+    def degree(self) -> Indices:
+        """int64 [own]: how many neighbours, own ones and those elsewhere."""
+        return np.diff(self.pointers)
+
+    def rows(self, split: str) -> Indices:
+        """Positions of the own nodes of "train", "validation" or "test"; there may be none."""
+        require_one_of("split", split, SPLITS)
+        return np.flatnonzero(self.split == SPLITS.index(split))
+
+
+@dataclass(frozen=True, eq=False)
+class WholeGraph:
+    """A graph before it is cut.
+
+    Args:
+        name: of the graph.
+        ids: object [nodes], original ids.
+        features: float32 [nodes, f], an array or a `scipy.sparse.csr_matrix`.
+        label: int64 [nodes], index into `classes`; -1 = unknown.
+        classes: names of the classes.
+        split: int8 [nodes], index into `SPLITS`; -1 = in none.
+        pointers: int64 [nodes + 1], of a CSR of edges.
+        senders: int32 [edges], its columns; every edge both ways, no loops, no repeats, as `undirected` makes them.
+    """
+
+    name: str
+    ids: NDArray[np.object_]
+    features: Features
+    label: Indices
+    classes: tuple[str, ...]
+    split: NDArray[np.int8]
+    pointers: Indices
+    senders: Numbers
+
+    def __post_init__(self) -> None:
+        what = f"WholeGraph.{{}} of {self.name}"
+        require(self.nodes >= 1, what.format("label"), "of at least one node", self.nodes)
+        _check(self, what, self.nodes)
+        stored = self.features if isinstance(self.features, np.ndarray) else self.features.data
+        if not np.isfinite(stored).all():
+            values = self.features if isinstance(self.features, np.ndarray) else self.features.toarray()
+            node, column = (int(found[0]) for found in np.nonzero(~np.isfinite(values)))
+            raise InputError(
+                f"{self.name}: features must be finite numbers; got {values[node, column]:g} as feature {column} of "
+                f"node {self.ids[node]!r} ({np.count_nonzero(~np.isfinite(stored))} such values)."
+            )
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes."""
+        return len(self.label)
+
+    @property
+    def edges(self) -> int:
+        """How many undirected edges."""
+        return len(self.senders) // 2
+
+    @property
+    def degree(self) -> Indices:
+        """int64 [nodes]: how many neighbours."""
+        return np.diff(self.pointers)
+
+
+def _check(graph: NodeShard | WholeGraph, what: str, senders: int) -> None:
+    """Raise `InputError` for arrays that do not fit; `what` with a field's name is what errors call it."""
+    nodes = len(graph.label)
+    for key, shape, wanted in (
+        ("ids", graph.ids.shape, (nodes,)),
+        ("features", graph.features.shape, (nodes, graph.features.shape[-1])),
+        ("split", graph.split.shape, (nodes,)),
+        ("pointers", graph.pointers.shape, (nodes + 1,)),
+        ("senders", graph.senders.shape, (int(graph.pointers[-1]) if len(graph.pointers) else 0,)),
+    ):
+        require(shape == wanted, what.format(key), f"of shape {wanted}", shape)
+    dense = isinstance(graph.features, np.ndarray)
+    sound = (dense or isinstance(graph.features, sparse.csr_matrix)) and graph.features.dtype == np.float32
+    got = f"{type(graph.features).__name__} of {graph.features.dtype}"
+    require(sound, what.format("features"), "an array or a csr_matrix of float32", got)
+    falling = np.flatnonzero(np.diff(graph.pointers, prepend=0) < 0)
+    if len(falling) or graph.pointers[0] != 0:
+        place = int(falling[0]) if len(falling) else 0
+        require(False, what.format("pointers"), "ascending from 0", f"{int(graph.pointers[place])} at {place}")
+    if len(graph.senders) and not 0 <= graph.senders.min() <= graph.senders.max() < senders:
+        edge = int(((graph.senders < 0) | (graph.senders >= senders)).argmax())
+        receiver = int(np.searchsorted(graph.pointers, edge, side="right")) - 1
+        raise InputError(
+            f"{what.format('senders')}: edge {edge}, to node {receiver}, comes from node {graph.senders[edge]}; "
+            f"nodes are 0..{senders - 1}."
+        )
+    for key, numbers, count in (("label", graph.label, len(graph.classes)), ("split", graph.split, len(SPLITS))):
+        outside = np.flatnonzero((numbers < -1) | (numbers >= count))
+        if len(outside):
+            require(False, what.format(key), f"-1..{count - 1}", f"{numbers[outside[0]]} at node {outside[0]}")
+    lost = np.flatnonzero((graph.label < 0) & (graph.split >= 0))
+    if len(lost):
+        require(False, what.format("split"), "-1 where a node has no label", f"{graph.split[lost[0]]} at {lost[0]}")
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def undirected(
+    ends: NDArray[np.integer], nodes: int, where: str, base: int = 0
+) -> tuple[Indices, Numbers, tuple[str, ...]]:
+    """(pointers, senders) as a `WholeGraph` holds them, and a note for each kind of edge that was left out.
+
+    Args:
+        ends: whole numbers [2, m], nodes; an edge may be listed one way or both.
+        nodes: how many there are.
+        where: what an edge is called in errors, such as "edges.csv, row"; its number, from 1, follows.
+        base: the number of the first node, as the errors should say it.
+    """
+    if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
+        missing = ((ends < 0) | (ends >= nodes)).any(axis=0)
+        row = int(missing.argmax())
+        node = next(int(end) for end in ends[:, row] if not 0 <= end < nodes)
+        raise InputError(
+            f"{where} {row + 1}: there is no node {node + base}; nodes are {base}..{nodes - 1 + base} "
+            f"({int(missing.sum())} such edges)."
+        )
+    loops = ends[0] == ends[1]
+    if count := int(np.count_nonzero(loops)):
+        ends = ends[:, ~loops]
+    # Counting sorts of SciPy: linear in edges, and far from a matrix of 8-byte keys in memory.
+    listed = sparse.coo_matrix((np.ones(ends.shape[1], bool), (ends[0], ends[1])), shape=(nodes, nodes)).tocsr()
+    listed.sum_duplicates()
+    counts = {"edges from a node to itself": count, "repeated edges": ends.shape[1] - listed.nnz}
+    notes = tuple(f"{count:,} {what} left out." for what, count in counts.items() if count)
+    both = listed + listed.T.tocsr()
+    both.sort_indices()
+    return both.indptr.astype(np.int64), both.indices.astype(np.int32, copy=False), notes
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+
+def split_nodes(label: Indices, fold: int, g: np.random.Generator, name: str = "the graph") -> NDArray[np.int8]:
+    """int8 [nodes]: to which of `SPLITS` each node belongs, -1 without a label; 64:16:20, stratified by class.
+
+    The same generator gives the same five folds whichever is the test set. Of each class a fold gets a fifth, rounded
+    up or down; a class of at least three nodes has a training node.
+    """
+    require(0 <= fold < FOLDS, "fold", f"0..{FOLDS - 1}", fold)
+    order = g.permutation(np.flatnonzero(label >= 0))
+    if len(order) < FOLDS:
+        raise InputError(f"{name}: at least {FOLDS} nodes with a label are needed, one a fold; got {len(order)}.")
+    order = order[np.argsort(label[order], kind="stable")]
+    place = np.arange(len(order)) % FOLDS
+    split = np.full(len(label), -1, np.int8)
+    split[order[place == fold]] = SPLITS.index("test")
+    rest = order[place != fold]
+    split[rest] = SPLITS.index("train")
+    # Not from the first on: where five nodes leave four, one of them is for validation and the others train.
+    split[rest[2::FOLDS]] = SPLITS.index("validation")
+    return split
+
+
+# --- cutting and putting together -------------------------------------------------------------------------------------
+
+
+def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> list[NodeShard]:
+    """One shard per client.
+
+    Args:
+        graph: the whole.
+        owner: whole numbers [nodes], the number of the client whose node it is.
+        names: the clients', in order.
+    """
+    clients = len(names)
+    require(owner.shape == (graph.nodes,), f"owner of {graph.name}", f"of shape {(graph.nodes,)}", owner.shape)
+    if not 0 <= owner.min() <= owner.max() < clients:
+        node = int(((owner < 0) | (owner >= clients)).argmax())
+        require(False, f"owner of {graph.name}", f"0..{clients - 1}", f"{owner[node]} of node {graph.ids[node]!r}")
+    counts = np.bincount(owner, minlength=clients)
+    if len(empty := np.flatnonzero(counts == 0)):
+        raise InputError(
+            f"{graph.name}: client {names[empty[0]]!r} has no nodes ({len(empty)} such clients); every client needs "
+            "one. Take fewer clients or another partition."
+        )
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    order = np.argsort(owner, kind="stable")
+    # A node's rank is its number once nodes are in the order of their clients; addresses are read off it.
+    rank = np.empty(graph.nodes, np.int32)
+    rank[order] = np.arange(graph.nodes, dtype=np.int32)
+    degree = graph.degree
+    local = np.empty(graph.nodes, np.int32)
+    shards = []
+    for k, name in enumerate(names):
+        rows = order[starts[k] : starts[k + 1]]
+        pointers = np.concatenate([[0], np.cumsum(degree[rows])])
+        heard = rank[graph.senders[ranges(graph.pointers[rows], degree[rows])]]
+        elsewhere = np.zeros(graph.nodes, bool)
+        elsewhere[heard] = True
+        elsewhere[starts[k] : starts[k + 1]] = False
+        halo = np.flatnonzero(elsewhere)
+        local[starts[k] : starts[k + 1]] = np.arange(len(rows))
+        local[halo] = len(rows) + np.arange(len(halo))
+        halo_owner = np.searchsorted(starts, halo, side="right") - 1
+        shards.append(
+            NodeShard(
+                name=name,
+                ids=graph.ids[rows],
+                features=graph.features[rows],
+                label=graph.label[rows],
+                classes=graph.classes,
+                split=graph.split[rows],
+                pointers=pointers,
+                senders=_ascending(pointers, local[heard], len(rows) + len(halo)),
+                halo_owner=halo_owner.astype(np.int32),
+                halo_place=(halo - starts[halo_owner]).astype(np.int32),
+            )
+        )
+    if idle := sum(len(shard.rows("train")) == 0 for shard in shards):
+        LOG.warning(f"{graph.name}: {idle:,} of {clients:,} clients have no training nodes; they do not train.")
+    return shards
+
+
+def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
+    """All shards as one client's: every node with its split, every edge inside it, no halo; nodes client by client."""
+    first = shards[0]
+    for other in shards[1:]:
+        for what, mine, its in (("features", first.width, other.width), ("classes", first.classes, other.classes)):
+            if mine != its:
+                raise InputError(
+                    f"The nodes of {first.name} and {other.name} cannot be put in one place: their {what} differ "
+                    f"({mine} against {its})."
+                )
+    counts = np.array([shard.own for shard in shards])
+    starts = np.cumsum(counts) - counts
+    parts = []
+    for shard, start in zip(shards, starts, strict=True):
+        lost = (shard.halo_owner >= len(shards)) | (shard.halo_place >= counts[shard.halo_owner % len(shards)])
+        if lost.any():
+            halo = int(lost.argmax())
+            raise InputError(
+                f"{shard.name}: halo node {halo} is node {shard.halo_place[halo]} of client {shard.halo_owner[halo]}, "
+                "which is not among these shards."
+            )
+        at = np.concatenate([start + np.arange(shard.own), starts[shard.halo_owner] + shard.halo_place])
+        parts.append(at.astype(np.int32)[shard.senders])
+    pointers = np.concatenate([[0], np.cumsum(np.concatenate([shard.degree for shard in shards]))])
+    features = [shard.features for shard in shards]
+    stacked = all(isinstance(each, np.ndarray) for each in features)
+    return NodeShard(
+        name="all clients",
+        ids=np.concatenate([shard.ids for shard in shards]),
+        features=np.concatenate(features) if stacked else sparse.csr_matrix(sparse.vstack(features, format="csr")),
+        label=np.concatenate([shard.label for shard in shards]),
+        classes=first.classes,
+        split=np.concatenate([shard.split for shard in shards]),
+        pointers=pointers,
+        senders=_ascending(pointers, np.concatenate(parts), int(counts.sum())),
+        halo_owner=np.zeros(0, np.int32),
+        halo_place=np.zeros(0, np.int32),
+    )
+
+
+def _ascending(pointers: Indices, senders: Numbers, width: int) -> Numbers:
+    """The senders, ascending for each receiver."""
+    matrix = sparse.csr_matrix((np.ones(len(senders), bool), senders, pointers), shape=(len(pointers) - 1, width))
+    matrix.sort_indices()
+    numbers: Numbers = matrix.indices.astype(np.int32, copy=False)
+    return numbers

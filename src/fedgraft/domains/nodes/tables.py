@@ -1,0 +1,260 @@
+"""Reads a user's own graph from a table of nodes and one of edges, with errors that name file, row and column.
+
+A table is a CSV or Parquet file, a folder of those or a DataFrame. Ids and classes are kept as text, as written ("007"
+is not "7").
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.nodes.pyg_objects import Collection, compact
+from fedgraft.domains.nodes.shards import WholeGraph, undirected
+from fedgraft.domains.tables import SUFFIXES, Source, as_numbers, check_classes, encode, read_file, read_table, row_of
+from fedgraft.errors import InputError, require_one_of
+from fedgraft.wire.layouts import Array
+
+Given: TypeAlias = str | Path | pd.DataFrame
+"""A table: a path or a DataFrame."""
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+"""A class that is a whole number; of at most as many digits as an int64 holds."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns. `client` and `split` may be missing in the table unless they are renamed here.
+
+    Args:
+        node: of nodes, the id; label: the class, empty = unknown; client: who holds it.
+        split: of nodes, "train", "validation" or "test", empty = none.
+        features: of nodes, numeric columns; None = every other column.
+        source: of edges, the id of one end; target: of the other.
+    """
+
+    node: str = "node"
+    label: str = "label"
+    client: str = "client"
+    split: str = "split"
+    features: tuple[str, ...] | None = None
+    source: str = "source"
+    target: str = "target"
+
+
+def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Collection:
+    """Two tables as one graph.
+
+    Args:
+        nodes: one row per node; a folder holds one file per client, named after it.
+        edges: one row per edge, listed one way or both; of a folder all files are read.
+        columns: their names.
+        owner: what errors call the parameters: "Nodes" for Nodes.nodes ...
+    """
+    table, source, client, names = _node_table(nodes, columns, owner)
+    code, ids = encode(table, columns.node, source)
+    order = np.argsort(code, kind="stable")
+    if len(again := order[1:][code[order[1:]] == code[order[:-1]]]):
+        row = int(again.min())
+        raise InputError(
+            f"{row_of(source, row)}: node {str(ids[code[row]])!r} of column {columns.node!r} is listed twice "
+            f"({len(again)} such rows)."
+        )
+    if columns.client in table:
+        client, found = encode(table, columns.client, source)
+        names = tuple(found.tolist())
+    label, classes = _labels(table, columns.label, source)
+    split = _split(table, columns, source, label)
+    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
+    pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
+    whole = WholeGraph(
+        name=where,
+        ids=ids[code].astype(object),
+        features=compact(_features(table, columns, source, owner)),
+        label=label,
+        classes=classes,
+        split=split,
+        pointers=pointers,
+        senders=senders,
+    )
+    return Collection(whole, client, names, columns.split in table, notes)
+
+
+def _node_table(nodes: Given, columns: Columns, owner: str) -> tuple[pd.DataFrame, Source, Indices, tuple[str, ...]]:
+    """The rows, where they come from, and the client of each and the clients' names where files are clients."""
+    wanted = {f"{owner}.node": columns.node, f"{owner}.label": columns.label}
+    optional = []
+    for option in ("client", "split"):
+        column = getattr(columns, option)
+        if column == option:
+            optional.append(column)
+        else:
+            wanted[f"{owner}.{option}"] = column
+    for column in columns.features or ():
+        wanted[f"{owner}.features: {column}"] = column
+
+    tables: list[pd.DataFrame] = []
+    source: Source = []
+    paths = _files(nodes, f"{owner}.nodes")
+    for path in paths:
+        # Which columns there are is known once a file is read; it is read once.
+        table = path if isinstance(path, pd.DataFrame) else read_file(path, f"{owner}.nodes")
+        name = f"{owner}.nodes" if isinstance(path, pd.DataFrame) else str(path)
+        others = [str(column) for column in table.columns] if columns.features is None else optional
+        table, rows = read_table(table, name, wanted, others)
+        if tables and (differ := set(table.columns) ^ set(tables[0].columns)):
+            column = min(differ, key=str)
+            raise InputError(f"{name}: column {column!r} is here or in {source[0][0]}, but not in both files.")
+        tables.append(table)
+        source += rows
+    if isinstance(nodes, pd.DataFrame) or not Path(nodes).is_dir():
+        return tables[0], source, np.zeros(len(tables[0]), np.int64), ()
+    if columns.client in tables[0]:
+        raise InputError(
+            f"{source[0][0]}: column {columns.client!r} names clients, but each file of the folder {nodes} is one."
+        )
+    names = tuple(path.stem for path in paths if isinstance(path, Path))
+    client = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    return pd.concat(tables, ignore_index=True), source, client, names
+
+
+def _files(given: Given, parameter: str) -> list[Path] | list[pd.DataFrame]:
+    if isinstance(given, pd.DataFrame):
+        return [given]
+    path = Path(given)
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    if not files:
+        raise InputError(f"{parameter}: folder {path} holds no file that ends in {' or '.join(SUFFIXES)}.")
+    for first, second in pairwise(files):
+        if first.stem == second.stem:
+            raise InputError(f"{parameter}: folder {path} holds two files named {first.stem!r}; each must be one.")
+    return files
+
+
+def _labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indices, tuple[str, ...]]:
+    """(class of each node, names of the classes: whole numbers in their order, else as text)."""
+    known = table[column].notna().to_numpy()
+    if not known.any():
+        raise InputError(f"{source[0][0]}: {column!r} is empty in every row; nodes to learn from need a class.")
+    check_classes(table, column, source)
+    code, found = encode(_filled(table, column, table[column].to_numpy()[known][0]), column, source)
+    names = found.tolist()
+    if all(map(_WHOLE.fullmatch, names)):
+        ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
+        code, names = np.argsort(ascending)[code], [names[place] for place in ascending]
+    code[~known] = -1
+    return code, tuple(names)
+
+
+def _split(table: pd.DataFrame, columns: Columns, source: Source, label: Indices) -> Array:
+    split = np.full(len(table), -1, np.int8)
+    column = columns.split
+    if column not in table:
+        return split
+    known = table[column].notna().to_numpy()
+    code, names = encode(_filled(table, column, SPLITS[0]), column, source)
+    for place, name in enumerate(names):
+        if name not in SPLITS:
+            row = int((code == place).argmax())
+            require_one_of(f"{row_of(source, row)}: {column!r}", str(name), SPLITS)
+    split[known] = np.array([SPLITS.index(name) for name in names], np.int8)[code[known]]
+    if len(lost := np.flatnonzero(known & (label < 0))):
+        raise InputError(
+            f"{row_of(source, lost[0])}: {column!r} must be empty where {columns.label!r} is; got "
+            f"{SPLITS[split[lost[0]]]!r} ({len(lost)} such rows)."
+        )
+    if missing := [name for place, name in enumerate(SPLITS) if not (split == place).any()]:
+        raise InputError(f"{source[0][0]}: column {column!r} leaves no node for {missing[0]}; one is needed.")
+    return split
+
+
+def _filled(table: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
+    """The column alone, with `value` in its empty fields, so that rows keep their numbers."""
+    return pd.DataFrame({column: table[column].where(table[column].notna(), value)})
+
+
+def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str) -> Array:
+    names = columns.features
+    if names is None:
+        others = (columns.node, columns.label, columns.client, columns.split)
+        names = tuple(name for name in map(str, table.columns) if name not in others)
+        if unnamed := [name for name in names if name.startswith("Unnamed: ")]:  # as pandas calls a file's
+            raise InputError(
+                f"{source[0][0]}: column {int(unnamed[0][9:]) + 1} has no name, such as an index written along; name "
+                f"it in the header, leave it out, or name those that are features in {owner}.features."
+            )
+    if not names:
+        raise InputError(
+            f"{source[0][0]}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
+        )
+    hint = f" Columns that are no features are left out by naming the others in {owner}.features."
+    values = np.zeros((len(table), len(names)), np.float32)
+    for place, name in enumerate(names):
+        values[:, place] = feature(table[name], source, np.arange(len(table)), hint=hint)
+    return values
+
+
+def feature(
+    column: pd.Series, source: Source, rows: Indices, empty_is_zero: bool = False, hint: str = ""
+) -> NDArray[np.float64]:
+    """A column of features as numbers.
+
+    Args:
+        column: of some rows.
+        source: where they come from.
+        rows: int64 [rows], which they are there.
+        empty_is_zero: whether an empty field stands for zero.
+        hint: what an error ends with.
+
+    Raises `InputError`, naming the first row, where one is no finite number.
+    """
+    parsed = as_numbers(column)
+    if empty_is_zero:
+        parsed = np.where(column.isna(), 0.0, parsed)
+    # What float32 cannot hold is infinite in it.
+    wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
+    if wrong.any():
+        row = int(wrong.argmax())
+        got = "nothing" if pd.isna(column.iloc[row]) else repr(str(column.iloc[row]))
+        raise InputError(
+            f"{row_of(source, rows[row])}: {column.name!r} must be a finite number, as a feature; got {got} "
+            f"({int(wrong.sum())} such rows).{hint}"
+        )
+    return parsed
+
+
+def _ends(
+    edges: Given, columns: Columns, owner: str, ids: Array, row_of_id: Indices, where: str
+) -> tuple[Indices, int, str]:
+    """(int64 [2, edges] rows of the table of nodes, how many nodes, what an edge is called)."""
+    wanted = {f"{owner}.{option}": getattr(columns, option) for option in ("source", "target")}
+    tables: list[pd.DataFrame] = []
+    source: Source = []
+    for path in _files(edges, f"{owner}.edges"):
+        table, rows = read_table(path, f"{owner}.edges", wanted, may_be_empty=True)
+        tables.append(table)
+        source += rows
+    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+    ends = np.zeros((2, len(table)), np.int64)
+    for end, column in enumerate((columns.source, columns.target)):
+        if not len(table):
+            break
+        code, named = encode(table, column, source)
+        place = np.minimum(np.searchsorted(ids, named), len(ids) - 1)
+        missing = (ids[place] != named)[code]
+        if missing.any():
+            row = int(missing.argmax())
+            raise InputError(
+                f"{row_of(source, row)}: {column!r} must be a node of {where}; got {str(table[column].iloc[row])!r} "
+                f"({int(missing.sum())} such rows)."
+            )
+        ends[end] = row_of_id[place[code]]
+    return ends, len(ids), f"{owner}.edges, row"

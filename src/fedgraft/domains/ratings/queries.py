@@ -1,0 +1,86 @@
+"""Questions about (user, item) pairs in the ids of the data: who answers them, and what is new to whoever does."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.domains.ratings.shards import Ids, RatingShard
+from fedgraft.errors import InputError, unknown
+from fedgraft.wire.layouts import Array
+
+
+def route_pairs(shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> Ids:
+    """The client of each pair, int64 [pairs]: by its column "client", else by item, by user, by size (see `Rating`)."""
+    for column in ("user", "item"):
+        if column not in queries:
+            raise InputError(f"pairs need a column {column!r}; got {', '.join(queries) or 'none'}.")
+    for column in {"user", "item", "client"} & queries.keys():
+        missing = np.flatnonzero(pd.isna(queries[column]))
+        if len(missing):
+            raise InputError(f"pairs, row {missing[0] + 1}: {column!r} is empty ({len(missing)} such rows).")
+    if "client" in queries:
+        return np.array([_client(shards, value) for value in queries["client"]], dtype=np.int64)
+    ratings = np.array([len(shard.rating) for shard in shards], dtype=np.float64)
+    # In units of one rating: selling the item outweighs any number of ratings, which outweighs size.
+    preference = np.tile(ratings / (ratings.sum() + 1.0), (len(queries["user"]), 1))
+    for client, shard in enumerate(shards):
+        given = np.bincount(shard.user, minlength=len(shard.users))
+        user = positions(shard.user_ids, queries["user"])
+        preference[:, client] += np.where(user >= 0, given[user], 0)
+        preference[:, client] += (ratings.sum() + 1.0) * (positions(shard.item_ids, queries["item"]) >= 0)
+    best: Ids = preference.argmax(axis=1)
+    return best
+
+
+def with_newcomers(shard: RatingShard, user_ids: Array, item_ids: Array) -> tuple[RatingShard, Ids, Ids]:
+    """The shard with users and items that it has not seen added, and the pairs' local indices in it."""
+    users, user = _extended(shard.user_ids, user_ids)
+    items, item = _extended(shard.item_ids, item_ids)
+    first_user = int(shard.users.max(initial=-1)) + 1
+    first_item = int(shard.items.max(initial=-1)) + 1
+    extended = replace(
+        shard,
+        user_ids=users,
+        item_ids=items,
+        users=np.concatenate([shard.users, np.arange(first_user, first_user + len(users) - len(shard.users))]),
+        items=np.concatenate([shard.items, np.arange(first_item, first_item + len(items) - len(shard.items))]),
+    )
+    return extended, user, item
+
+
+def item_categories(shard: RatingShard) -> Ids:
+    """The category of each item: that of its last rating; the client's most frequent one for items without any."""
+    most = int(np.bincount(shard.category).argmax())
+    categories = np.full(len(shard.items), most, dtype=np.int64)
+    categories[shard.item] = shard.category
+    return categories
+
+
+def positions(ids: Array, wanted: Array) -> Ids:
+    """Where each wanted id stands among `ids`, -1 where it does not; compared as text, as files hold them."""
+    places = {name: place for place, name in enumerate(_texts(ids))}
+    return np.array([places.get(name, -1) for name in _texts(wanted)], dtype=np.int64)
+
+
+def _extended(ids: Array, wanted: Array) -> tuple[Array, Ids]:
+    new = np.unique(np.array(_texts(wanted), dtype=object)[positions(ids, wanted) < 0])
+    together = np.concatenate([np.array(_texts(ids), dtype=object), new])
+    return together, positions(together, wanted)
+
+
+def _texts(ids: Array | NDArray[np.object_]) -> list[str]:
+    # Whole numbers become floats where a table lacks some of them: 7.0 is user 7, as in the data (`tables.encode`).
+    values = (int(v) if isinstance(v, float) and v.is_integer() else v for v in ids.tolist())
+    return [str(value) for value in values]
+
+
+def _client(shards: Sequence[RatingShard], value: object) -> int:
+    names = [shard.name for shard in shards]
+    if str(value) in names:
+        return names.index(str(value))
+    if str(value).isdigit() and int(str(value)) < len(shards):
+        return int(str(value))
+    raise unknown("client", value, [*names, f"0..{len(shards) - 1}"])

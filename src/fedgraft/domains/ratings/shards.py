@@ -1,0 +1,342 @@
+"""Ratings: the values every rating data set hands over, and the rules they share.
+
+Rules, the same for every source:
+    Scale       a rating outside the scale never gets here: user files raise, published sets drop it and say so.
+    Duplicates  one rating per (user, item): the last row stands, as the user's latest word, whatever its category; a
+                pair rated under two could otherwise be a test pair at one client and a training pair at another.
+                Where the data names the clients itself, it is one per (user, item, client).
+    Trust       links to oneself and repeated links go; a link is known to every client where both its ends occur.
+    Occurrence  a user or item occurs at a client if it has a rating of any split there. That a node exists is no label;
+                what it gave or got is, and that is split.
+    Split       per client, seeded, 8:1:1; every category of a client keeps at least one training rating.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.values import SPLITS
+from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array
+
+LOG = logging.getLogger("fedgraft.data")
+
+
+PARTITIONS = ("average", "skewed", "extreme")
+"""Ways to hand whole categories to clients."""
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """A whole rating data set, before it is partitioned. Ids are dense: 0..users-1, 0..items-1, 0..categories-1.
+
+    Args:
+        user: int64 [n]; item: int64 [n]; category: int64 [n]; rating: float32 [n] within `scale`.
+        trust: int64 [2, m], directed: user `trust[0, k]` trusts user `trust[1, k]`.
+        users: how many; items: how many; categories: how many.
+        scale: lowest and highest rating there can be.
+        client: int64 [n] where the data names the clients itself, else None.
+        user_ids: [users] original ids, str or int; item_ids: [items] likewise.
+        category_names: [categories]; client_names: one per client where the data names them.
+        notes: what was left out or assumed on the way here, for people to read.
+    """
+
+    user: Ids
+    item: Ids
+    category: Ids
+    rating: NDArray[np.float32]
+    trust: Ids
+    users: int
+    items: int
+    categories: int
+    scale: tuple[float, float]
+    client: Ids | None = None
+    user_ids: Array | None = None
+    item_ids: Array | None = None
+    category_names: tuple[str, ...] = ()
+    client_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.rating)
+        require(n > 0, "Ratings.rating", "at least one rating", n)
+        for name, ids, count in (
+            ("user", self.user, self.users),
+            ("item", self.item, self.items),
+            ("category", self.category, self.categories),
+        ):
+            require(len(ids) == n, f"Ratings.{name}", f"as long as the {n} ratings", len(ids))
+            ends = int(ids.min()), int(ids.max())
+            require(ends[0] >= 0 and ends[1] < count, f"Ratings.{name}", f"within 0..{count - 1}", ends)
+        per_row = n if self.client is None else len(self.client)
+        require(per_row == n, "Ratings.client", f"as long as the {n} ratings", per_row)
+        links = self.trust
+        require(links.ndim == 2 and len(links) == 2, "Ratings.trust", "of shape [2, m]", links.shape)
+        ends = (int(links.min()), int(links.max())) if links.size else (0, 0)
+        require(ends[0] >= 0 and ends[1] < self.users, "Ratings.trust", f"within 0..{self.users - 1}", ends)
+        low, high = self.scale
+        require(low < high, "Ratings.scale", "two numbers, the lower one first", self.scale)
+        within = bool((self.rating >= low).all() and (self.rating <= high).all())
+        got = (float(self.rating.min()), float(self.rating.max()))
+        require(within, "Ratings.rating", f"within the scale {low:g}..{high:g}", got)
+
+
+@dataclass(frozen=True, eq=False)
+class RatingShard:
+    """One client's own ratings; NumPy only, so that it can be sent to a worker process.
+
+    Args:
+        name: the client's name.
+        users: int64 [u], ascending global ids of the users that occur here; items: int64 [i] likewise.
+        user: int64 [n], index into `users`; item: int64 [n], index into `items`; category: int64 [n], global.
+        rating: float32 [n].
+        split: uint8 [n], index into `SPLITS`.
+        trust: int64 [2, m], indices into `users`, directed.
+        scale: lowest and highest rating there can be.
+        n_categories: how many categories all clients have together.
+        user_ids: [u] original ids, str or int; item_ids: [i] likewise.
+    """
+
+    name: str
+    users: Ids
+    items: Ids
+    user: Ids
+    item: Ids
+    category: Ids
+    rating: NDArray[np.float32]
+    split: NDArray[np.uint8]
+    trust: Ids
+    scale: tuple[float, float]
+    n_categories: int
+    user_ids: Array
+    item_ids: Array
+
+    def rows(self, split: str) -> Ids:
+        """Positions of the ratings of "train", "validation" or "test"."""
+        require_one_of("split", split, SPLITS)
+        return np.flatnonzero(self.split == SPLITS.index(split))
+
+
+def drop_repeats(ratings: Ratings) -> Ratings:
+    """The same data under the rules for duplicates and trust links, with a note for each that left anything out."""
+    notes = list(ratings.notes)
+    pair = ratings.user * ratings.items + ratings.item
+    if ratings.client is not None:
+        pair = pair * (int(ratings.client.max()) + 1) + ratings.client
+    kept = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
+    kept.sort()
+    if dropped := len(pair) - len(kept):
+        notes.append(f"{dropped:,} repeated ratings of one item by one user left out; the last row stands.")
+
+    source, target = ratings.trust
+    others = source != target
+    if loops := int((~others).sum()):
+        notes.append(f"{loops:,} trust links of users to themselves left out.")
+    source, target = source[others], target[others]
+    first = np.unique(source * ratings.users + target, return_index=True)[1]
+    first.sort()
+    if repeats := len(source) - len(first):
+        notes.append(f"{repeats:,} repeated trust links left out.")
+    return replace(
+        ratings,
+        user=ratings.user[kept],
+        item=ratings.item[kept],
+        category=ratings.category[kept],
+        rating=ratings.rating[kept],
+        client=None if ratings.client is None else ratings.client[kept],
+        trust=np.stack([source[first], target[first]]),
+        notes=tuple(notes),
+    )
+
+
+def check_partition(owner: str, clients: int, partition: str) -> None:
+    """Raise `InputError` unless these can be the `clients` and `partition` of the data set `owner`."""
+    require(clients >= 1, f"{owner}.clients", "at least 1", clients)
+    require_one_of(f"{owner}.partition", partition, PARTITIONS)
+
+
+def category_bounds(categories: int, clients: int, partition: str) -> tuple[int, int]:
+    """Fewest and most categories of a client.
+
+    With m = categories / clients: "average" floor(m)..ceil(m); "skewed" 5/7 m..10/7 m; "extreme" 5/14 m..25/14 m;
+    rounded, at least 1, and the most of skewed (extreme) at least one (two) above that of average. For 10 clients and
+    the 28 or 27 categories of Ciao or Epinions these are the 2-3, 2-4 and 1-5 of FedACS; the fractions are these over
+    2.8. For 5 clients they are 5-6, 4-8 and 2-10, for 20 clients 1-2, 1-3 and 1-4. As many clients as categories get
+    one each.
+    """
+    mean = categories / clients
+    low, high = categories // clients, -(-categories // clients)
+    if partition == "average" or categories == clients:
+        return low, high
+    if partition == "skewed":
+        return max(1, min(low, round(mean * 5 / 7))), max(high + 1, round(mean * 10 / 7))
+    return max(1, min(low, round(mean * 5 / 14))), max(high + 2, round(mean * 25 / 14))
+
+
+def partition_by_category(ratings: Ratings, clients: int, partition: str, g: np.random.Generator) -> list[Ids]:
+    """Hand every category to exactly one client: a list of ascending category ids, one entry per client.
+
+    The number of categories of each client is drawn within `category_bounds`, then the categories are dealt at random.
+    """
+    check_partition("partition_by_category", clients, partition)
+    present = np.unique(ratings.category)
+    if clients > len(present):
+        raise InputError(
+            f"clients must be at most {len(present)}, the number of categories, as each gets whole ones; got {clients}."
+        )
+    low, high = category_bounds(len(present), clients, partition)
+    sizes = np.zeros(clients, np.int64)
+    left = len(present)
+    for client in range(clients):
+        others = clients - client - 1
+        sizes[client] = g.integers(max(low, left - high * others), min(high, left - low * others), endpoint=True)
+        left -= sizes[client]
+    dealt = np.split(g.permutation(present), np.cumsum(g.permutation(sizes))[:-1])
+    return [np.sort(ids) for ids in dealt]
+
+
+def split(
+    n: int, g: np.random.Generator, shares: tuple[float, float, float] = (0.8, 0.1, 0.1), groups: Ids | None = None
+) -> NDArray[np.uint8]:
+    """uint8 [n]: to which of `SPLITS` each of a client's ratings belongs.
+
+    Validation and test get their shares, rounded; training gets the rest. Every group keeps at least one training
+    rating, if need be at the cost of test, then of validation; so fewer than six ratings are all for training.
+
+    Args:
+        n: number of ratings, at least 1.
+        g: where the order comes from.
+        shares: of train, validation, test; sum 1.
+        groups: int64 [n], such as categories; None is one group.
+    """
+    require(n >= 1, "split: the number of a client's ratings", "at least 1 (an empty client cannot train)", n)
+    sound = len(shares) == len(SPLITS) and min(shares) >= 0 and abs(sum(shares) - 1) < 1e-9
+    require(sound, "split: shares", "three numbers of at least 0 that sum to 1", shares)
+    order = g.permutation(n)
+    first = np.unique(np.zeros(n) if groups is None else groups[order], return_index=True)[1]
+    reserved = np.ones(n, np.bool_)
+    reserved[first] = False
+    order = order[np.argsort(reserved, kind="stable")]
+    validation = min(round(shares[1] * n), n - len(first))
+    test = min(round(shares[2] * n), n - len(first) - validation)
+    parts = np.zeros(n, np.uint8)
+    parts[order[n - validation - test : n - test]] = 1
+    parts[order[n - test :]] = 2
+    return parts
+
+
+def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int) -> list[RatingShard]:
+    """One shard per client, partitioned and split by `seed`; the notes of `ratings` go to the log.
+
+    Args:
+        ratings: the whole data set; the rule for duplicates is applied here if it was not before.
+        clients: how many; None with "given".
+        partition: one of `PARTITIONS`, or "given" to use `ratings.client`.
+        seed: the experiment's.
+    """
+    ratings = drop_repeats(ratings)
+    for note in ratings.notes:
+        LOG.warning(note)
+    if partition == "given":
+        owner, names = _given(ratings, clients)
+    else:
+        require(clients is not None, "clients", "a number", clients)
+        dealt = partition_by_category(ratings, clients or 0, partition, generator(seed, "partition"))
+        owner_of = np.zeros(ratings.categories, np.int64)
+        for client, categories in enumerate(dealt):
+            owner_of[categories] = client
+        owner = owner_of[ratings.category]
+        names = [_name(categories, ratings.category_names) for categories in dealt]
+    shards = [_shard(ratings, np.flatnonzero(owner == c), name, seed, c) for c, name in enumerate(names)]
+    for part in (1, 2):
+        if not any((shard.split == part).any() for shard in shards):
+            raise InputError(
+                f"No client has a {SPLITS[part]} rating: a tenth of each client's ratings, rounded, is held out, "
+                f"so one of them needs at least six; the largest has {max(len(s.rating) for s in shards)}."
+            )
+    return shards
+
+
+def known_shard(ratings: Ratings, name: str) -> RatingShard:
+    """One client with all of the data, every rating of it for training; the notes of `ratings` go to the log."""
+    ratings = drop_repeats(ratings)
+    for note in ratings.notes:
+        LOG.warning(note)
+    shard = _shard(ratings, np.arange(len(ratings.rating)), name, seed=0, client=0)
+    return replace(shard, split=np.zeros_like(shard.split))
+
+
+def _given(ratings: Ratings, clients: int | None) -> tuple[Ids, list[str]]:
+    if ratings.client is None:
+        raise InputError("partition='given' needs data that name each rating's client; these do not.")
+    found = int(ratings.client.max()) + 1
+    names = list(ratings.client_names) or [f"client {client}" for client in range(found)]
+    require(clients is None or clients == len(names), "clients", f"{len(names)}, as many as the data name", clients)
+    counts = np.bincount(ratings.client, minlength=len(names))
+    if (counts == 0).any():
+        raise InputError(f"Client {names[int(counts.argmin())]!r} is empty: it needs at least one rating.")
+    return ratings.client, names
+
+
+def _name(categories: Ids, names: Sequence[str], shown: int = 3) -> str:
+    words = [names[c] if names else f"category {c}" for c in categories]
+    more = [f"{len(words) - shown} more"] if len(words) > shown else []
+    return " + ".join(words[:shown] + more)
+
+
+def _shard(ratings: Ratings, rows: Ids, name: str, seed: int, client: int) -> RatingShard:
+    users, user = np.unique(ratings.user[rows], return_inverse=True)
+    items, item = np.unique(ratings.item[rows], return_inverse=True)
+    local = np.full(ratings.users, -1, np.int64)
+    local[users] = np.arange(len(users))
+    trust = local[ratings.trust]
+    category = ratings.category[rows]
+    return RatingShard(
+        name=name,
+        users=users,
+        items=items,
+        user=user.astype(np.int64),
+        item=item.astype(np.int64),
+        category=category,
+        rating=ratings.rating[rows],
+        split=split(len(rows), generator(seed, "split", client=client), groups=category),
+        trust=trust[:, (trust >= 0).all(axis=0)],
+        scale=ratings.scale,
+        n_categories=ratings.categories,
+        user_ids=users if ratings.user_ids is None else ratings.user_ids[users],
+        item_ids=items if ratings.item_ids is None else ratings.item_ids[items],
+    )
+
+
+def merge_shards(shards: Sequence[RatingShard]) -> RatingShard:
+    """All shards as one client's: the same ratings in the same splits, users and items that overlap made one."""
+    users = np.unique(np.concatenate([shard.users for shard in shards]))
+    items = np.unique(np.concatenate([shard.items for shard in shards]))
+    user_ids: Array = np.empty(len(users), dtype=np.result_type(*(shard.user_ids for shard in shards)))
+    item_ids: Array = np.empty(len(items), dtype=np.result_type(*(shard.item_ids for shard in shards)))
+    links = []
+    for shard in shards:
+        user_ids[np.searchsorted(users, shard.users)] = shard.user_ids
+        item_ids[np.searchsorted(items, shard.items)] = shard.item_ids
+        links.append(np.searchsorted(users, shard.users[shard.trust]))
+    return RatingShard(
+        name="all clients",
+        users=users,
+        items=items,
+        user=np.searchsorted(users, np.concatenate([shard.users[shard.user] for shard in shards])),
+        item=np.searchsorted(items, np.concatenate([shard.items[shard.item] for shard in shards])),
+        category=np.concatenate([shard.category for shard in shards]),
+        rating=np.concatenate([shard.rating for shard in shards]),
+        split=np.concatenate([shard.split for shard in shards]),
+        trust=np.unique(np.concatenate(links, axis=1), axis=1),
+        scale=shards[0].scale,
+        n_categories=shards[0].n_categories,
+        user_ids=user_ids,
+        item_ids=item_ids,
+    )

@@ -1,0 +1,246 @@
+"""Reads a user's own tables, CSV or Parquet or DataFrame, with errors that name file, row, column and value."""
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array
+
+SUFFIXES = (".csv", ".parquet")
+
+Source = list[tuple[str, int]]
+"""Where rows come from: (file, number of its rows) in order."""
+
+_TOO_WIDE = re.compile(r"Expected \d+ fields in line (\d+), saw (\d+)")
+"""How pandas says that a row, but the first, has more fields than the header."""
+
+
+def check_roles(owner: str, roles: Iterable[tuple[str, str]]) -> None:
+    """Raise `InputError` where a column of one table is named twice.
+
+    Args:
+        owner: what errors call the options: "Nodes" for Nodes.label ...
+        roles: (option, column); an option that names several is here once for each.
+    """
+    taken: dict[str, str] = {}
+    for option, column in roles:
+        if taken.get(column) == option:
+            raise InputError(f"{owner}.{option} must name each column once; got {column!r} twice.")
+        if column in taken:
+            raise InputError(f"{owner}.{option} must be another column than {owner}.{taken[column]}; got {column!r}.")
+        taken[column] = option
+
+
+def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -> dict[str, pd.DataFrame]:
+    """{option: table} of a data set's options that are DataFrames, with the columns that other options name.
+
+    Args:
+        data: the data set.
+        more: {option: further columns to keep}.
+    """
+    named = {value for value in vars(data).values() if isinstance(value, str)}
+    frames = {
+        option: _with_text_names(value) for option, value in vars(data).items() if isinstance(value, pd.DataFrame)
+    }
+    kept = {option: named.union(map(str, (more or {}).get(option, ()))) for option in frames}
+    return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
+
+
+def read_table(
+    given: str | Path | pd.DataFrame,
+    parameter: str,
+    wanted: Mapping[str, str],
+    optional: Sequence[str] = (),
+    may_be_empty: bool = False,
+) -> tuple[pd.DataFrame, Source]:
+    """The wanted columns, and the optional ones that are there, of a file or DataFrame.
+
+    A CSV file's values are all text, so that ids stay as they are written; only an empty field is missing.
+
+    Args:
+        given: a path or a DataFrame.
+        parameter: its name, such as "Table.ratings", for errors.
+        wanted: {parameter: column} that must be there.
+        optional: columns that may be.
+        may_be_empty: whether no row at all is fine.
+    """
+    if isinstance(given, pd.DataFrame):
+        name, table = parameter, _with_text_names(given)
+    else:
+        name, table = str(given), _with_text_names(read_file(Path(given), parameter))
+    present = list(table.columns)
+    _check_names(present, name)
+    for option, column in wanted.items():
+        if column not in table:
+            near = difflib.get_close_matches(column.lower(), [p.lower() for p in present], n=1, cutoff=0.5)
+            hint = f" Did you mean {next(p for p in present if p.lower() == near[0])!r}?" if near else ""
+            raise InputError(f"{name}: no column {column!r} ({option}).{hint} Columns: {', '.join(present) or 'none'}.")
+    if not may_be_empty and len(table) == 0:
+        raise InputError(f"{name}: no rows; at least one is needed.")
+    columns = dict.fromkeys([*wanted.values(), *(column for column in optional if column in table)])
+    return table[list(columns)].reset_index(drop=True), [(name, len(table))]
+
+
+def folder_of_tables(
+    folder: Path, parameter: str, wanted: Mapping[str, str], optional: Sequence[str] = ()
+) -> tuple[dict[str, pd.DataFrame], Source]:
+    """Every table of a folder by the file's name without its suffix, in ascending order of names."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise InputError(f"{parameter}: folder {folder} holds no file that ends in {' or '.join(SUFFIXES)}.")
+    tables: dict[str, pd.DataFrame] = {}
+    source: Source = []
+    for path in paths:
+        if path.stem in tables:
+            raise InputError(
+                f"{parameter}: folder {folder} holds two files named {path.stem!r}; each must be one client."
+            )
+        table, rows = read_table(path, parameter, wanted, optional)
+        tables[path.stem] = table
+        source += rows
+    partly = [column for column in optional if 0 < sum(column in table for table in tables.values()) < len(tables)]
+    if partly:
+        lacking = next(path for path, table in zip(paths, tables.values(), strict=True) if partly[0] not in table)
+        raise InputError(f"{lacking}: no column {partly[0]!r}, which other files of the folder have.")
+    return tables, source
+
+
+def encode(table: pd.DataFrame, column: str, source: Source) -> tuple[NDArray[np.int64], Array]:
+    """Codes 0.. of a column of ids or names, and the distinct ones as text in ascending order."""
+    values = table[column]
+    missing = np.flatnonzero(values.isna().to_numpy())
+    if len(missing):
+        raise InputError(
+            f"{row_of(source, missing[0])}: {column!r} is empty ({len(missing)} such rows); a name is needed."
+        )
+    if pd.api.types.is_float_dtype(values.dtype):
+        broken = np.flatnonzero((values % 1 != 0).to_numpy())
+        if len(broken):
+            raise InputError(
+                f"{row_of(source, broken[0])}: {column!r} must be text or whole numbers; "
+                f"got {float(values.iloc[broken[0]])!r}."
+            )
+        values = values.astype("int64")
+    if pd.api.types.is_complex_dtype(values.dtype):
+        raise InputError(
+            f"{row_of(source, 0)}: {column!r} must be text or whole numbers; got {complex(values.iloc[0])!r}."
+        )
+    codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
+    return codes.astype(np.int64), np.asarray(names).astype(str)
+
+
+def check_classes(table: pd.DataFrame, column: str, source: Source) -> None:
+    """Raise `InputError` where a column of classes holds fractions, as numbers or as the text that a CSV file holds."""
+    known = np.flatnonzero(table[column].notna().to_numpy())
+    values = table[column].iloc[known]
+    parsed = as_numbers(values)
+    if not (np.isfinite(parsed).all() or pd.api.types.is_float_dtype(values.dtype)):
+        return
+    if len(broken := known[~np.isfinite(parsed) | (np.floor(parsed) != parsed)]):
+        got = float(parsed[known.searchsorted(broken[0])])
+        raise InputError(
+            f"{row_of(source, broken[0])}: {column!r} must be text or whole numbers; got {got!r} "
+            f"({len(broken)} such rows)."
+        )
+
+
+def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.float64]:
+    """A column of finite numbers; the first row that is not one is named."""
+    values = table[column]
+    if pd.api.types.is_bool_dtype(values.dtype):
+        raise InputError(f"{row_of(source, 0)}: {column!r} must be a number; got {bool(values.iloc[0])!r}.")
+    parsed = as_numbers(values)
+    bad = np.flatnonzero(~np.isfinite(parsed))
+    if len(bad):
+        got = values.iloc[bad[0]]
+        shown = "nothing" if pd.isna(got) else repr(str(got))
+        raise InputError(
+            f"{row_of(source, bad[0])}: {column!r} must be a finite number; got {shown} ({len(bad)} such rows)."
+        )
+    return parsed
+
+
+def as_numbers(values: pd.Series) -> NDArray[np.float64]:
+    """A column's numbers, nan where it holds none: of truths, dates, durations and complex numbers nothing is one."""
+    kinds, dtype = pd.api.types, values.dtype
+    numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
+    textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
+    # Of dates and durations pandas would make numbers, of nanoseconds or the like.
+    parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
+    if parsed is None or kinds.is_complex_dtype(parsed.dtype):
+        return np.full(len(values), np.nan)
+    return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def row_of(source: Source, row: int | np.integer) -> str:
+    """'FILE, row 3': rows count from 1 and leave a CSV file's header out."""
+    ends = np.cumsum([count for _, count in source])
+    place = int(np.searchsorted(ends, row, side="right"))
+    name, count = source[place]
+    return f"{name}, row {int(row) - int(ends[place]) + count + 1}"
+
+
+def read_file(path: Path, parameter: str) -> pd.DataFrame:
+    """A whole table; `parameter` names it in errors."""
+    if not path.is_file():
+        near = difflib.get_close_matches(path.name, _names_in(path.parent), n=1, cutoff=0.5)
+        hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        raise InputError(f"{parameter}: no file {path}.{hint}")
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{parameter} must end in {' or '.join(SUFFIXES)}; got {str(path)!r}.")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pd.read_parquet(path)
+        return _read_csv(path)
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{path}: the file is empty; a header and at least one row are needed.") from error
+    except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
+        raise InputError(
+            f"{path} cannot be read as {path.suffix.lower()[1:]} ({' '.join(str(error).split())})."
+        ) from error
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """All values as text without blanks around it, empty ones missing; every field has a name in the header."""
+    # By itself, for pandas makes "label.1" of a second "label".
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True)
+    _check_names([name for name in header.iloc[0] if name], str(path))
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True)
+    except pd.errors.ParserError as error:
+        if not (found := _TOO_WIDE.search(str(error))):
+            raise
+        line, fields = found.groups()
+        raise InputError(f"{path}, line {line}: {fields} fields where the header names {header.shape[1]}.") from error
+    # Of what the first row has too much pandas makes an index.
+    if len(table) and not isinstance(table.index, pd.RangeIndex):
+        fields = header.shape[1] + table.index.nlevels
+        raise InputError(f"{path}, row 1: {fields} fields where the header names {header.shape[1]}.")
+    return table.apply(_stripped)
+
+
+def _stripped(values: pd.Series) -> pd.Series:
+    text = values.str.strip()
+    empty = text == ""
+    return text.mask(empty) if empty.any() else text  # as a rule none is, and a mask takes longer than all else here
+
+
+def _with_text_names(table: pd.DataFrame) -> pd.DataFrame:
+    return table.set_axis([str(column) for column in table.columns], axis=1)
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+    """Raise `InputError` where two columns have one name."""
+    if len(again := np.flatnonzero(pd.Index(names).duplicated())):
+        name = names[again[0]]
+        raise InputError(f"{where}: {names.count(name)} columns are named {name!r}; one is needed.")
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

@@ -1,0 +1,1 @@
+"""A client's half of a round: bytes in, bytes out."""

@@ -1,0 +1,121 @@
+"""What the server keeps of nodes that somebody else needs: rows by address, and who has seen which."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Halo, Indices, Mail
+from fedgraft.errors import WireError
+
+Rows = NDArray[np.float32]
+PLACE = (1 << 32) - 1
+"""The bits of an address that tell the place; those above tell the owner."""
+
+
+class State(TypedDict):
+    """What a checkpoint keeps; lists have one entry per hidden layer.
+
+    time: how often rows were published.
+    rows: float32 [needed, width], of the nodes that anybody needs, by owner and place; told: int64 [needed], when each
+        was last published, 0 = never.
+    seen: int64 [clients], when each client last pulled.
+    """
+
+    time: int
+    rows: list[Rows]
+    told: list[Indices]
+    seen: list[Indices]
+
+
+class Mailbox:
+    """Moves rows of hidden layers from those who own nodes to those who need them.
+
+    A client is sent a row again only when its owner has published it since the client last pulled.
+
+    Args:
+        nodes: how many each client has.
+        halos: of each client. Raises `WireError` for addresses of nodes that no other client has.
+        widths: of the hidden layers that travel.
+    """
+
+    def __init__(self, nodes: Sequence[int], halos: Sequence[Halo], widths: Sequence[int]) -> None:
+        self._widths, clients = tuple(widths), len(nodes)
+        for client, halo in enumerate(halos):
+            if reason := misfit(client, halo, nodes):
+                raise WireError(reason)
+        addresses = [halo.owner.astype(np.int64) << 32 | halo.place for halo in halos]
+        # Only what is needed has a row: how many nodes a client claims to have costs the server nothing.
+        self._needed = np.unique(np.concatenate([np.zeros(0, np.int64), *addresses]))
+        self._first = np.searchsorted(self._needed, np.arange(clients + 1, dtype=np.int64) << 32)
+        self._rows: list[Indices] = [np.searchsorted(self._needed, each) for each in addresses]
+
+    def start(self) -> State:
+        """Nothing has been published."""
+        needed = len(self._needed)
+        return {
+            "time": 0,
+            "rows": [np.zeros((needed, width), np.float32) for width in self._widths],
+            "told": [np.zeros(needed, np.int64) for _ in self._widths],
+            "seen": [np.zeros(len(self._rows), np.int64) for _ in self._widths],
+        }
+
+    def needed(self, client: int) -> Indices:
+        """Which of a client's nodes anybody else needs, ascending."""
+        return self._needed[self._first[client] : self._first[client + 1]] & PLACE
+
+    def publish(self, state: State, client: int, mail: Sequence[Mail]) -> None:
+        """Take rows of a client's own nodes in, per layer; `slot` is a place among them.
+
+        Raises `WireError`, before anything is taken in, for rows of nodes that nobody needs or of a wrong width.
+        """
+        own, found = self.needed(client), []
+        for (place, rows), width in zip(mail, self._widths, strict=True):
+            if rows.shape != (len(place), width):
+                raise WireError(f"rows of shape {list(rows.shape)} for {len(place)} nodes and width {width}")
+            at = np.searchsorted(own, place)
+            if len(place) and (at.max() >= len(own) or (own[at] != place).any()):
+                raise WireError(f"rows of nodes that nobody needs, among {place.min()}..{place.max()}")
+            found.append(self._first[client] + at)
+        state["time"] += 1
+        for layer, ((_, rows), at) in enumerate(zip(mail, found, strict=True)):
+            state["rows"][layer][at] = rows
+            state["told"][layer][at] = state["time"]
+
+    def pull(self, state: State, client: int) -> list[Mail]:
+        """What was published of a client's halo since it last pulled, per layer."""
+        mail, own = [], self._rows[client]
+        for rows, told, seen in zip(state["rows"], state["told"], state["seen"], strict=True):
+            slot = np.flatnonzero(told[own] > seen[client])
+            mail.append(Mail(slot, rows[own[slot]]))
+            seen[client] = state["time"]
+        return mail
+
+    def look_up(self, state: State, client: int, slots: Sequence[Indices]) -> list[Mail]:
+        """Rows of some of a client's halo, per layer, whenever they were published; none that never was."""
+        mail, own = [], self._rows[client]
+        for rows, told, slot in zip(state["rows"], state["told"], slots, strict=True):
+            there = slot[told[own[slot]] > 0]
+            mail.append(Mail(there, rows[own[there]]))
+        return mail
+
+
+def misfit(client: int, halo: Halo, nodes: Sequence[int | None]) -> str:
+    """What is wrong with the addresses of a client's halo; "" for nothing.
+
+    Args:
+        client: whose.
+        halo: the addresses.
+        nodes: how many each client has; None where that is not known.
+    """
+    owner, place = halo
+    if owner.shape != place.shape:
+        return f"client {client} needs nodes of {len(owner)} clients at {len(place)} places"
+    most = np.array([np.iinfo(np.int64).max if count is None else count for count in nodes])
+    other = (owner >= 0) & (owner < len(nodes)) & (owner != client) & (place >= 0)
+    other[other] &= place[other] < most[owner[other]]
+    if other.all():
+        return ""
+    slot = int(np.flatnonzero(~other)[0])
+    return f"client {client} needs node {place[slot]} of client {owner[slot]}, where there is none"

@@ -1,0 +1,89 @@
+"""What a person would try first, scored on the very split of an experiment; computed once per split and kept.
+
+Most yardsticks are files of their own. Two train the experiment's own model, so they are made of the loop itself:
+`local_only` (every client alone, zero bytes) and `centralised` (all data in one place, which no federation allows).
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedgraft.contracts import Sums
+from fedgraft.contracts.scores import merge
+from fedgraft.engine.plan import SPLITS
+from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.stopping import Evaluation, Stopping
+from fedgraft.errors import FedgraftError
+from fedgraft.experiment.discovery import find
+from fedgraft.experiment.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
+from fedgraft.experiment.provenance import digest_of
+from fedgraft.runtimes.in_process import InProcess
+
+Scores = dict[str, float]
+
+
+def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
+    """{yardstick: {"validation": score, "test": score}} for the experiment's yardsticks, or for `names`."""
+    return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
+
+
+def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+    path = _cache() / f"{_key(experiment, shards, name)}.json"
+    if path.is_file():
+        kept: Scores = json.loads(path.read_text())
+        return kept
+    try:
+        found = _train(experiment, shards, name) if name in TRAINED_YARDSTICKS else build_yardstick(name).score(shards)
+    except FedgraftError as error:
+        raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
+    with suppress(OSError):  # where nothing can be kept, it is computed again next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(json.dumps(found))
+        temporary.replace(path)
+    return found
+
+
+def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+    task = experiment.plan.task
+    groups = [[task.apart(shard)] for shard in shards] if name == "local_only" else [[task.merge(shards)]]
+    sums = [_sums(experiment, group) for group in groups]
+    return {split: experiment.plan.task.score(merge(part[split] for part in sums)) for split in SPLITS}
+
+
+def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
+    """Train alone for as many rounds, scored with the round that is best on the own validation split.
+
+    Nothing is sent, so nothing is lost on the way.
+    """
+    identity = find("codecs", "identity")()
+    plan = replace(experiment.plan, needs=frozenset(), uplink=identity, downlink=identity, rows=identity)
+    stopping = Stopping(rounds=experiment.stopping.rounds)
+    runtime = InProcess(plan, shards, experiment.runtime.workers, experiment.runtime.threads)
+    try:
+        loop = Loop(plan, find("selectors", "all")(), runtime, experiment.clock, stopping, Evaluation())
+        best: dict[str, Sums] = loop.run(loop.start(), lambda state, row: None).best["sums"]
+    finally:
+        runtime.close()
+    return best
+
+
+def _cache() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "fedgraft" / "yardsticks"
+
+
+def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
+    """A fingerprint of the split, of the yardstick, and of the model and training where it trains those."""
+    state = hashlib.blake2b(digest_size=16)
+    state.update(f"1:{name}".encode())  # the first number changes when a yardstick's meaning does
+    if name in TRAINED_YARDSTICKS:
+        used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
+        state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
+    state.update(digest_of(list(shards)).encode())
+    return state.hexdigest()

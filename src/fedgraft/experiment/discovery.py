@@ -1,0 +1,199 @@
+"""Find a method by its file name and build it from a recipe's section; nothing is registered anywhere.
+
+`find("selectors", "oort")` is the one public class of `fedgraft/methods/selectors/oort.py`. A class outside fedgraft is
+named "package.module:Class", or published by its package as an entry point in the group `fedgraft.<family>`.
+
+A family's package may hold `PRESETS`, names for a class with some of its options: {"chem": ("tu", {"sets": "chem"})}.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import inspect
+import math
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
+from fedgraft.contracts.providers import Data, Encoder, Yardstick
+from fedgraft.errors import InputError, unknown
+
+CONTRACTS: dict[str, type[Any]] = {
+    "selectors": Selector,
+    "samplers": Sampler,
+    "codecs": Codec,
+    "sharing": Sharing,
+    "tasks": Task,
+    "models": Encoder,
+    "data": Data,
+    "yardsticks": Yardstick,
+}
+"""Every family, and what its classes are."""
+FAMILIES = tuple(CONTRACTS)
+
+
+def names(family: str) -> list[str]:
+    """Every name that `find` knows in a family, sorted."""
+    package = importlib.import_module(f"fedgraft.methods.{family}")
+    own = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
+    return sorted({*own, *presets(family), *(point.name for point in _entry_points(family))})
+
+
+def presets(family: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """{name: (the name of its class, the options that the name stands for)} of a family."""
+    known = getattr(importlib.import_module(f"fedgraft.methods.{family}"), "PRESETS", {})
+    taken = {point.name for point in _entry_points(family)}
+    return {name: preset for name, preset in known.items() if name not in taken}
+
+
+def one_line(family: str, name: str) -> str:
+    """What a name stands for: the first line of its class's documentation, or the class and options of a preset."""
+    if name in (known := presets(family)):
+        of, options = known[name]
+        return f"{of} with {', '.join(f'{key} = {value!r}' for key, value in options.items())}"
+    return _one_line(find(family, name))
+
+
+def find(family: str, name: str) -> type[Any]:
+    """The class behind a name. Raises `InputError` with the nearest right name."""
+    if ":" in name:
+        return _outside(family, name)
+    for point in _entry_points(family):
+        if point.name == name:
+            return _outside(family, point.value)
+    if name in (known := presets(family)):
+        return find(family, known[name][0])
+    if name not in names(family):
+        raise unknown(family.removesuffix("s"), name, names(family))
+    module = importlib.import_module(f"fedgraft.methods.{family}.{name}")
+    wanted = name.replace("_", "")
+    found: type[Any] = next(cls for key, cls in vars(module).items() if key.lower() == wanted and _fits(family, cls))
+    return found
+
+
+def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
+    """An instance from a recipe's section: its "name" finds the class, every other key is one of its fields.
+
+    Raises `InputError` for unknown keys (with the nearest right one), for values of a wrong type, and for an option
+    that contradicts the preset it is given to.
+    """
+    cls, name = class_of(family, section, options), str(options["name"])
+    of, fixed = presets(family).get(name, (name, {}))
+    given = {key: value for key, value in options.items() if key != "name"}
+    for key, value in fixed.items():
+        if given.get(key, value) != value:
+            raise InputError(
+                f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {given[key]!r}. "
+                f"{section}.name = {of!r} takes any."
+            )
+    return construct(cls, section, {**fixed, **given})
+
+
+def class_of(family: str, section: str, options: Mapping[str, Any]) -> type[Any]:
+    """The class that a recipe's section names; its other keys are not looked at."""
+    if "name" not in options:
+        raise InputError(f"[{section}] needs a name. Known: {', '.join(names(family))}.")
+    return find(family, str(options["name"]))
+
+
+def lacking(family: str, section: str, options: Mapping[str, Any]) -> list[str]:
+    """The options that must be given for what a section names, and are not."""
+    cls = class_of(family, section, options)
+    _, fixed = presets(family).get(str(options["name"]), ("", {}))
+    return [key for key in _without_default(cls) if key not in options and key not in fixed]
+
+
+def documentation(name: str) -> dict[str, str]:
+    """{family: the documentation of its class of that name} of every family that has one."""
+    classes = {family: find(family, name) for family in FAMILIES if name in names(family)}
+    return {family: inspect.getdoc(cls) or cls.__name__ for family, cls in classes.items()}
+
+
+def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: bool = True) -> Any:
+    """An instance of the dataclass `cls`, its fields checked and converted by their annotated types.
+
+    `named` says whether the section names a method, so that "name" is among its keys.
+    """
+    fields = [field.name for field in dataclasses.fields(cls) if field.init]
+    for key in options:
+        if key not in fields:
+            raise unknown(f"{section} option", key, [*fields, "name"] if named else fields)
+    hints = get_type_hints(cls)
+    values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
+    missing = [key for key in _without_default(cls) if key not in values]
+    if missing:
+        raise InputError(f"{section}.{missing[0]} must be given: {_one_line(cls)}")
+    return cls(**values)
+
+
+def options_of(instance: Any) -> dict[str, Any]:
+    """A built method's fields as a recipe's section would hold them (without its name)."""
+    return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
+
+
+def _without_default(cls: type[Any]) -> list[str]:
+    none = dataclasses.MISSING
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    return [field.name for field in fields if field.default is none and field.default_factory is none]
+
+
+def _typed(parameter: str, hint: Any, value: Any) -> Any:
+    adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG if _takes_config(hint) else None)
+    wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    wrong = InputError(f"{parameter} must be of type {wanted}; got {value!r}.")
+    try:
+        typed = adapter.validate_python(value)
+    except ValidationError as error:
+        raise wrong from error
+    if isinstance(value, bool) and not isinstance(typed, bool):  # pydantic takes true for 1
+        raise wrong
+    if isinstance(typed, float) and not math.isfinite(typed):
+        raise InputError(f"{parameter} must be finite; got {typed}.")
+    return typed
+
+
+_CONFIG = ConfigDict(arbitrary_types_allowed=True)
+
+
+def _takes_config(hint: Any) -> bool:
+    return not (isinstance(hint, type) and dataclasses.is_dataclass(hint))
+
+
+def _outside(family: str, path: str) -> type[Any]:
+    module_name, _, class_name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{family}: {path!r} cannot be imported ({error}); expected 'package.module:Class'."
+        ) from error
+    if not _fits(family, found):
+        contract = CONTRACTS[family].__name__
+        raise InputError(f"{family}: {path!r} must be a dataclass that is a fedgraft.contracts.{contract}.")
+    cls: type[Any] = found
+    return cls
+
+
+def _fits(family: str, found: object) -> bool:
+    return inspect.isclass(found) and issubclass(found, CONTRACTS[family]) and dataclasses.is_dataclass(found)
+
+
+def _entry_points(family: str) -> list[importlib.metadata.EntryPoint]:
+    return _scanned(importlib.metadata.entry_points, tuple(sys.path), f"fedgraft.{family}")
+
+
+@lru_cache(maxsize=64)
+def _scanned(
+    scan: Callable[..., Iterable[importlib.metadata.EntryPoint]], path: tuple[str, ...], group: str
+) -> list[importlib.metadata.EntryPoint]:
+    """A scan of all installed packages takes a fifth of a second, and a build asks dozens of times."""
+    return list(scan(group=group))
+
+
+def _one_line(cls: type[Any]) -> str:
+    return (inspect.getdoc(cls) or cls.__name__).splitlines()[0]

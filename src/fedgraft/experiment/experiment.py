@@ -1,0 +1,302 @@
+"""An experiment: one choice for each of the six questions, plus data, budget and seed, as a recipe says it.
+
+Everything is checked and every method built before any data are loaded. Unknown sections and keys are errors.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from typing import Any, get_type_hints
+
+import tomli_w
+
+from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
+from fedgraft.contracts.providers import Data, Encoder, LayeredEncoder, Yardstick
+from fedgraft.engine.plan import REPORTED, Plan
+from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.simulated_clock import Clock
+from fedgraft.engine.server.stopping import Evaluation, Stopping
+from fedgraft.errors import InputError, require, unknown
+from fedgraft.experiment import discovery
+from fedgraft.experiment.codec_sections import build_codec, resolved_codec
+from fedgraft.experiment.recipe import DEFAULT_NAMES, check_alternatives, override, read_recipe, section_of
+from fedgraft.experiment.sections import (
+    METHODS,
+    SETTINGS,
+    VALUES,
+    CheckpointOptions,
+    RuntimeOptions,
+    Section,
+    as_section,
+    plain,
+)
+from fedgraft.experiment.units import parse_bytes
+
+DEFAULT_YARDSTICKS = (
+    *("global_mean", "central_biases", "client_biases"),
+    *("majority", "wl_kernel"),
+    *("node_majority", "mlp", "smoothed_features"),
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment; every method is built, nothing is loaded yet.
+
+    `sections` is the recipe fully resolved: every option of every method with its value.
+    """
+
+    recipe: str
+    sections: Section
+    data: Data[Any]
+    plan: Plan
+    selector: Selector[Any]
+    stopping: Stopping
+    yardsticks: tuple[str, ...]
+    clock: Clock
+    dropout: Dropout
+    evaluation: Evaluation
+    runtime: RuntimeOptions
+    checkpoint: CheckpointOptions
+
+    @property
+    def seed(self) -> int:
+        """The seed of all randomness."""
+        return self.plan.seed
+
+    def to_toml(self) -> str:
+        """The resolved recipe; `from_toml` gives the same experiment back."""
+        try:
+            return tomli_w.dumps({"recipe": self.recipe, **self.sections})
+        except TypeError as error:
+            raise InputError(
+                f"This experiment cannot be stored ({error}). What is given as an object, such as a table in memory, "
+                "must be given as a file."
+            ) from error
+
+    @classmethod
+    def from_toml(cls, text: str, where: str = "The stored experiment") -> "Experiment":
+        """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{where} is not valid TOML: {error}.") from error
+        try:
+            if isinstance(content.get("model"), dict):
+                content["model"] = _without_layers(content["model"])  # earlier versions stored what they did not use
+            return build(str(content.pop("recipe", "")), content)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+
+    def fitted(self, shards: Sequence[Any]) -> "Experiment":
+        """The same experiment, its task knowing what it must of the data.
+
+        Raises `InputError` where the task was told otherwise.
+        """
+        task = self.plan.task.fitted(shards)
+        if task == self.plan.task:
+            return self
+        cls: type[Any] = type(task)
+        for field in fields(cls):
+            said, found = getattr(self.plan.task, field.name), getattr(task, field.name)
+            if field.default is not MISSING and said not in (field.default, found):
+                raise InputError(f"task.{field.name} must be {found!r} with these data; got {said!r}.")
+        known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
+        return self.with_changes({f"task.{key}": value for key, value in known.items()})
+
+    def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
+        """The same experiment with some keys changed, as by overrides."""
+        return build(self.recipe, override(self.sections, changes))
+
+
+def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
+    """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}."""
+    name, content = read_recipe(recipe)
+    return build(name, override(content, overrides or {}))
+
+
+def described(recipe: str) -> str:
+    """A recipe with every option resolved; a comment names each that has no default and must be given with it."""
+    name, content = read_recipe(recipe)
+    section = section_of(content, "data")
+    wanted = discovery.lacking("data", "data", section)
+    anywhere = dict.fromkeys(wanted, ".")  # where data are is not looked at before they are loaded
+    resolved = build(name, {**content, "data": {**section, **anywhere}})
+    data = {key: value for key, value in resolved.sections["data"].items() if key not in wanted}
+    text = replace(resolved, sections={**resolved.sections, "data": data}).to_toml()
+    head = "".join(f"# {key} must be given: fedgraft run {recipe} data.{key}=...\n" for key in wanted)
+    return text.replace("[data]\n", f"[data]\n{head}", 1)
+
+
+def build(recipe: str, content: Section) -> Experiment:
+    """Check everything and build every method. Raises `InputError` for whatever is wrong."""
+    for key in content:
+        if key not in METHODS and key not in SETTINGS and key not in VALUES:
+            raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])
+    check_alternatives(content)
+    seed, rounds = _integer(content, "seed", 1), _integer(content, "rounds", 60)
+    require(seed >= 0, "seed", ">= 0", seed)
+    task_name: str = discovery.class_of("data", "data", section_of(content, "data")).task
+    sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
+    task = _build_task(content, task_name, sharing)
+    selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
+    _check_needs(selector, task)
+    sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
+    settings = {
+        name: discovery.construct(cls, name, section_of(content, name, named=False), named=False)
+        for name, cls in SETTINGS.items()
+    }
+    budget = settings.pop("budget")
+    size = parse_bytes(budget.bytes, "budget.bytes")
+    stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", 0))
+    uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
+    plan = Plan(
+        task=task,
+        sampler=sampler.fitted(task.layers),
+        sharing=sharing,
+        downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
+        uplink=uplink,
+        rows=_build_rows(content, task),
+        training=settings["training"],
+        needs=selector.needs,
+        seed=seed,
+        device=settings["runtime"].device,
+        keep_best=settings["evaluation"].keep == "best",
+    )
+    yardsticks = _yardsticks(content, task_name)
+    # Last: where they are must be said, so who misspells another option would first be told to say it.
+    data: Data[Any] = discovery.build("data", "data", section_of(content, "data"))
+    resolved = _resolve(content, data, plan, selector, stopping, settings, yardsticks)
+    used = {name: settings[name] for name in ("clock", "dropout", "evaluation", "runtime", "checkpoint")}
+    return Experiment(recipe, resolved, data, plan, selector, stopping, yardsticks, **used)
+
+
+def _integer(content: Section, key: str, default: int) -> int:
+    value = content.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{key} must be a whole number; got {value!r}.")
+    return value
+
+
+def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
+    """The task that the data are for."""
+    section = section_of(content, "task", default=name)
+    if section.get("name") != name:
+        raise InputError(f"task.name = {section.get('name')!r} cannot use this data, which is for {name!r}.")
+    cls = discovery.find("tasks", name)
+    options = {key: value for key, value in section.items() if key != "name"}
+    if "encoder" in {field.name for field in fields(cls)}:
+        options["encoder"] = _build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
+    elif "model" in content:
+        raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
+    built: Task[Any, Any] = discovery.construct(cls, "task", options)
+    if lacking := sharing.needs - built.offers:
+        raise InputError(
+            f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
+            f"which {name!r} with these options does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
+        )
+    return built.having(sharing.needs)
+
+
+def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
+    """The codec of what clients tell each other of nodes, if the task has them do so."""
+    if "rows" in content and not (task.tables or task.statistics_layout().specs):
+        raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
+    rows = build_codec("rows", content.get("rows", {"name": "identity"}))
+    try:
+        rows.init(task.statistics_layout())
+    except InputError as error:  # of a codec that needs to know how many rows there are
+        raise InputError(f"[rows] cannot be sent like this: {error}") from error
+    return rows
+
+
+def _build_encoder(section: Section, task: str, needed: type[Encoder]) -> Encoder:
+    used = _without_layers(section)
+    if "layers" not in used and "layers" in section:
+        wanted, layers = len(section["hidden"]), section["layers"]
+        require(layers == wanted, "model.layers", f"{wanted}, as many as model.hidden has widths, or left out", layers)
+    built: Encoder = discovery.build("models", "model", used)
+    if not isinstance(built, needed):
+        fitting = [name for name in discovery.names("models") if issubclass(discovery.find("models", name), needed)]
+        raise InputError(f"model {section['name']!r} does not fit task {task!r}; {', '.join(fitting)} do.")
+    return built
+
+
+def _without_layers(section: Section) -> Section:
+    """A model's section but for `layers` where `hidden` is a list, which says how many there are."""
+    if not isinstance(section.get("hidden"), list | tuple):
+        return section
+    if not issubclass(discovery.class_of("models", "model", section), LayeredEncoder):
+        return section
+    return {key: value for key, value in section.items() if key != "layers"}
+
+
+def _check_needs(selector: Selector[Any], task: Task[Any, Any]) -> None:
+    lacking = selector.needs - task.profile - {*REPORTED, "update"}
+    if lacking:
+        raise InputError(
+            f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
+            f"{type(task).__name__} does not report."
+        )
+
+
+def _yardsticks(content: Section, task: str) -> tuple[str, ...]:
+    if "yardsticks" not in content:
+        return tuple(name for name in DEFAULT_YARDSTICKS if discovery.find("yardsticks", name).task == task)
+    given = content["yardsticks"]
+    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+        raise InputError(f"yardsticks must be a list of names; got {given!r}.")
+    known = [*discovery.names("yardsticks"), *TRAINED_YARDSTICKS]
+    for name in given:
+        if name not in known and ":" not in name:
+            raise unknown("yardstick", name, known)
+        if name not in TRAINED_YARDSTICKS and discovery.find("yardsticks", name).task != task:
+            raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
+    return tuple(given)
+
+
+TRAINED_YARDSTICKS = ("local_only", "centralised")
+"""Yardsticks that train the experiment's own model: by each client alone, and on all data in one place."""
+
+
+def build_yardstick(name: str) -> Yardstick[Any]:
+    """An instance of a yardstick with its default options."""
+    yardstick: Yardstick[Any] = discovery.find("yardsticks", name)()
+    return yardstick
+
+
+def _resolve(
+    content: Section,
+    data: Data[Any],
+    plan: Plan,
+    selector: Selector[Any],
+    stopping: Stopping,
+    settings: Mapping[str, Any],
+    yardsticks: tuple[str, ...],
+) -> Section:
+    """Every option of every method with its value, but for what is not used, as TOML can hold it."""
+    task_options = discovery.options_of(plan.task)
+    encoder = task_options.pop("encoder", None)
+    model = as_section(section_of(content, "model")["name"], encoder) if encoder else {}
+    names = {name: section_of(content, name, default=d)["name"] for name, d in DEFAULT_NAMES.items()}
+    methods: dict[str, Any] = {
+        "data": as_section(section_of(content, "data")["name"], data),
+        "task": {"name": data.task, **plain(task_options)},
+        **({"model": _without_layers(model)} if encoder else {}),
+        "selector": as_section(section_of(content, "selector")["name"], selector),
+        "sampler": as_section(names["sampler"], plan.sampler),
+        "sharing": as_section(names["sharing"], plan.sharing),
+        "codec": resolved_codec(content.get("codec", "identity"), plan.uplink),
+        **({"downlink": resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
+        **({"rows": resolved_codec(content["rows"], plan.rows)} if "rows" in content else {}),
+    }
+    return {
+        "description": str(content.get("description", "")),
+        "seed": plan.seed,
+        "rounds": stopping.rounds,
+        "patience": stopping.patience,
+        "yardsticks": list(yardsticks),
+        **methods,
+        **{name: asdict(value) for name, value in settings.items()},
+        "budget": {"bytes": stopping.bytes, "seconds": stopping.seconds},
+    }

@@ -1,0 +1,165 @@
+"""Recipes: where they are, how they are read, and how a command line changes them.
+
+A recipe is TOML: one section per choice, `name` says which method, every other key is one of that method's fields.
+Overrides are "section.key=value". Giving a section another name drops the recipe's other options of that section: they
+were meant for another method. What other methods want in their place a recipe may say itself:
+
+    [alternatives.sharing."*"]          # with any other sharing method than the recipe's own
+    codec = { name = "identity" }
+    [alternatives.model.gcn]            # with this very model
+    model = { layers = 2 }
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fedgraft.errors import InputError, unknown
+from fedgraft.experiment import discovery
+from fedgraft.experiment.sections import METHODS, SETTINGS, Section
+
+DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg"}
+"""Methods of sections that a recipe need not have."""
+ANY = "*"
+_ALTERNATIVE = '[alternatives.{section}."*"]'
+
+
+def recipes() -> dict[str, str]:
+    """Every recipe that comes with fedgraft, and its description."""
+    folder = resources.files("fedgraft.experiment") / "recipes"
+    found = {file.name.removesuffix(".toml"): file.read_text() for file in folder.iterdir() if ".toml" in file.name}
+    return {name: str(tomllib.loads(text).get("description", "")) for name, text in sorted(found.items())}
+
+
+def read_recipe(recipe: str) -> tuple[str, Section]:
+    """A recipe's name and its content, from the name of one of ours or the path of a TOML file, a run's included."""
+    if recipe.endswith(".toml"):
+        path = Path(recipe)
+        if not path.is_file():
+            raise InputError(f"No recipe file {recipe}. Recipes that come with fedgraft: {', '.join(recipes())}.")
+        raw, name = path.read_bytes(), path.stem
+    elif recipe in recipes():
+        raw, name = (resources.files("fedgraft.experiment") / "recipes" / f"{recipe}.toml").read_bytes(), recipe
+    else:
+        raise unknown("recipe", recipe, recipes())
+    try:
+        content = tomllib.loads(raw.decode())
+    except ValueError as error:  # of the bytes, or of the text
+        raise InputError(f"{recipe} is not valid TOML: {error}.") from error
+    return str(content.pop("recipe", name)), content
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """("section.key", value) of "section.key=value"; the value is read as TOML where it can be, else as a string."""
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise InputError(f"{text!r} is not an override; write section.key=value, such as budget.bytes=2MB.")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def override(content: Section, changes: Mapping[str, Any]) -> Section:
+    """`content` with {"section.key": value} applied; names first, since they drop a section's other options."""
+    check_alternatives(content)
+    result = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
+    for key, value in changes.items():
+        section, _, option = key.partition(".")
+        if option == "name" and section in METHODS and _name(result.get(section), section) != value:
+            _apply_alternative(result, section, value)
+    for key, value in sorted(changes.items(), key=lambda change: "." in change[0] and not change[0].endswith(".name")):
+        section, _, option = key.partition(".")
+        if not option:
+            result[key] = value
+            continue
+        if section not in METHODS and section not in SETTINGS:
+            raise unknown("section", section, [*METHODS, *SETTINGS])
+        chain = _chain(result.get(section))
+        if chain is not None and option not in ("name", "codecs"):
+            result[section] = _override_chain(section, result[section], chain, option, value)
+            continue
+        if option == "name":
+            changed = chain is not None or _name(result.get(section), section) != value
+            result[section] = {"name": value} if changed else section_of(result, section)
+        else:
+            result[section] = {**section_of(result, section, named=section in METHODS), option: value}
+    return result
+
+
+def section_of(content: Section, name: str, default: str = "", named: bool = True) -> Section:
+    """A section as a table; where it names a method, the name alone stands for it, and `default` for none."""
+    section = content.get(name, {})
+    if isinstance(section, str) and named:
+        return {"name": section}
+    if not isinstance(section, dict):
+        raise InputError(f"{name} must be a section such as [{name}]; got {section!r}.")
+    return {"name": default, **section} if default else section
+
+
+def check_alternatives(content: Section) -> None:
+    """Raise `InputError` unless what a recipe has under "alternatives" can be put in place."""
+    by_section = content.get("alternatives", {})
+    _check_table("alternatives", by_section, f"sections such as {_ALTERNATIVE.format(section='sharing')}")
+    for section, by_name in by_section.items():
+        if section not in METHODS:
+            raise unknown("section of alternatives", section, METHODS)
+        _check_table(f"alternatives.{section}", by_name, f"sections such as {_ALTERNATIVE.format(section=section)}")
+        for name, wanted in by_name.items():
+            place = f"alternatives.{section}.{name}"
+            _check_table(place, wanted, "sections")
+            for key, options in wanted.items():
+                if key not in METHODS and key not in SETTINGS:
+                    raise unknown("section", key, [*METHODS, *SETTINGS])
+                if key == section or key in SETTINGS:
+                    _check_table(f"{place}.{key}", options, "options")
+
+
+def _check_table(parameter: str, given: object, held: str) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{parameter} must hold {held}; got {given!r}.")
+
+
+def _name(section: Any, key: str) -> Any:
+    """The method that a section names; "" for a chain."""
+    if isinstance(section, Mapping):
+        return section.get("name", DEFAULT_NAMES.get(key))
+    return section if isinstance(section, str) else DEFAULT_NAMES.get(key) if section is None else ""
+
+
+def _apply_alternative(result: Section, section: str, name: Any) -> None:
+    """Put in place what the recipe wants where a section names another method."""
+    by_name = result.get("alternatives", {}).get(section, {})
+    wanted = by_name.get(name, by_name.get(ANY, {}))
+    for key, options in wanted.items():
+        if key == section:
+            result[key] = {"name": name, **options}
+        else:
+            result[key] = options if key in METHODS else {**result.get(key, {}), **options}
+
+
+def _chain(section: Any) -> Sequence[Section] | None:
+    """The codecs of a section that chains some; None for any other."""
+    if isinstance(section, Mapping) and section.get("name") == "chain":
+        section = section.get("codecs", [])
+    return section if isinstance(section, list | tuple) else None
+
+
+def _override_chain(section: str, content: Any, chain: Sequence[Section], option: str, value: Any) -> Any:
+    """Set an option of the one codec of a chain that has it; error feedback is the chain's own."""
+    if option == "feedback":
+        return {"name": "chain", "codecs": list(chain), option: value}
+    parts = [section_of({section: part}, section) for part in chain]
+    having = [
+        index
+        for index, part in enumerate(parts)
+        if option in {field.name for field in fields(discovery.find("codecs", str(part.get("name"))))}
+    ]
+    if len(having) != 1:
+        names = ", ".join(part["name"] for part in parts)
+        raise InputError(f"{section}.{option} fits {len(having)} codecs of the chain {names}; it must fit just one.")
+    parts[having[0]] = {**parts[having[0]], option: value}
+    return {**content, "codecs": parts} if isinstance(content, Mapping) else parts

@@ -1,0 +1,108 @@
+"""The sections of a recipe: which name a method, and what the others set."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.simulated_clock import Clock
+from fedgraft.engine.server.stopping import Evaluation
+from fedgraft.engine.training import Training
+from fedgraft.errors import require, require_one_of
+from fedgraft.experiment import discovery
+
+Section = dict[str, Any]
+
+METHODS = {
+    "data": "data",
+    "task": "tasks",
+    "model": "models",
+    "selector": "selectors",
+    "sampler": "samplers",
+    "codec": "codecs",
+    "downlink": "codecs",
+    "rows": "codecs",
+    "sharing": "sharing",
+}
+"""Sections that name a method, and the method's family."""
+VALUES = ("description", "seed", "rounds", "patience", "yardsticks", "alternatives")
+"""Keys outside sections."""
+
+
+@dataclass(frozen=True)
+class RuntimeOptions:
+    """Where clients live.
+
+    Args:
+        workers: worker processes; -1 = one per core, 0 = serve in the calling process.
+        threads: torch threads per worker.
+        device: "cpu" or "cuda".
+        deadline_seconds: how long to wait for a client; 0 = for ever.
+    """
+
+    workers: int = -1
+    threads: int = 1
+    device: str = "cpu"
+    deadline_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.workers >= -1, "runtime.workers", ">= 0, or -1 for one per core", self.workers)
+        require(self.threads >= 1, "runtime.threads", ">= 1", self.threads)
+        require_one_of("runtime.device", self.device, ("cpu", "cuda"))
+        require(self.deadline_seconds >= 0, "runtime.deadline_seconds", ">= 0 (0 = for ever)", self.deadline_seconds)
+
+
+@dataclass(frozen=True)
+class BudgetOptions:
+    """What a run may use, whichever ends first.
+
+    Args:
+        bytes: on the wire, such as "2MB"; 0 = no limit.
+        seconds: of the simulated clock; 0 = no limit.
+    """
+
+    bytes: int | str = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """How often a run is stored.
+
+    Args:
+        every_seconds: least seconds between two checkpoints, >= 0; 0 stores every round. The result does not depend
+            on it, only how much a resume has to do again.
+    """
+
+    every_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.every_seconds >= 0, "checkpoint.every_seconds", ">= 0", self.every_seconds)
+
+
+SETTINGS = {
+    "training": Training,
+    "evaluation": Evaluation,
+    "dropout": Dropout,
+    "clock": Clock,
+    "budget": BudgetOptions,
+    "runtime": RuntimeOptions,
+    "checkpoint": CheckpointOptions,
+}
+"""Sections without a name, and what they set."""
+
+
+def as_section(name: str, built: Any) -> Section:
+    """The section that builds this very method: its name, and every option with its value."""
+    paths = {key for key, hint in get_type_hints(type(built)).items() if Path in get_args(hint) or hint is Path}
+    return {"name": name, **plain(discovery.options_of(built), paths)}
+
+
+def plain(options: Section, paths: Collection[str] = ()) -> Section:
+    """As TOML can hold them: unset options left out, paths absolute, so that a run can be resumed from anywhere."""
+    return {
+        key: str(Path(value).resolve()) if key in paths and isinstance(value, str | Path) else value
+        for key, value in options.items()
+        if value is not None
+    }

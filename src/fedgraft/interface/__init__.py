@@ -1,0 +1,1 @@
+"""What a person calls: command line, Python interface, live progress, the demonstration."""

@@ -1,0 +1,360 @@
+"""The Python interface: run an experiment, take it up again, look at it, use its model."""
+
+import html
+import logging
+import math
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import torch
+
+from fedgraft.domains.graphs.pyg_objects import tables_of
+from fedgraft.domains.graphs.tables import Given
+from fedgraft.domains.tables import SUFFIXES
+from fedgraft.errors import InputError, unknown
+from fedgraft.experiment import runner
+from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.predict import load_model, predict
+from fedgraft.experiment.recipe import override, read_recipe
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
+from fedgraft.experiment.units import human_bytes, human_seconds
+from fedgraft.interface.progress import Progress
+from fedgraft.reports import comparison, figures
+from fedgraft.reports.html_report import write_report
+from fedgraft.reports.stored_runs import RunFolder
+
+DATA = "data"
+"""Folder inside a run's folder that holds tables which were given as DataFrames."""
+
+
+class Run:
+    """A finished run.
+
+    Args:
+        folder: where it is stored.
+
+    Raises `InputError` if the folder is not a run's, or the run's is not finished or damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._stored = RunFolder(Path(folder))
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is stored; a temporary folder, gone with this object, of a run without `out`."""
+        return self._stored.path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Scores, bytes, yardsticks, digest and curve, as `summary.json` holds them."""
+        return self._stored.summary
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """One row a round.
+
+        Columns: round, selected, failed ({client: reason}), loss, validation, test, bytes, bytes_total, seconds (so
+        far), simulated_seconds (so far).
+        """
+        return self._stored.rounds.copy()
+
+    @property
+    def ledger(self) -> pd.DataFrame:
+        """One row for every round, client, direction and purpose: what was sent, in bytes."""
+        return self._stored.ledger.copy()
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """What was run."""
+        return Experiment.from_toml(Store.open(self.folder).experiment_toml(), str(self.folder / "experiment.toml"))
+
+    @cached_property
+    def model(self) -> torch.nn.Module:
+        """The trained model, in evaluation mode, with the parameters that were best on validation."""
+        return load_model(self.folder)
+
+    def predict(
+        self,
+        questions: Given | Sequence[Any] | None = None,
+        own: Given | None = None,
+        own_trust: Given | None = None,
+        *,
+        own_edges: Given | None = None,
+        client: str | None = None,
+        **tables: Given,
+    ) -> pd.DataFrame:
+        """Answer questions with the trained model.
+
+        Args:
+            questions: a table whose rows get an answer each, such as pairs with columns "user" and "item", or nodes
+                with a column "node"; or a list of PyG `Data` objects to classify.
+            own: one client's own ratings or nodes, to use the model where the run's data are not; None = the run's.
+            own_trust: that client's trust links.
+            own_edges: the edges of that client's nodes.
+            client: the name of who answers all of them; None leaves it to the task and to a column "client".
+            tables: what else the task takes, by name: `nodes` and `edges` of graphs, `edges` of new nodes.
+
+        Returns:
+            The questions with the client that answers each, and the answers, such as "rating" or "class".
+        """
+        asked: dict[str, Given] = dict(tables)
+        if isinstance(questions, str | Path | pd.DataFrame):
+            asked[self.experiment.plan.task.asks[0]] = questions
+        elif questions is not None and "graphs" not in self.experiment.plan.task.asks:
+            raise InputError(
+                "questions must be the path of a .csv or .parquet file or a DataFrame, a row each; "
+                f"got {type(questions).__name__}."
+            )
+        elif questions is not None:
+            asked.update(tables_of(questions, "questions"))
+        return predict(self.folder, asked, client, own, own_trust, own_edges)
+
+    def figures(self, target: float | None = None) -> list[go.Figure]:
+        """Every figure of the report; each shows inline in a notebook.
+
+        Args:
+            target: the validation score for "bytes to target"; None = the best, worsened by 0.2 %.
+        """
+        return figures.every([self._stored], target)
+
+    def plot(self, against: str = "rounds") -> go.Figure:
+        """Scores against "rounds", "bytes" or "seconds"; shows inline in a notebook."""
+        return figures.score([self._stored], against)
+
+    def report(
+        self,
+        path: str | Path,
+        *others: "Run | str | Path",
+        target: str | float | None = None,
+        title: str = "fedgraft report",
+        representations: bool = False,
+    ) -> Path:
+        """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
+        return write_report(_folders([self, *others]), Path(path), target, title, representations)
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts())
+        return f"<fedgraft.Run {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self._facts()
+        )
+        return f"<table>{rows}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        said = self.summary
+        metric, size = said["metric"], said["bytes"]
+        return [
+            ("recipe", f"{said['recipe']}, selector {self._stored.experiment['selector']['name']}"),
+            ("data", f"{said['dataset']}, {said['clients']} clients, seed {said['seed']}"),
+            ("rounds", f"{said['rounds']} in {human_seconds(said['seconds'])}, ended by {said['stopped_by']}"),
+            ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
+            (f"{metric} on validation, best", _score(self._stored.best_validation)),
+            (f"{metric} on test, there", _score(said["test_at_best_validation"])),
+            *((f"yardstick {name}", _score(score)) for name, score in said["yardsticks"].items()),
+            ("folder", str(self.folder)),
+        ]
+
+
+def run(
+    recipe: str | Path | Experiment = "fedacs",
+    *,
+    data: Any = None,
+    out: str | Path | None = None,
+    progress: bool = True,
+    overrides: Mapping[str, Any] | None = None,
+    **choices: Any,
+) -> Run:
+    """Run an experiment.
+
+    Args:
+        recipe: the name of a recipe, the path of a TOML file, or an experiment.
+        data: own ratings as a DataFrame (columns user, item, rating, and category or client) or as the path of a CSV
+            or Parquet file; or a dict such as {"ratings": ..., "trust": ..., "low": 1, "high": 5}, with the options of
+            the data set `table`; or another data set's name, or a dict with its "name" and options. A `client` column
+            says who holds what, unless the dict has "partition" or "clients".
+        out: folder of the run, to be resumed, opened and reported on later; a DataFrame is stored there as Parquet.
+            None keeps the run as long as the returned object lives.
+        progress: show progress on standard error: live on a terminal, plain lines elsewhere.
+        overrides: {"section.key": value}, applied last.
+        choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
+            `codec`, `model` ... as a name or as a dict of options (another "name" starts from that method's defaults);
+            `training`, `budget`, `evaluation`, `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
+
+    Returns:
+        The finished run. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the budget does not
+        pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C).
+    """
+    given = {**choices, **({} if data is None else {"data": _data(data)})}
+    name, content = _content(recipe)
+    experiment = build(name, override(content, {**_changes(given), **(overrides or {})}))
+    if out is not None:
+        try:
+            _execute(experiment, Path(out), progress)
+        except runner.Interrupted as error:
+            raise runner.Interrupted(f"{error}; go on with fedgraft.resume({str(out)!r})") from error
+        return Run(out)
+    return _run_in_temporary_folder(experiment, progress)
+
+
+def open(folder: str | Path) -> Run:
+    """A finished run from its folder."""
+    return Run(folder)
+
+
+def resume(folder: str | Path, progress: bool = True) -> Run:
+    """Take a stored run up where it stopped; it ends with the same bits as if it never had."""
+    where = str(Path(folder) / "experiment.toml")
+    experiment = Experiment.from_toml(Store.open(Path(folder)).experiment_toml(), where)
+    with Progress.of(experiment, quiet=not progress) as watcher:
+        runner.resume(Path(folder), watcher)
+    return Run(folder)
+
+
+def compare(runs: Sequence[Run | str | Path], target: str | float | None = None) -> pd.DataFrame:
+    """Runs side by side, one row each: scores, bytes, bytes to a target score, yardsticks.
+
+    Args:
+        runs: finished runs, or their folders, with one metric.
+        target: the validation score to reach, as a number or as "rmse=0.95"; None = the best that any of the runs
+            reaches, worsened by 0.2 %.
+    """
+    rows = comparison.compare(_folders(runs), target)
+    yardsticks = [row.pop("yardsticks") for row in rows]
+    scores = pd.DataFrame([{f"yardstick_{name}": score for name, score in each.items()} for each in yardsticks])
+    return pd.concat([pd.DataFrame(rows), scores], axis=1).set_index("run")
+
+
+# --- what the user gave -----------------------------------------------------------------------------------------------
+
+
+def _content(recipe: str | Path | Experiment) -> tuple[str, Section]:
+    return (recipe.recipe, recipe.sections) if isinstance(recipe, Experiment) else read_recipe(str(recipe))
+
+
+def _changes(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """{"section.key": value} of keyword arguments."""
+    changes: dict[str, Any] = {}
+    for key, value in choices.items():
+        if key not in METHODS and key not in SETTINGS and key not in VALUES:
+            raise unknown("argument", key, ["out", "progress", "overrides", *METHODS, *SETTINGS, *VALUES])
+        if key in VALUES:
+            changes[key] = list(value) if isinstance(value, tuple) else value
+        elif isinstance(value, Mapping):
+            changes.update({f"{key}.{option}": given for option, given in value.items()})
+        elif key in METHODS and isinstance(value, str):
+            changes[f"{key}.name"] = value
+        elif key in ("codec", "downlink") and isinstance(value, list | tuple):
+            changes[key] = list(value)
+        else:
+            example = '"name" or {"name": ..., "option": ...}' if key in METHODS else '{"option": ...}'
+            raise InputError(f"{key} must be given as {example}; got {value!r}.")
+    return changes
+
+
+def _data(data: Any) -> Any:
+    """The section [data] that was meant."""
+    if isinstance(data, pd.DataFrame | Path) or (isinstance(data, str) and data.lower().endswith(SUFFIXES)):
+        data = {"ratings": data}
+    if not isinstance(data, Mapping) or "name" in data or "ratings" not in data:
+        return data
+    ratings, client = data["ratings"], data.get("client", "client")
+    named = isinstance(ratings, pd.DataFrame) and client in ratings and not {"partition", "clients"} & data.keys()
+    return {"name": "table", **data, **({"partition": "given"} if named else {})}
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def _run_in_temporary_folder(experiment: Experiment, progress: bool) -> Run:
+    root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
+    selector = experiment.sections["selector"]["name"]
+    label = experiment.recipe if selector == experiment.recipe else f"{experiment.recipe}-{selector}"
+    try:
+        folder = root / (label.replace(":", ".").replace("/", ".") or "run")
+        _execute(experiment, folder, progress)
+        finished = Run(folder)
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+    weakref.finalize(finished, shutil.rmtree, root, ignore_errors=True)
+    return finished
+
+
+def _execute(experiment: Experiment, folder: Path, progress: bool) -> None:
+    stored, written = _with_stored_tables(experiment, folder)
+    try:
+        with Progress.of(stored, quiet=not progress) as watcher:
+            runner.execute(stored, folder, watcher)
+    except Exception:
+        if not (folder / "experiment.toml").exists():  # it could not begin, and leaves nothing behind
+            for path in written:
+                path.unlink(missing_ok=True)
+            with suppress(OSError):
+                (folder / DATA).rmdir()
+                folder.rmdir()
+        raise
+
+
+def _with_stored_tables(experiment: Experiment, folder: Path) -> tuple[Experiment, list[Path]]:
+    """The experiment with all tables given in memory written to the folder and read there; and what was written."""
+    frames = experiment.data.tables()
+    if not frames:
+        return experiment, []
+    if (folder / "experiment.toml").exists():
+        raise InputError(f"out = {str(folder)!r} holds a run already; open or resume it, or choose another folder.")
+    with _without_notes():  # the run, which loads them again, has those
+        experiment.data.load(experiment.seed)  # whatever is wrong is told of the table that was given, not of a copy
+    paths = {f"data.{key}": folder / DATA / f"{key}.parquet" for key in frames}
+    for path in paths.values():
+        if path.exists():
+            raise InputError(f"{path} exists already, where a table is to be stored; choose another folder.")
+    for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
+        _store_table(frame, path, f"data.{key}")
+    return experiment.with_changes(paths), list(paths.values())
+
+
+@contextmanager
+def _without_notes() -> Iterator[None]:
+    """Leave out what loading notes on data."""
+    log = logging.getLogger("fedgraft.data")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:
+    """As Parquet, which wants one type a column: ids of several types become the text that they stand for."""
+    mixed = {str(c): frame[c].map(str, na_action="ignore") for c in frame if frame[c].dtype == object}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame.assign(**mixed).to_parquet(path, index=False)
+    except (OSError, ValueError, TypeError) as error:  # Arrow's errors are ValueErrors and TypeErrors
+        raise InputError(f"{parameter} cannot be stored in {path}: {error}.") from error
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
+
+
+def _folders(runs: Sequence[Run | str | Path]) -> list[Path]:
+    if isinstance(runs, Run | str | Path):
+        raise InputError(f"Give a list of runs, such as [run]; got {runs!r}.")
+    return [each.folder if isinstance(each, Run) else Path(each) for each in runs]
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"

@@ -1,0 +1,34 @@
+"""What there is, and what it is: recipes and methods with the first lines or all of their own documentation."""
+
+from itertools import chain
+
+from fedgraft.errors import unknown
+from fedgraft.experiment import discovery, experiment, recipe
+from fedgraft.reports.studies import study
+
+KINDS = ("recipes", "studies", *discovery.FAMILIES)
+"""What can be listed."""
+
+
+def everything(kind: str | None = None) -> dict[str, dict[str, str]]:
+    """{kind: {name: one line}} of one kind or of all. Raises `InputError` for an unknown kind."""
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    return {each: _entries(each) for each in KINDS if kind in (None, each)}
+
+
+def explain(name: str) -> str:
+    """A recipe with all its options resolved, and the documentation of every method of that name."""
+    methods = discovery.documentation(name)
+    if name not in recipe.recipes() and not methods:
+        raise unknown("recipe or method", name, [*recipe.recipes(), *chain(*map(discovery.names, discovery.FAMILIES))])
+    parts = [f"# recipe {name}\n\n{experiment.described(name)}"] if name in recipe.recipes() else []
+    return "\n\n".join([*parts, *(f"# {family}: {name}\n\n{text}" for family, text in methods.items())])
+
+
+def _entries(kind: str) -> dict[str, str]:
+    if kind == "recipes":
+        return recipe.recipes()
+    if kind == "studies":
+        return {name: study.load(name).title for name in study.names()}
+    return {name: discovery.one_line(kind, name) for name in discovery.names(kind)}

@@ -1,0 +1,309 @@
+"""The command line: run, resume, predict, compare, report, study, list, show."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from fedgraft.errors import BudgetError, FedgraftError, InputError
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.predict import predict as predict_from
+from fedgraft.experiment.recipe import parse_override
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.runner import Interrupted, execute
+from fedgraft.experiment.runner import resume as resume_run
+from fedgraft.experiment.units import human_bytes
+from fedgraft.interface import catalogue
+from fedgraft.interface.progress import Progress
+from fedgraft.reports.comparison import compare as compare_runs
+from fedgraft.reports.comparison import render as render_comparison
+from fedgraft.reports.html_report import write_report
+from fedgraft.reports.studies import cost_figures
+from fedgraft.reports.studies import study as studies
+from fedgraft.reports.studies.page import tables, write_page
+
+FAILED, BAD_INPUT, BUDGET_TOO_SMALL, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes; 0 is success."""
+
+app = typer.Typer(
+    name="fedgraft",
+    help="""Train one graph neural network over graphs that may not leave their owners, and count every byte.
+
+    Start with:  fedgraft run fedacs  (generated shops, no download), then  fedgraft report RUN -o report.html
+    """,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SECTION.KEY=VALUE", help="Overrides, such as selector.name=oort budget.bytes=2MB."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, all else on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
+Folders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METRIC=VALUE", help="Score for bytes to target, such as rmse=0.95. Default: best, plus 0.2 %."
+    ),
+]
+
+
+@app.command()
+def run(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A recipe's name ('fedgraft list recipes') or a TOML file.")
+    ],
+    changes: Changes = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/RECIPE-DATE-TIME.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train. Example: fedgraft run fedacs data.name=ciao data.root=DIR budget.bytes=2MB --seed 1 --out runs/a."""
+    given = dict(parse_override(change) for change in changes or [])
+    if seed is not None:
+        given["seed"] = seed
+    experiment = experiments.load(recipe, given)
+    folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
+    with Progress.of(experiment, quiet) as progress, _resumable(folder):
+        summary = execute(experiment, folder, progress)
+    _show_summary(summary, folder, as_json)
+
+
+@app.command()
+def resume(folder: Folder, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Take a run up where it stopped; it ends with the same bits as if it never had."""
+    experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
+    with Progress.of(experiment, quiet) as progress, _resumable(folder):
+        summary = resume_run(folder, progress)
+    _show_summary(summary, folder, as_json)
+
+
+@app.command()
+def predict(
+    folder: Folder,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: CSV or Parquet.")],
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Ratings: CSV or Parquet, columns 'user' and 'item'.")
+    ] = None,
+    graphs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Graphs: column 'graph'; default: those of --nodes."),
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Nodes: column 'node', and features of new ones; of graphs: columns 'graph', 'node' and the features.",
+        ),
+    ] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Edges of new nodes, or of graphs: columns 'source', 'target' (and 'graph')."
+        ),
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who answers; default: the column 'client', or the task decides.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="One client's own ratings or nodes (CSV or Parquet); default: the run's data."
+        ),
+    ] = None,
+    data_edges: Annotated[Path | None, typer.Option(metavar="FILE", help="Edges of that client's nodes.")] = None,
+    trust: Annotated[Path | None, typer.Option(metavar="FILE", help="That client's trust links.")] = None,
+) -> None:
+    """Use the trained model, from a run's folder and the clients' own data.
+
+    Ratings of (user, item) pairs: --pairs. Classes of graphs: --nodes, --edges, and --client where there are several.
+    Classes of nodes of one graph: --nodes; for those that were added after training also --edges.
+    """
+    if trust is not None and data is None:
+        raise InputError("--trust belongs to --data, one client's own ratings; give both.")
+    if data_edges is not None and data is None:
+        raise InputError("--data-edges belongs to --data, one client's own nodes; give both.")
+    write = _writer(out)
+    given = {"pairs": pairs, "graphs": graphs, "nodes": nodes, "edges": edges}
+    tables = {name: path for name, path in given.items() if path is not None}
+    answers = predict_from(folder, tables, client, data, trust, data_edges)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write(answers)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
+    messages.print(escape(f"{len(answers)} answers in {out}"))
+
+
+@app.command()
+def compare(folders: Folders, target: Target = None, as_json: AsJson = False) -> None:
+    """Put finished runs side by side: scores, bytes, bytes to a target score."""
+    table = compare_runs(folders, target)
+    if as_json:
+        _print_json({"runs": table})
+    else:
+        Console().print(render_comparison(table))
+
+
+@app.command()
+def report(
+    folders: Folders,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file; it opens offline.")],
+    target: Target = None,
+    title: Annotated[str, typer.Option(help="The page's heading.")] = "fedgraft report",
+    representations: Annotated[
+        bool, typer.Option(help="Show what each model tells apart (t-SNE); loads the runs' data again.")
+    ] = False,
+) -> None:
+    """Write one HTML file with curves, bytes, who was chosen when, scores per client, yardsticks and the table."""
+    write_report(folders, out, target, title, representations)
+    messages.print(escape(f"Report in {out}"))
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study, as 'fedgraft list studies' names it.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the data sets' folders.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Finished cells. Default: studies/NAME.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds 1..SEEDS.")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")] = 2,
+    match: Annotated[
+        str, typer.Option(metavar="NAMES", help="Run only cells of such names, e.g. 'chem-gin-*' (quote it).")
+    ] = "*",
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Markdown page whose tables to write.")] = None,
+    pictures: Annotated[
+        bool, typer.Option(help="Draw accuracy against costs, a picture a setting, and show them on the page.")
+    ] = False,
+    results: Annotated[Path | None, typer.Option(metavar="FILE", help="One JSON file with all results.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce a paper's tables: methods x seeds on equal footing. Started again, it runs only what is missing."""
+    found = studies.load(name)
+    folder = out or Path("studies") / name
+    if pictures:
+        cost_figures.check(found)
+    try:
+        studies.run(found, data, folder, seeds, jobs, lambda line: messages.print(escape(line)), match)
+    finally:
+        done = studies.results(found, folder, seeds)
+        if page is not None and done:
+            write_page(found, done, seeds, page, folder / "pictures")
+        if results is not None and done:
+            lines = [json.dumps({"cell": cell.key, **result}) for cell, result in done.items()]
+            results.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    if pictures:
+        for line in cost_figures.draw_all(found, done, seeds, folder / "pictures"):
+            messages.print(escape(line))
+        if page is not None and done:
+            write_page(found, done, seeds, page, folder / "pictures")
+    if as_json:
+        _print_json({"study": name, "cells": {cell.key: result for cell, result in done.items()}})
+    elif page is None:
+        print(tables(found, done, seeds))
+
+
+@app.command(name="list")
+def list_(
+    what: Annotated[
+        str | None, typer.Argument(metavar="KIND", help="One of " + ", ".join(catalogue.KINDS) + "; all by default.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what there is: recipes, studies, data sets and methods."""
+    found = catalogue.everything(what)
+    if as_json:
+        _print_json(found)
+        return
+    for kind, entries in found.items():
+        print(f"{kind}:")
+        width = max(map(len, entries), default=0)
+        for name, line in entries.items():
+            print(f"  {name:{width}}  {line}")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe or a method, as 'fedgraft list' names it.")],
+) -> None:
+    """Explain a recipe (its resolved options) or a method (source, options, cost)."""
+    print(catalogue.explain(name))
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Say how to go on after an interruption."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as error:
+        if (folder / "experiment.toml").exists():
+            messages.print(escape(f"Interrupted. Continue with: fedgraft resume {folder}"))
+        raise Interrupted("interrupted") from error
+
+
+def _show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+    if as_json:
+        _print_json(summary)
+        return
+    metric = summary["metric"]
+    print(f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})")
+    print(f"  {metric}: validation {_score(summary['validation'])}, test {_score(summary['test'])}")
+    print(f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}")
+    total = summary["bytes"]
+    print(f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)")
+    for name, score in summary["yardsticks"].items():
+        print(f"  yardstick {name}: {_score(score)}")
+    print(f"  digest {summary['digest']}, in {folder}")
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def _writer(path: Path) -> Callable[[Any], None]:
+    """What writes a table to the path, by its suffix."""
+    if path.suffix.lower() == ".csv":
+        return lambda table: table.to_csv(path, index=False)
+    if path.suffix.lower() == ".parquet":
+        return lambda table: table.to_parquet(path, index=False)
+    raise InputError(f"--out {path} must end in .csv or .parquet.")
+
+
+def main() -> None:
+    """Run a command; every error that is the user's to mend is one clear line and an exit code."""
+    try:
+        app()
+    except Interrupted:
+        sys.exit(INTERRUPTED)
+    except BudgetError as error:
+        _fail(error, BUDGET_TOO_SMALL)
+    except (InputError, OSError) as error:
+        _fail(error, BAD_INPUT)
+    except FedgraftError as error:
+        _fail(error, FAILED)
+    except MemoryError as error:
+        _fail(MemoryError(f"There is not enough memory. {error}".rstrip()), FAILED)
+
+
+def _fail(error: Exception, code: int) -> None:
+    messages.print(f"[red]error:[/red] {escape(str(error))}")
+    sys.exit(code)

@@ -1,0 +1,124 @@
+"""The demonstration, `make demo`: FedACS, full participation and random clients under one byte budget, side by side.
+
+Shops are made up, so nothing is downloaded. Everything is written below one folder, which a second run replaces.
+"""
+
+import argparse
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+
+from fedgraft.errors import FedgraftError, InputError
+from fedgraft.experiment.runner import Interrupted
+from fedgraft.experiment.units import human_bytes, human_seconds, parse_bytes
+from fedgraft.interface import api
+from fedgraft.reports import comparison
+from fedgraft.reports.stored_runs import open_runs
+
+BUDGET = "16MB"
+DESCRIPTION = "fedgraft demo"
+"""Marks the demonstration's own runs, which alone are replaced."""
+SETTINGS = {"description": DESCRIPTION, "seed": 1, "budget.bytes": BUDGET, "training.epochs": 4}
+
+# Rounds are what the budget pays for, so that each method's learning rate has come down when its money is spent:
+# of 8 shops full participation takes 8 a round, the others 4 on average.
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fedacs": ("FedACS: two bandits choose how many shops train, and which", {"rounds": 40}),
+    "all": ("full participation: every shop in every round", {"selector.name": "all", "rounds": 20}),
+    "random": ("random: half of the shops, drawn anew each round", {"selector.name": "random", "rounds": 40}),
+}
+REPORT, PAIRS = "report.html", "pairs.csv"
+_HINTS = """[bold]Report[/bold]    {report}  (one file, opens offline)
+[bold]Predict[/bold]   fedgraft predict {out}/fedacs --pairs {out}/pairs.csv -o {out}/ratings.csv
+[bold]Go on[/bold]     fedgraft compare {out}/fedacs {out}/all {out}/random --target rmse={target:.4f}"""
+
+
+def demo(out: Path, changes: Mapping[str, Any] | None = None, progress: bool = True) -> list[dict[str, Any]]:
+    """Run the demonstration.
+
+    Args:
+        out: where runs and report go; an older demonstration there is replaced.
+        changes: {"section.key": value} for every method, such as a smaller data set.
+        progress: show progress.
+
+    Returns:
+        The comparison's rows. Raises `InputError` if `out` holds anything but a demonstration.
+    """
+    settings = {**SETTINGS, **(changes or {})}
+    console, budget = Console(highlight=False), human_bytes(parse_bytes(settings["budget.bytes"]))
+    _make_room(out)
+    console.print(f"Shops train one model on ratings that stay with them, and may send {budget}.")
+    for number, (name, (what, options)) in enumerate(METHODS.items(), 1):
+        console.print(f"\n[bold]{number}/{len(METHODS)}  {what}[/bold]")
+        run = api.run("fedacs", out=out / name, overrides={**settings, **options, **(changes or {})}, progress=progress)
+        console.print(f"     {_result(run)}")
+    runs = open_runs([out / name for name in METHODS])
+    target = runs[list(METHODS).index("all")].best_validation
+    table = comparison.rows(runs, target)
+    console.print()
+    console.print(comparison.render(table, "Side by side; the target is what full participation reaches"))
+    report = api.open(out / "fedacs").report(
+        out / REPORT, *(out / name for name in list(METHODS)[1:]), target=target, title="fedgraft demo: made-up shops"
+    )
+    _ask(api.open(out / "fedacs")).to_csv(out / PAIRS, index=False)
+    console.print(_HINTS.format(report=escape(str(report)), out=escape(str(out)), target=target), soft_wrap=True)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line and run the demonstration."""
+    parser = argparse.ArgumentParser("python -m fedgraft.interface.demo", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of runs and report (default: demo)")
+    messages = Console(stderr=True, highlight=False, soft_wrap=True)
+    out = parser.parse_args(arguments).out
+    try:
+        demo(out)
+    except Interrupted:
+        messages.print("Interrupted; started again, the demonstration begins anew.")
+        sys.exit(130)
+    except (FedgraftError, OSError) as error:
+        messages.print(f"[red]error:[/red] {escape(str(error))}")
+        sys.exit(2 if isinstance(error, InputError | OSError) else 1)
+
+
+def _make_room(out: Path) -> None:
+    """Remove an older demonstration's runs, and nothing else."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not any(_is_ours(out / name) for name in METHODS):
+        raise InputError(f"--out {out} exists and is not an older demonstration; choose another folder.")
+    foreign = next((out / name for name in METHODS if (out / name).exists() and not _is_ours(out / name)), None)
+    if foreign is not None:
+        raise InputError(f"{foreign} is not the demonstration's; choose another --out.")
+    for name in METHODS:
+        if (out / name).exists():
+            shutil.rmtree(out / name)
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        return bool(tomllib.loads((folder / "experiment.toml").read_text()).get("description") == DESCRIPTION)
+    except (OSError, ValueError):
+        return False
+
+
+def _result(run: api.Run) -> str:
+    said = run.summary
+    scores = f"rmse {run.history['validation'].min():.4f} on validation, {said['test_at_best_validation']:.4f} on test"
+    size, seconds = human_bytes(said["bytes"]["total"]), human_seconds(said["seconds"])
+    return f"{said['rounds']} rounds in {seconds}, {size}: {scores}"
+
+
+def _ask(run: api.Run) -> pd.DataFrame:
+    """Some pairs to predict: each shop's first user and items."""
+    shards = run.experiment.data.load(run.experiment.seed)
+    return pd.DataFrame([{"user": shard.user_ids[0], "item": item} for shard in shards for item in shard.item_ids[:2]])
+
+
+if __name__ == "__main__":
+    main()

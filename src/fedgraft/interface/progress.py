@@ -1,0 +1,133 @@
+"""What a person sees while a run goes on: a live line on a terminal, plain lines elsewhere; all on standard error."""
+
+import math
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.stopping import Row
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.units import human_bytes, human_seconds
+
+LINE_SECONDS = 1.0
+"""Least seconds between two plain lines."""
+_LIST_WIDTH, _BAR_WIDTH, _LEAST_BAR, _TEXT_WIDTH = 18, 32, 6, 52
+
+
+class Progress:
+    """Follows a run.
+
+    On a terminal: a bar of rounds and one of the budget, with the score and who was chosen. Elsewhere: a line a round,
+    at most one a second, always the first and the last.
+
+    Args:
+        rounds: most rounds there will be.
+        budget_bytes: most bytes there will be; 0 = no limit.
+        metric: what the score is called.
+        clients: how many clients there are; 0 = as many as the run finds.
+        quiet: say nothing at all.
+    """
+
+    def __init__(self, rounds: int, budget_bytes: int, metric: str, clients: int, quiet: bool = False) -> None:
+        self._rounds, self._budget, self._metric, self._clients = rounds, budget_bytes, metric, clients
+        self._quiet = quiet
+        self._stream = sys.stderr
+        self._console = Console(file=self._stream, soft_wrap=True, highlight=False)
+        self._terminal = self._stream.isatty() and self._console.is_terminal and not self._console.is_dumb_terminal
+        self._live: Live | None = None
+        self._score: float | None = None
+        self._unsaid = ""
+        self._said_at = -math.inf
+
+    @classmethod
+    def of(cls, experiment: Experiment, quiet: bool = False) -> "Progress":
+        """What follows a run of this experiment."""
+        stopping, clients = experiment.stopping, int(experiment.sections["data"].get("clients") or 0)
+        return cls(stopping.rounds, stopping.bytes, experiment.plan.task.metric, clients, quiet)
+
+    def __enter__(self) -> "Progress":
+        if self._terminal and not self._quiet:
+            self._live = Live(console=Console(file=self._stream, highlight=False), refresh_per_second=8)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        self._say_last()
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Show a round."""
+        if self._quiet:
+            return
+        self._score = row.validation if row.validation is not None else self._score
+        if self._live is not None:
+            self._live.update(self._drawn(state, row))
+            return
+        self._unsaid = self._line(state, row)
+        if time.monotonic() - self._said_at >= LINE_SECONDS:
+            self._say_last()
+
+    def note(self, text: str) -> None:
+        """Say something once, beside the progress."""
+        if self._quiet:
+            return
+        self._say_last()
+        console = self._live.console if self._live is not None else self._console
+        console.print(Text(text))
+
+    def _say_last(self) -> None:
+        """Print the last line that has been held back."""
+        if self._unsaid:
+            self._console.print(Text(self._unsaid))
+            self._unsaid = ""
+            self._said_at = time.monotonic()
+
+    def _line(self, state: RunState, row: Row) -> str:
+        spent = human_bytes(row.bytes_total) + (f" of {human_bytes(self._budget)}" if self._budget else "")
+        parts = [f"round {row.round}/{self._rounds}", self._scores(state), spent, f"chose {self._chosen(state, row)}"]
+        parts += [f"{len(row.failed)} failed"] if row.failed else []
+        return ", ".join(part for part in parts if part)
+
+    def _drawn(self, state: RunState, row: Row) -> Group:
+        width = min(_BAR_WIDTH, max(_LEAST_BAR, self._console.width - _TEXT_WIDTH))
+        spent = human_bytes(row.bytes_total) + (f" of {human_bytes(self._budget)}" if self._budget else "")
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for _ in range(3):
+            grid.add_column(no_wrap=True)
+        rounds = Text(f"round {row.round}/{self._rounds}", style="bold")
+        grid.add_row(rounds, _bar(row.round, self._rounds, width), Text(self._scores(state)))
+        bytes_cells = (_bar(row.bytes_total, self._budget, width), Text(spent)) if self._budget else (Text(spent),)
+        grid.add_row(Text("bytes", style="bold"), *bytes_cells)
+        who = Text(
+            f"{human_seconds(state.seconds)}, chose {self._chosen(state, row)}", no_wrap=True, overflow="ellipsis"
+        )
+        if row.failed:
+            who.append(f", {len(row.failed)} failed", style="bold red")
+        return Group(grid, who)
+
+    def _scores(self, state: RunState) -> str:
+        if self._score is None:
+            return ""
+        best = state.best.get("validation")
+        text = f"{self._metric} {self._score:.4f}"
+        return text if best is None else f"{text} (best {best:.4f})"
+
+    def _chosen(self, state: RunState, row: Row) -> str:
+        """Who: "0 3 7", or "5 of 100" where that would be long."""
+        names = " ".join(map(str, row.selected))
+        return names if len(names) <= _LIST_WIDTH else f"{len(row.selected)} of {self._clients or len(state.chosen)}"
+
+
+def _bar(done: float, whole: float, width: int) -> ProgressBar:
+    return ProgressBar(total=whole, completed=min(done, whole), width=width)

@@ -1,0 +1,184 @@
+"""What codecs share: all float32 arrays of a message as one vector, dimensions that only the sender knows, packed bits.
+
+Codecs act on the float32 arrays of a layout, in order of their names, so that both ends agree whatever order a dict or
+a layout has. Dimensions that are `VARIABLE` in the layout a codec is given travel as one more array: `variable_axes`
+says at both ends which they are, `dims_of` collects them and `shapes_of` puts them back.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.errors import WireError
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Spec
+
+EXPANSION: Final = 1024
+"""Most values that a receiver makes of one value in a message where only the sender knows how many there are.
+
+Ours: what a sparse or factored message stands for can be far larger than the message. A layout without `VARIABLE`
+dimensions bounds it; where there are any, senders send more values than they would need to and receivers insist.
+"""
+
+_HALVINGS: Final = {1: (1, 2, 4), 2: (2, 4), 4: (4,), 8: ()}
+"""For codes that divide a byte: bits in use of each byte, whenever two bytes become one."""
+
+Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+Codes = NDArray[np.unsignedinteger[Any]]
+
+
+def float32_specs(layout: Iterable[Spec], min_dims: int = 0) -> list[Spec]:
+    """The layout's float32 arrays of at least so many dimensions, in order of their names."""
+    chosen = (spec for spec in layout if spec.dtype == "float32" and len(spec.shape) >= min_dims)
+    return sorted(chosen, key=lambda spec: spec.name)
+
+
+def float32_arrays(arrays: Arrays, min_dims: int = 0) -> Arrays:
+    """The float32 arrays of at least so many dimensions, in order of their names."""
+    return {name: a for name, a in sorted(arrays.items()) if a.dtype == np.float32 and a.ndim >= min_dims}
+
+
+def free_names(taken: Iterable[str], *wanted: str) -> tuple[str, ...]:
+    """The wanted names, all followed by as many "+" as it takes for none of them to be taken."""
+    names = set(taken)
+    mark = ""
+    while names & {name + mark for name in wanted}:
+        mark += "+"
+    return tuple(name + mark for name in wanted)
+
+
+def variable_axes(specs: Sequence[Spec]) -> Array:
+    """Int64 [k, 2]: (array, axis) of every dimension that is `VARIABLE`, arrays counted as in `specs`."""
+    places = [(i, axis) for i, spec in enumerate(specs) for axis, dim in enumerate(spec.shape) if dim == VARIABLE]
+    return np.array(places, np.int64).reshape(-1, 2)
+
+
+def dims_of(arrays: Sequence[Array], variable: Array) -> NDArray[np.uint32]:
+    """Uint32 [k]: the dimensions at `variable_axes`."""
+    return np.array([arrays[array].shape[axis] for array, axis in variable], np.uint32)
+
+
+def shapes_of(specs: Sequence[Spec], dims: Array | None) -> list[tuple[int, ...]]:
+    """Concrete shapes: `dims`, as `dims_of` made them, in place of each `VARIABLE`; None if there is none."""
+    known = iter([] if dims is None else dims.tolist())
+    return [tuple(next(known) if dim == VARIABLE else dim for dim in spec.shape) for spec in specs]
+
+
+def flatten(arrays: Sequence[Array], length: int) -> Floats:
+    """All values end to end in row-major order, and zeros after them up to `length`; of one array it may be a view."""
+    if len(arrays) == 1 and arrays[0].size == length and arrays[0].flags.c_contiguous:
+        return arrays[0].reshape(-1)
+    flat = np.zeros(length, np.float32)
+    start = 0
+    for array in arrays:
+        flat[start : start + array.size].reshape(array.shape)[...] = array
+        start += array.size
+    return flat
+
+
+def split(flat: Floats, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]]) -> Arrays:
+    """Views of `flat` as the arrays that it was flattened from. Raises `WireError` for shapes that no array has."""
+    arrays: Arrays = {}
+    start = 0
+    for spec, shape in zip(specs, shapes, strict=True):
+        size = math.prod(shape)
+        arrays[spec.name] = reshaped(flat[start : start + size], shape)
+        start += size
+    return arrays
+
+
+def reshaped(flat: Floats, shape: tuple[int, ...]) -> Floats:
+    """The values in this shape. Raises `WireError` for one that NumPy refuses, such as 2**60 rows of no columns."""
+    try:
+        return flat.reshape(shape)
+    except ValueError as error:
+        raise WireError(f"No array has the shape {shape}.") from error
+
+
+def largest_magnitude(array: Array) -> float:
+    """The largest magnitude, 0 of nothing; NaN if there is any."""
+    return float(max(array.max(initial=0), -array.min(initial=0)))
+
+
+def packed_bytes(values: int, bits: int) -> int:
+    """How many bytes `pack` makes."""
+    return -(-values * bits // 8)
+
+
+def code_type(bits: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest type of codes of 0 to 32 bits."""
+    return np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
+
+
+def pack(codes: Codes, values: int, bits: int) -> Bytes:
+    """The lowest `bits` bits of each code, end to end; beyond eight, all low bytes come before the rest.
+
+    Works on words of eight codes, a byte each: halves of ever wider lanes are pushed together. Where the bits of a code
+    divide a byte, neighbouring bytes are.
+
+    Args:
+        codes: of `code_type(bits)`, below 2**bits; a multiple of eight, those beyond `values` zero.
+        values: how many of them count.
+        bits: per code, in [0, 32].
+    """
+    if bits > 8:
+        high = pack((codes >> 8).astype(code_type(bits - 8)), values, bits - 8)
+        return np.concatenate([codes[:values].astype(np.uint8), high])
+    if bits in _HALVINGS:
+        for width in _HALVINGS[bits]:
+            pairs = codes.view("<u2")
+            codes = (pairs | pairs >> np.uint16(8 - width)).astype(np.uint8)
+        return codes[: packed_bytes(values, bits)]
+    words = codes.view("<u8")
+    for width in (8, 16, 32):
+        lane = _lanes(width, width)
+        words = (words & lane) | ((words >> np.uint64(width)) & lane) << np.uint64(width * bits // 8)
+    return words.view(np.uint8).reshape(-1, 8)[:, :bits].reshape(-1)[: packed_bytes(values, bits)]
+
+
+def unpack(packed: Bytes, values: int, bits: int) -> Codes:
+    """The codes that `pack` was given, without those beyond `values`.
+
+    Raises:
+        WireError: for bytes of another length, and for bits set behind the last code.
+    """
+    if packed.size != packed_bytes(values, bits):
+        raise WireError(f"{values} codes of {bits} bits take {packed_bytes(values, bits)} bytes; got {packed.size}.")
+    if packed.size and bits * values % 8 and packed[-1] >> np.uint8(bits * values % 8):
+        raise WireError("Bits are set behind the last packed value.")
+    return _unpack(packed, values, bits)
+
+
+def _unpack(packed: Bytes, values: int, bits: int) -> Codes:
+    if bits > 8:
+        wide = code_type(bits)
+        high = _unpack(packed[values:], values, bits - 8)
+        codes: Codes = packed[:values] | high.astype(wide) << wide(8)
+        return codes
+    if bits in _HALVINGS:
+        apart: Array = packed
+        for width in reversed(_HALVINGS[bits]):
+            pairs = apart.astype("<u2")
+            pairs |= pairs << np.uint16(8 - width)
+            pairs &= np.uint16(((1 << width) - 1) * 0x0101)
+            apart = pairs.view(np.uint8)
+        return apart[:values]
+    groups = -(-values // 8)
+    padded = np.zeros(groups * bits, np.uint8)
+    padded[: packed.size] = packed
+    spread = np.zeros((groups, 8), np.uint8)
+    spread[:, :bits] = padded.reshape(groups, bits)
+    words = spread.reshape(-1).view("<u8")
+    for width in (32, 16, 8):
+        used = width * bits // 8
+        lane = _lanes(width, used)
+        words = (words & lane) | ((words >> np.uint64(used)) & lane) << np.uint64(width)
+    return words.view(np.uint8)[:values]
+
+
+def _lanes(width: int, used: int) -> np.uint64:
+    """A mask of the lowest `used` bits of every other lane of `width` bits."""
+    return np.uint64(sum(((1 << used) - 1) << start for start in range(0, 64, 2 * width)))

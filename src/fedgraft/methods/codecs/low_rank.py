@@ -1,0 +1,258 @@
+"""LowRank: matrices as the product of two thin ones."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft import wire
+from fedgraft.contracts import Codec
+from fedgraft.errors import ClientError, WireError, require, require_one_of
+from fedgraft.methods import bit_packing
+from fedgraft.methods.bit_packing import EXPANSION, Floats
+from fedgraft.nn import flops
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+
+_DENSE: Final = 2**16 - 1  # in place of a rank: the matrix itself
+_FLOOR: Final = 2.0**-22  # of the largest singular value; below it a float32 matrix holds nothing but its own rounding
+_LARGEST: Final = 2.0**100  # of a norm; products of factors, rounded by a codec behind this one, stay below infinity
+
+Doubles = NDArray[np.float64]
+
+
+class LowRankState(TypedDict):
+    """`variable`: int64 [k, 2], (matrix, axis) of every dimension that the receiver cannot know."""
+
+    variable: Array
+
+
+@dataclass(frozen=True)
+class LowRank(Codec[LowRankState]):
+    """Send a matrix W = U diag(s) V^T as its leading factors U sqrt(s) and sqrt(s) V^T where they are smaller than W.
+
+    Every float32 array of two or more dimensions is a matrix [m, n]: its first dimension and all others together.
+    Arrays of fewer dimensions pass under their own names. Factors are balanced, so that a quantiser behind this codec
+    finds values of one magnitude in both.
+
+    Source: CEFGL (Communication-Efficient Personalized Federal Graph Learning via Low-Rank Decomposition), "LowRank" of
+        its Eq. (9): truncated singular value decomposition. `svd="randomized"` is Halko, Martinsson, Tropp, SIAM Review
+        2011: algorithm 4.4 (subspace iteration) and section 5.1.
+    Differs: the paper does not say what travels. The exact decomposition is that of the smaller Gram matrix in double
+        precision: faster than a full one, and singular values down to 2**-22 of the largest are told apart,
+        which is what float32 holds.
+
+    Args:
+        threshold: keep singular values above this share of the matrix's largest, in [0, 1); 1e-4 is the paper's.
+        rank: keep at most so many, >= 0; 0 (default) = no limit.
+        energy: keep as few as hold this share of the sum of squares, in [0, 1]; 0 (default) = all. Not with `rank`.
+        svd: "exact" (default), or "randomized", faster for a `rank` far below the matrix's and needing one.
+        oversampling: directions that a randomized sketch has beyond the rank, >= 2; 10 is Halko et al.'s (5 or 10).
+            A sketch no thinner than the matrix gives way to the exact decomposition.
+        power_iterations: of a randomized sketch, >= 0; 2 is Halko et al.'s (1 or 2).
+
+    State:
+        variable: int64 [k, 2], (matrix, axis) of each matrix dimension that is `VARIABLE`; empty for fixed layouts.
+    Needs: nothing.
+    Cost: for each matrix 2 + 4 r (m + n) bytes at rank r if r (m + n) < m n, else 2 + 4 m n ("ranks" uint16, "factors"
+        float32), and 4 for the number of factors; 4 bytes for each variable dimension ("dims" uint32); vectors and
+        scalars their own size.
+        Where a dimension varies, r is at least m n / (1024 (m + n)): a few bytes never stand for a huge matrix.
+        Error: in the Frobenius norm, the root of the sum of squares of the singular values dropped (no matrix of this
+        rank is closer: Eckart and Young), 0 if dense; plus rounding of float32, 2**-24 (r + 4) sqrt(r) |W|.
+        Randomized: without power iterations, the mean square is at most 2 + rank / (oversampling - 1) times as large
+        (Halko et al., theorem 10.5, and the truncation); with two, a few percent more than exact.
+        NaN, infinity and matrices of a norm above 2**100 raise `ClientError`.
+        A client's products are counted among its operations, eigenvectors and orthonormal bases are not.
+    """
+
+    threshold: float = 1e-4
+    rank: int = 0
+    energy: float = 0.0
+    svd: str = "exact"
+    oversampling: int = 10
+    power_iterations: int = 2
+
+    def __post_init__(self) -> None:
+        require(0 <= self.threshold < 1, "LowRank.threshold", "in [0, 1)", self.threshold)
+        require(isinstance(self.rank, int) and self.rank >= 0, "LowRank.rank", "an integer >= 0", self.rank)
+        require(0 <= self.energy <= 1, "LowRank.energy", "in [0, 1]", self.energy)
+        require(not (self.rank and self.energy), "LowRank.energy", f"0 beside rank = {self.rank}", self.energy)
+        require_one_of("LowRank.svd", self.svd, ("exact", "randomized"))
+        require(self.svd == "exact" or self.rank > 0, "LowRank.rank", "> 0 for svd = 'randomized'", self.rank)
+        fits = isinstance(self.oversampling, int) and self.oversampling >= 2
+        require(fits, "LowRank.oversampling", "an integer >= 2", self.oversampling)
+        fits = isinstance(self.power_iterations, int) and self.power_iterations >= 0
+        require(fits, "LowRank.power_iterations", "an integer >= 0", self.power_iterations)
+
+    def init(self, layout: Layout) -> LowRankState:
+        """Where the matrices vary."""
+        return {"variable": bit_packing.variable_axes(_matrices(layout))}
+
+    def encoded(self, layout: Layout) -> Layout:
+        """Other arrays, then the ranks, all factors, and dimensions that vary."""
+        return _made(layout, layout, VARIABLE)
+
+    def bounds(self, layout: Layout, largest: Layout) -> Layout:
+        """As many factors as the largest matrices have entries, or as the fixed rank takes where it takes fewer."""
+        factors = 0
+        for spec, bound in zip(_matrices(layout), _matrices(largest), strict=True):
+            rows, columns = _two(bound.shape)
+            most = self.rank * (rows + columns) if self.rank and VARIABLE not in spec.shape else rows * columns
+            factors += min(rows * columns, most)
+        return _made(layout, largest, factors)
+
+    def encode(self, arrays: Arrays, state: LowRankState, g: np.random.Generator) -> tuple[Arrays, LowRankState]:
+        """Ranks and factors in place of the matrices."""
+        for name, array in bit_packing.float32_arrays(arrays).items():
+            if not np.isfinite(bit_packing.largest_magnitude(array)):
+                raise ClientError(f"Array {name!r} holds NaN or infinity.")
+        matrices = bit_packing.float32_arrays(arrays, min_dims=2)
+        if not matrices:
+            return dict(arrays), state
+        encoded = {name: array for name, array in arrays.items() if name not in matrices}
+        ranks_name, factors_name, dims_name = _names(encoded)
+        varies = {int(array) for array in state["variable"][:, 0]}
+        ranks = np.empty(len(matrices), np.uint16)
+        factors: list[Array] = []
+        for place, array in enumerate(matrices.values()):
+            matrix = array.reshape(_two(array.shape))
+            pair = self._factored(matrix, _least(*matrix.shape) if place in varies else 0, g)
+            ranks[place] = _DENSE if pair is None else pair[0].shape[1]
+            factors.extend([matrix] if pair is None else pair)
+        encoded[ranks_name] = ranks
+        encoded[factors_name] = bit_packing.flatten(factors, sum(factor.size for factor in factors))
+        if len(state["variable"]):
+            encoded[dims_name] = bit_packing.dims_of(list(matrices.values()), state["variable"])
+        return encoded, state
+
+    def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
+        """Products of the factors."""
+        wire.check(arrays, self.encoded(layout))
+        specs = _matrices(layout)
+        decoded = {spec.name: arrays[spec.name] for spec in layout if spec not in specs}
+        if specs:
+            ranks_name, factors_name, dims_name = _names(decoded)
+            shapes = bit_packing.shapes_of(specs, arrays.get(dims_name))
+            decoded |= self._products(specs, shapes, arrays[ranks_name].tolist(), arrays[factors_name])
+        for name, array in decoded.items():
+            if array.dtype == np.float32 and not np.isfinite(bit_packing.largest_magnitude(array)):
+                raise WireError(f"Array {name!r} holds NaN or infinity.")
+        return {spec.name: decoded[spec.name] for spec in layout}
+
+    def _products(
+        self, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]], ranks: Sequence[int], factors: Floats
+    ) -> Arrays:
+        """Every matrix, once all sizes are known to be those of the factors that are there."""
+        sizes = []
+        for spec, shape, rank in zip(specs, shapes, ranks, strict=True):
+            rows, columns = _two(shape)
+            least = _least(rows, columns) if VARIABLE in spec.shape else 0
+            most = min(_most(rows, columns), max(self.rank, least) if self.rank else _DENSE)
+            if rank != _DENSE and not least <= rank <= most:
+                raise WireError(f"Matrix {spec.name!r} of shape {shape} is never sent at rank {rank}.")
+            sizes.append(rows * columns if rank == _DENSE else rank * (rows + columns))
+        if factors.size != sum(sizes):
+            raise WireError(f"{factors.size} factors are not those of shapes {shapes} and ranks {ranks}.")
+        values = np.require(factors, np.float32, ["C", "W"])  # torch warns of what cannot be written to
+        parts = np.split(values, np.cumsum(sizes)[:-1])
+        matrices: Arrays = {}
+        for spec, shape, rank, part in zip(specs, shapes, ranks, parts, strict=True):
+            if rank != _DENSE:
+                rows, columns = _two(shape)
+                left, right = part[: rank * rows].reshape(rows, rank), part[rank * rows :].reshape(rank, columns)
+                flops.count(rank * rows * columns)
+                part = (torch.from_numpy(left) @ torch.from_numpy(right)).numpy()
+            matrices[spec.name] = bit_packing.reshaped(part, shape)
+        return matrices
+
+    def _factored(self, matrix: Floats, least: int, g: np.random.Generator) -> tuple[Array, Array] | None:
+        """Factors [m, r] and [r, n], r at least `least`; None if they are no smaller than the matrix."""
+        most = _most(*matrix.shape)
+        if most < max(least, int(matrix.any())):
+            return None
+        if np.einsum("ij,ij->", matrix, matrix, dtype=np.float64) > _LARGEST**2:
+            raise ClientError("A matrix to factor has a norm above 2**100.")
+        wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+        sketch = min(max(self.rank, least), most + 1) + self.oversampling  # beyond `most`, only that it is exceeded
+        if self.svd == "randomized" and sketch < len(wide):
+            left, values, right = self._randomized(wide, sketch, g)
+        else:
+            left, values, right = _exact(wide)
+        rank = max(self._kept(values), least)
+        if rank > most:
+            return None
+        left, roots, right = left[:, :rank], np.sqrt(values[:rank]), right[:rank]
+        # Of the two signs of a singular vector, the one that makes its largest entry positive.
+        signs = np.copysign(1, np.take_along_axis(left, np.abs(left).argmax(0)[None], 0)[0])
+        left = left * (signs * roots)
+        right = right * np.divide(signs, roots, out=np.zeros(rank), where=roots > 0)[:, None]
+        return (left, right) if wide is matrix else (right.T, left.T)
+
+    def _kept(self, values: Doubles) -> int:
+        """How many of the singular values, which descend."""
+        kept = int((values > max(self.threshold, _FLOOR) * values[0]).sum())
+        if self.energy:
+            held = np.cumsum(values**2)
+            kept = min(kept, 1 + int(np.searchsorted(held, self.energy * held[-1])))
+        return min(kept, self.rank) if self.rank else kept
+
+    def _randomized(self, matrix: Floats, sketch: int, g: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
+        """As `_exact`, within the span of as many random combinations of columns as `sketch` says."""
+        given = torch.from_numpy(np.array(matrix, np.float32))
+        flops.count((2 * self.power_iterations + 2) * sketch * given.numel() + len(matrix) * sketch**2)
+        basis, _ = torch.linalg.qr(given @ torch.from_numpy(g.standard_normal((given.shape[1], sketch), np.float32)))
+        for _ in range(self.power_iterations):
+            basis, _ = torch.linalg.qr(given.T @ basis)
+            basis, _ = torch.linalg.qr(given @ basis)
+        left, values, right = _exact((basis.T @ given).numpy())
+        return (basis.double() @ torch.from_numpy(left)).numpy(), values, right
+
+
+def _exact(matrix: Floats) -> tuple[Doubles, Doubles, Doubles]:
+    """U [m, m], singular values [m] in descending order, and diag(s) V^T [m, n] of a matrix that is not tall."""
+    given = torch.from_numpy(np.array(matrix, np.float64))
+    flops.count(2 * len(matrix) * given.numel())
+    squares, vectors = torch.linalg.eigh(given @ given.T)
+    left = vectors.flip(1)
+    return left.numpy(), squares.flip(0).clamp(min=0).sqrt().numpy(), (left.T @ given).numpy()
+
+
+def _matrices(layout: Layout) -> list[Spec]:
+    return bit_packing.float32_specs(layout, min_dims=2)
+
+
+def _two(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns: the first dimension, and all others together."""
+    return shape[0], math.prod(shape[1:])
+
+
+def _most(rows: int, columns: int) -> int:
+    """The largest rank at which factors are smaller than the matrix; -1 if it has no entries."""
+    return min((rows * columns - 1) // (rows + columns), _DENSE - 1) if rows * columns else -1
+
+
+def _least(rows: int, columns: int) -> int:
+    """The smallest rank that is sent where a dimension varies: no value stands for more than `EXPANSION` others."""
+    return -(-rows * columns // (EXPANSION * max(1, rows + columns)))
+
+
+def _made(layout: Layout, largest: Layout, factors: int) -> Layout:
+    """What `encode` makes of a layout: so many factors, and other arrays as large as in `largest`."""
+    matrices = _matrices(layout)
+    if not matrices:
+        return largest
+    names = {spec.name for spec in matrices}
+    others = tuple(spec for spec in largest if spec.name not in names)
+    ranks_name, factors_name, dims_name = _names(spec.name for spec in others)
+    specs = (*others, Spec(ranks_name, "uint16", (len(matrices),)), Spec(factors_name, "float32", (factors,)))
+    variable = len(bit_packing.variable_axes(matrices))
+    return Layout((*specs, Spec(dims_name, "uint32", (variable,))) if variable else specs)
+
+
+def _names(taken: Iterable[str]) -> tuple[str, ...]:
+    """Names of the ranks, the factors and the dimensions that no other array has."""
+    return bit_packing.free_names(taken, "ranks", "factors", "dims")

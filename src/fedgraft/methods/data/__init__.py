@@ -1,0 +1,12 @@
+"""Data sets: one file each; they hand over one shard per client."""
+
+from typing import Any
+
+from fedgraft.domains.graphs.tu_files import SETS, SETTINGS
+from fedgraft.domains.nodes.pyg_datasets import SETS as NODE_SETS
+
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: ("tu", {"sets": name}) for name in (*SETTINGS, *SETS)},
+    **{name: ("pyg_nodes", {"set": name}) for name in NODE_SETS},
+}
+"""Names beside those of the files: a class by its file, and options that the name stands for."""

@@ -1,0 +1,144 @@
+"""Your own graphs, from CSV or Parquet files, DataFrames or PyG objects."""
+
+import logging
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.contracts.providers import Data
+from fedgraft.contracts.randomness import generator
+from fedgraft.domains.graphs.pyg_objects import tables_of
+from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
+from fedgraft.domains.graphs.tables import Collection, Columns, read_graphs
+from fedgraft.domains.tables import frames_of
+from fedgraft.errors import InputError, require, require_one_of
+
+LOG = logging.getLogger("fedgraft.data")
+
+
+@dataclass(frozen=True)
+class Graphs(Data[GraphShard]):
+    """Own graphs to classify: tables of graphs, nodes and edges, or PyG objects.
+
+    Source: none. Differs: nothing known.
+    Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both; a graph
+    may have none. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature.
+
+    Args:
+        graphs: path of a .csv or .parquet file, or a DataFrame; one row per graph. Or PyG `Data` objects (x, y,
+            edge_index) in a list, where each may say its `client`, or in {client: list}.
+        nodes: the same for nodes, one row each; not with PyG objects.
+        edges: likewise.
+        graph: column of all three, the graph's id.
+        label: column of `graphs`, the class, text or a whole number.
+        client: column of `graphs`; where there is none, all graphs are dealt to `clients`.
+        split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by the seed.
+        node: column of `nodes`, an id that is unique in its graph.
+        kind: column of `nodes`, text or a whole number, such as an atom's symbol; may be missing.
+        attributes: numeric columns of `nodes`; None (default) = all others. One that is empty at all nodes of a client
+            is none of its attributes.
+        source: column of `edges`, a node of the row's graph.
+        target: column of `edges`, likewise.
+        vocabulary: "client" (default): each client numbers the kinds and classes that it has; or "all": those of all
+            clients together, as training in one place needs.
+        clients: into how many random, equal shares to deal graphs that name no client, >= 1.
+    """
+
+    task: ClassVar[str] = "graph"
+
+    graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
+    nodes: str | Path | pd.DataFrame | None = None
+    edges: str | Path | pd.DataFrame | None = None
+    graph: str = "graph"
+    label: str = "label"
+    client: str = "client"
+    split: str = "split"
+    node: str = "node"
+    kind: str = "kind"
+    attributes: tuple[str, ...] | None = None
+    source: str = "source"
+    target: str = "target"
+    vocabulary: Literal["client", "all"] = "client"
+    clients: int = 1
+
+    def __post_init__(self) -> None:
+        require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
+        require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
+        objects = isinstance(self.graphs, list | dict)
+        for name, table in (("nodes", self.nodes), ("edges", self.edges)):
+            if objects and table is not None:
+                raise InputError(f"Graphs.{name} must be left out where Graphs.graphs holds PyG objects.")
+            if not objects and table is None:
+                raise InputError(f"Graphs.{name} must be given: a .csv or .parquet file, or a DataFrame.")
+
+    def load(self, seed: int) -> list[GraphShard]:
+        """One shard per client, dealt and split by `seed` where the data do not say how."""
+        collection = self.read()
+        for note in collection.notes:
+            LOG.warning(note)
+        names, client = collection.client_names, collection.client
+        if names and self.clients > 1:
+            require(self.clients == len(names), "Graphs.clients", f"{len(names)}, as the data name", self.clients)
+        if not names:
+            names = tuple(f"client {k}" for k in range(self.clients))
+            label = collection.whole.label
+            if self.clients > 1:
+                shares = deal(label, self.clients, None, generator(seed, "partition"), collection.whole.name)
+                client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
+                client = client[np.argsort(np.concatenate(shares))]
+        degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
+        shards = []
+        for k, name in enumerate(names):
+            shard = replace(collection.whole.take(np.flatnonzero(client == k)), name=name)
+            shard = self._with_vocabulary(shard, collection.whole.name, degrees)
+            if not collection.split:
+                shard = replace(shard, split=split_graphs(shard.label, generator(seed, "split", client=k)))
+            elif not (shard.split == 0).any():
+                raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
+            shards.append(shard)
+        return shards
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """DataFrames, with the columns that are named or attributes; PyG objects as the tables that say the same."""
+        if isinstance(self.graphs, list | dict):
+            usual = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "attributes"}
+            found = tables_of(self.graphs, "Graphs.graphs")
+            return {option: table.rename(columns=usual) for option, table in found.items()}
+        every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
+        return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
+
+    def read(self) -> Collection:
+        """All graphs, before they are dealt to clients."""
+        columns = Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+        if isinstance(self.graphs, list | dict):
+            tables = tables_of(self.graphs, "Graphs.graphs")
+            return read_graphs(tables["graphs"], tables["nodes"], tables["edges"], Columns(), "Graphs")
+        if self.nodes is None or self.edges is None:
+            raise InputError("Graphs.nodes and Graphs.edges must be given.")  # as __post_init__ made sure
+        return read_graphs(self.graphs, self.nodes, self.edges, columns, "Graphs")
+
+    def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None) -> GraphShard:
+        """A client's shard with its own attributes, kinds and classes; `degrees`: how many kinds degrees make."""
+        has = np.flatnonzero(~np.isnan(shard.attributes).all(axis=0))
+        shard = replace(
+            shard,
+            attributes=np.ascontiguousarray(shard.attributes[:, has]),
+            attribute_names=tuple(shard.attribute_names[column] for column in has),
+        )
+        where = f"{where}, client {shard.name!r}"
+        check_graphs(shard, where)
+        check_labels(shard, where)
+        if self.vocabulary == "client":
+            classes, label = np.unique(shard.label, return_inverse=True)
+            names = tuple(shard.classes[each] for each in classes)
+            shard = replace(shard, label=label.astype(np.int64), classes=names)
+        if not shard.kinds:
+            return shard if shard.attributes.shape[1] else with_degrees(shard, degrees)
+        if self.vocabulary == "client":
+            kinds, kind = np.unique(shard.kind, return_inverse=True)
+            names = tuple(shard.kind_names[each] for each in kinds)
+            shard = replace(shard, kind=kind.astype(np.int32), kinds=len(kinds), kind_names=names)
+        return shard

@@ -1,0 +1,131 @@
+"""Your own graph whose nodes are to be classified, from CSV or Parquet files, DataFrames or a PyG object."""
+
+import logging
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pandas as pd
+
+from fedgraft.contracts.providers import Data
+from fedgraft.domains.nodes.partitions import Dealing
+from fedgraft.domains.nodes.pyg_objects import Collection, collection_of, read_object, tables_of
+from fedgraft.domains.nodes.shards import NodeShard, cut
+from fedgraft.domains.nodes.tables import Columns, read_nodes
+from fedgraft.domains.tables import check_roles, frames_of
+from fedgraft.errors import InputError, require
+
+LOG = logging.getLogger("fedgraft.data")
+
+SHARES = 10
+"""Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
+SUFFIX = ".pt"
+"""Of a file that holds a PyG object."""
+
+
+@dataclass(frozen=True)
+class Nodes(Data[NodeShard]):
+    """Own graph to classify the nodes of: tables of nodes and edges, or a PyG object.
+
+    Source: none. Differs: nothing known.
+    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
+    undirected, listed one way or both, by one client or both; a node may have none.
+
+    Args:
+        nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
+            client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
+            of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to.
+        edges: the same for edges, where a folder's files are read as one; not with a PyG object.
+        node: column of `nodes`, an id that is unique over all clients.
+        label: column of `nodes`, the class, text or a whole number; empty where it is unknown.
+        client: column of `nodes`; where there is none, nodes are dealt to `clients`.
+        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
+        features: numeric columns of `nodes`; None (default) = all others.
+        source: column of `edges`, a node's id.
+        target: column of `edges`, likewise.
+        clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
+        partition: how they are: "iid", "dirichlet" or "louvain", as of the data set `pyg_nodes`.
+        alpha: of "dirichlet", > 0.
+        fold: which of five folds is the test set where the data name no split, 0..4.
+    """
+
+    task: ClassVar[str] = "node"
+
+    nodes: str | Path | pd.DataFrame | Any
+    edges: str | Path | pd.DataFrame | None = None
+    node: str = "node"
+    label: str = "label"
+    client: str = "client"
+    split: str = "split"
+    features: tuple[str, ...] | None = None
+    source: str = "source"
+    target: str = "target"
+    clients: int = 0
+    partition: Literal["iid", "dirichlet", "louvain"] = "iid"
+    alpha: float = 0.5
+    fold: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
+        self._dealing()
+        named = [(option, getattr(self, option)) for option in ("node", "label", "client", "split")]
+        check_roles("Nodes", [*named, *(("features", column) for column in self.features or ())])
+        check_roles("Nodes", [("source", self.source), ("target", self.target)])
+        if self._is_object():
+            if not isinstance(self.nodes, str | Path) and not hasattr(self.nodes, "edge_index"):
+                raise InputError(
+                    "Nodes.nodes must be the path of a .csv, .parquet or .pt file or of a folder, a DataFrame or a "
+                    f"torch_geometric.data.Data; got {type(self.nodes).__name__}."
+                )
+            if self.edges is not None:
+                raise InputError("Nodes.edges must be left out where Nodes.nodes is a PyG object.")
+        elif self.edges is None:
+            raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
+
+    def load(self, seed: int) -> list[NodeShard]:
+        """One shard per client, dealt and split by `seed` where the data do not say how."""
+        collection = self.read()
+        for note in collection.notes:
+            LOG.warning(note)
+        if collection.split and self.fold:
+            raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
+        names, whole = collection.client_names, collection.whole
+        if not names:
+            shards = self._dealing().deal(whole, seed, split=not collection.split)
+            # The graph is named after its file, for errors; clients have names that are the same in every place.
+            return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
+        named = f"{len(names)}, as the data name, or 0"
+        require(self.clients in (0, len(names)), "Nodes.clients", named, self.clients)
+        if self.partition != "iid":
+            raise InputError(
+                f"Nodes.partition = {self.partition!r} is for data without clients; these name {len(names)}."
+            )
+        if self.alpha != Nodes.alpha:
+            raise InputError(f"Nodes.alpha = {self.alpha:g} is for data without clients; these name {len(names)}.")
+        whole = whole if collection.split else self._dealing().split(whole, seed)
+        return cut(whole, collection.client, names)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """DataFrames, with the columns that are named or features; PyG objects as the tables that say the same."""
+        if self._is_object() and not isinstance(self.nodes, str | Path):
+            usual = {name: getattr(self, name) for name in ("node", "label", "client", "split", "source", "target")}
+            return {option: table.rename(columns=usual) for option, table in tables_of(self.read()).items()}
+        every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
+        return frames_of(self, {"nodes": every if self.features is None else self.features})
+
+    def read(self) -> Collection:
+        """The graph, before it is dealt to clients."""
+        if isinstance(self.nodes, str | Path) and self._is_object():
+            return collection_of(read_object(Path(self.nodes), "Nodes.nodes"), str(self.nodes))
+        if self.edges is None:
+            return collection_of(self.nodes, "Nodes.nodes")
+        columns = Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+        return read_nodes(self.nodes, self.edges, columns, "Nodes")
+
+    def _is_object(self) -> bool:
+        if isinstance(self.nodes, str | Path):
+            return Path(self.nodes).suffix == SUFFIX
+        return not isinstance(self.nodes, pd.DataFrame)
+
+    def _dealing(self) -> Dealing:
+        return Dealing("Nodes", self.clients or SHARES, self.partition, self.alpha, fold=self.fold)

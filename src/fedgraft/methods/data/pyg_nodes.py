@@ -1,0 +1,66 @@
+"""Twelve published graphs whose nodes are classified, cut over clients."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from fedgraft.contracts.providers import Data
+from fedgraft.domains.nodes.partitions import Dealing
+from fedgraft.domains.nodes.pyg_datasets import SETS, read_set
+from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.errors import require_one_of
+
+LOG = logging.getLogger("fedgraft.data")
+
+
+@dataclass(frozen=True)
+class PygNodes(Data[NodeShard]):
+    """Node classification on a published graph, whose nodes are dealt to clients and whose edges all stay.
+
+    Source: Sen et al., "Collective classification in network data", AI Magazine 2008 (cora, citeseer, pubmed, as Yang
+    et al., ICML 2016, cut them); Shchur et al., arXiv:1811.05868 (coauthor_*, amazon_*); Hamilton et al., NeurIPS 2017
+    (reddit); Zeng et al., "GraphSAINT", ICLR 2020 (yelp_reviews, flickr); Hu et al., "OGB", NeurIPS 2020 (ogbn_*). Read
+    as PyG reads them. fedgraft ships none of them.
+    Differs: split by five folds as FedAIS cross-validates, not as published. Edges are undirected, without loops and
+    repeats. A node of yelp_reviews has several labels; here it has the one of them that most nodes have.
+
+    Each set's name ("pubmed", "coauthor_cs" ...) is a data name too. The first seven are read from their raw files, and
+    nothing is written. The others are downloaded by PyG, or by the package ogb, which write to `root`.
+
+    Args:
+        root: folder of the set's folder, as PyG lays them out: root/PubMed/raw/ind.pubmed.x ...,
+            root/CS/raw/ms_academic_cs.npz, root/Photo/raw/amazon_electronics_photo.npz ..., root/Reddit.
+        set: cora, citeseer, pubmed, coauthor_cs, coauthor_physics, amazon_photo, amazon_computers, reddit,
+            yelp_reviews, flickr, ogbn_products or ogbn_arxiv.
+        clients: over how many the nodes are dealt, >= 1; 100 in FedAIS.
+        partition: "iid", at random in equal numbers; "dirichlet", class by class in drawn proportions, at least five
+            nodes a client; or "louvain", communities, the largest first, each to the client with the fewest nodes.
+        alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in FedAIS, and 0.05 to 100.
+        edges: share of undirected edges that are kept, drawn at random, in (0, 1]; 0.5 in FedAIS.
+        fold: which of five folds is the test set, 0..4; of the rest a fifth is for validation.
+    """
+
+    task: ClassVar[str] = "node"
+
+    root: Path
+    set: str = "pubmed"
+    clients: int = 100
+    partition: Literal["iid", "dirichlet", "louvain"] = "iid"
+    alpha: float = 0.5
+    edges: float = 1.0
+    fold: int = 0
+
+    def __post_init__(self) -> None:
+        require_one_of("PygNodes.set", self.set, SETS)
+        self._dealing()
+
+    def load(self, seed: int) -> list[NodeShard]:
+        """One shard per client, dealt, thinned and split by `seed`."""
+        collection = read_set(Path(self.root), self.set)
+        for note in collection.notes:
+            LOG.warning(f"{collection.whole.name}: {note}")
+        return self._dealing().deal(collection.whole, seed)
+
+    def _dealing(self) -> Dealing:
+        return Dealing("PygNodes", self.clients, self.partition, self.alpha, self.edges, self.fold)

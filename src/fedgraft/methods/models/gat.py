@@ -1,0 +1,111 @@
+"""GAT: attention over neighbours, scored from both ends and from transition probabilities."""
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.providers import EdgeEncoder
+from fedgraft.errors import require
+from fedgraft.nn.layers import linear, normal
+from fedgraft.nn.propagate import GraphView, end_sums, spmm
+
+
+@dataclass(frozen=True)
+class GAT(EdgeEncoder):
+    """GAT: attention over neighbours, scored from both ends and from transition probabilities.
+
+    Layer: e_uv = leaky_relu(a . W h_u + b . W h_v + c . z_uv); the message of v is (1 + d . z_uv) W h_v, weighted by
+    the softmax of e over u's neighbours; heads are concatenated, and a linear map of h_u is added.
+
+    Source: Velickovic et al., ICLR 2018; with edge features as FedACS (Xu et al., IEEE TMC 2025), Eq. (1)-(2).
+    Differs: scores are clamped to [-score_limit, score_limit] instead of being shifted by their maximum per node, which
+        needs no pass over segments and is exact within that range; FedACS does not say how z enters.
+
+    Args:
+        hidden: width of the inner layers, a multiple of `heads` (FedACS: 32).
+        embedding: width of the output, a multiple of `heads` (FedACS: 64).
+        layers: >= 1 (FedACS: 2).
+        heads: attention heads, >= 1 (FedACS: 2).
+        slope: of leaky_relu below 0, in [0, 1) (GAT: 0.2).
+        score_limit: > 0; exp(8) keeps sums of thousands of neighbours well within float32.
+    """
+
+    hidden: int = 32
+    embedding: int = 64
+    layers: int = 2
+    heads: int = 2
+    slope: float = 0.2
+    score_limit: float = 8.0
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "heads"):
+            require(getattr(self, name) >= 1, f"GAT.{name}", ">= 1", getattr(self, name))
+        for name in ("hidden", "embedding"):
+            value = getattr(self, name)
+            fits = value >= 1 and value % self.heads == 0
+            require(fits, f"GAT.{name}", f"a positive multiple of heads = {self.heads}", value)
+        require(0 <= self.slope < 1, "GAT.slope", "in [0, 1)", self.slope)
+        require(self.score_limit > 0, "GAT.score_limit", "> 0", self.score_limit)
+
+    @property
+    def width(self) -> int:
+        """Width of an embedding."""
+        return self.embedding
+
+    def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
+        """The stack of layers."""
+        widths = [node_width, *[self.hidden] * (self.layers - 1), self.embedding]
+        return Layers([Attention(self, a, b, edge_width, g) for a, b in itertools.pairwise(widths)])
+
+
+class Layers(nn.Module):
+    """The module of `GAT`."""
+
+    def __init__(self, layers: list["Attention"]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, view: GraphView) -> Tensor:
+        """Embeddings [nodes, embedding]."""
+        state = view.nodes
+        for number, layer in enumerate(self.layers):
+            state = layer(state, view)
+            if number < len(self.layers) - 1:
+                state = torch.relu(state)
+        return state
+
+
+class Attention(nn.Module):
+    """One layer of `GAT`, all heads."""
+
+    def __init__(self, options: GAT, inputs: int, outputs: int, edge_width: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.options = options
+        heads, width = options.heads, outputs // options.heads
+        self.linear = linear(inputs, outputs, g)
+        self.own = linear(inputs, outputs, g, bias=False)
+        self.receiver = normal(heads, width, std=0.1, g=g)
+        self.sender = normal(heads, width, std=0.1, g=g)
+        self.edge_score = nn.Parameter(torch.zeros(heads, edge_width))
+        self.edge_scale = nn.Parameter(torch.zeros(heads, edge_width))
+
+    def forward(self, state: Tensor, view: GraphView) -> Tensor:
+        """New states [nodes, outputs]."""
+        heads, limit = self.options.heads, self.options.score_limit
+        mapped = self.linear(state).view(len(state), heads, -1)
+        receiver = torch.einsum("nhw,hw->hn", mapped, self.receiver)
+        sender = torch.einsum("nhw,hw->hn", mapped, self.sender)
+        ends = end_sums(receiver, sender, view.graph)
+        scores = nn.functional.leaky_relu(ends + self.edge_score @ view.edges.t(), self.options.slope)
+        weights = scores.clamp(-limit, limit).exp() * (view.norm > 0)  # one contiguous row per head
+        scaled = weights * (1 + self.edge_scale @ view.edges.t())
+        ones = mapped.new_ones(len(state), 1)
+        outputs = []
+        for head in range(heads):
+            total = spmm(weights[head], ones, view.graph)
+            total = total + (total == 0)  # a node without edges gets 0 / 1: a tiny divisor would blow its gradient up
+            outputs.append(spmm(scaled[head], mapped[:, head].contiguous(), view.graph) / total)
+        mixed: Tensor = torch.cat(outputs, 1) + self.own(state)
+        return mixed

@@ -1,0 +1,111 @@
+"""GCN: graph convolutions whose edge weights are learnt from transition probabilities."""
+
+import itertools
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.providers import EdgeEncoder, LayeredEncoder, check_widths
+from fedgraft.errors import require
+from fedgraft.nn.layers import MakeLinear, linear
+from fedgraft.nn.manual_gradients import Back
+from fedgraft.nn.propagate import Block, GraphView, Sparse, States, spmm
+
+
+@dataclass(frozen=True)
+class GCN(EdgeEncoder, LayeredEncoder):
+    """GCN: graph convolutions whose edge weights are learnt from transition probabilities.
+
+    Layer l: h <- relu(W_l (h + sum over neighbours v of a_l(z_uv) h_v / sqrt(d_u d_v))), a_l linear in the edge
+    features z_uv, no relu after the last.
+
+    Source: Kipf and Welling, ICLR 2017; with edge features as FedACS (Xu et al., IEEE TMC 2025), Eq. (1)-(2).
+    Differs: the own state joins by a sum rather than by a self loop, so that a node without edges keeps its features;
+        FedACS does not say how z enters, here it scales each message.
+
+    Args:
+        hidden: width of the inner layers, >= 1 (FedACS: 32); or a list of widths, one a layer, the last included.
+        embedding: width of the output, >= 1 (FedACS: 64), and of all layers without edge features.
+        layers: >= 1 (FedACS: 5). Neither this nor `embedding` is used where `hidden` is a list.
+    """
+
+    by_degree: ClassVar[bool] = True
+    noisy: ClassVar[bool] = False
+
+    hidden: int | tuple[int, ...] = 32
+    embedding: int = 64
+    layers: int = 5
+
+    def __post_init__(self) -> None:
+        check_widths("GCN", self.hidden, self.layers)
+        require(self.embedding >= 1, "GCN.embedding", ">= 1", self.embedding)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of each layer without edge features."""
+        return self.hidden if isinstance(self.hidden, tuple) else (self.embedding,) * self.layers
+
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
+        """One layer without edge features."""
+        return Convolution(inputs, outputs, g, make)
+
+    def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
+        """The stack of layers."""
+        inner = (
+            self.hidden if isinstance(self.hidden, tuple) else (self.hidden,) * (self.layers - 1) + (self.embedding,)
+        )
+        return Layers([node_width, *inner], edge_width, g)
+
+
+class Convolution(nn.Module):
+    """W (h + sum over neighbours v of h_v / sqrt(d_u d_v))."""
+
+    def __init__(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear) -> None:
+        super().__init__()
+        self.linear = make(inputs, outputs, g)
+
+    def forward(self, state: States, block: Block) -> Tensor:
+        """Float32 [receivers, outputs]."""
+        return self.with_back(state, block)[0]
+
+    def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
+        """The same, and how a gradient goes back."""
+        linear = self.linear
+        # What is narrower behind the map is added up there; rows that never change are too many to be mapped.
+        narrower = linear.weight.numel() < state.shape[1] ** 2
+        if isinstance(state, Sparse) or (isinstance(state, Tensor) and narrower):  # the bias joins once
+
+            def back_along(gradient: Tensor, further: bool) -> Tensor | None:
+                linear.bias_back(gradient)
+                return linear.product_back(state, block.smoothed_back(gradient), further)
+
+            return block.smoothed(state, linear.product).add_(cast(Tensor, linear.bias)), back_along
+        gathered = block.smoothed(state)
+
+        def back(gradient: Tensor, further: bool) -> Tensor | None:
+            before = linear.back(gathered, gradient, further)
+            return before if before is None else block.smoothed_back(before)
+
+        return linear(gathered), back
+
+
+class Layers(nn.Module):
+    """The module of `GCN`; messages start with the plain symmetric normalisation."""
+
+    def __init__(self, widths: list[int], edge_width: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.linear = nn.ModuleList(linear(a, b, g) for a, b in itertools.pairwise(widths))
+        self.scale = nn.Parameter(torch.ones(len(widths) - 1))
+        self.edge = nn.Parameter(torch.zeros(len(widths) - 1, edge_width))
+
+    def forward(self, view: GraphView) -> Tensor:
+        """Embeddings [nodes, embedding]."""
+        weights = view.norm * (self.scale[:, None] + self.edge @ view.edges.t())  # one contiguous row per layer
+        state = view.nodes
+        for number, layer in enumerate(self.linear):
+            state = layer(state + spmm(weights[number], state, view.graph))
+            if number < len(self.linear) - 1:
+                state = torch.relu(state)
+        return state

@@ -1,0 +1,91 @@
+"""SAGE: a node's own state and the mean of its neighbours', each with weights of its own."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.providers import LayeredEncoder, check_widths, widths_of
+from fedgraft.nn.layers import MakeLinear, linear
+from fedgraft.nn.manual_gradients import Back
+from fedgraft.nn.propagate import Block, Sparse, States
+
+
+@dataclass(frozen=True)
+class SAGE(LayeredEncoder):
+    """SAGE: a node's own state and the mean of its neighbours', each with weights of its own.
+
+    Layer: h <- W_own h + W_mean (mean over neighbours v of h_v) + b; the mean of no neighbours is zero.
+
+    Source: Hamilton et al., "GraphSAGE", NIPS 2017, Algorithm 1 with the mean aggregator; two layers as CEFGL, section
+        5.1.
+    Differs: all neighbours take part, and rows are not normalised to length one, as is common.
+
+    Args:
+        hidden: width of every layer, >= 1 (GCFL, FedStar: 64), or a list of widths, one a layer (FedAIS: 256, 128).
+        layers: >= 1 (CEFGL: 2); not used where `hidden` is a list.
+    """
+
+    noisy: ClassVar[bool] = False
+
+    hidden: int | tuple[int, ...] = 64
+    layers: int = 2
+
+    def __post_init__(self) -> None:
+        check_widths("SAGE", self.hidden, self.layers)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of each layer."""
+        return widths_of(self.hidden, self.layers)
+
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
+        """One layer."""
+        return Convolution(inputs, outputs, g, make)
+
+
+class Convolution(nn.Module):
+    """One layer of `SAGE`."""
+
+    def __init__(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear) -> None:
+        super().__init__()
+        self.own = make(inputs, outputs, g)
+        self.mean = make(inputs, outputs, g, bias=False)
+
+    def forward(self, state: States, block: Block) -> Tensor:
+        """Float32 [receivers, outputs]."""
+        return self.with_back(state, block)[0]
+
+    def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
+        """The same, and how a gradient goes back."""
+        if isinstance(state, Sparse):  # mapped first, while they are sparse
+            return self._mapped_first(state, block)
+        own, few = block.own(state), block.few
+        mapped = self.own(own)
+        if few is None:
+            means = block.means(state)
+            joined = mapped.add_(self.mean(means))
+        else:
+            means = few[1] @ state
+            joined = mapped.index_add_(0, few[0], self.mean(means))
+
+        def back(gradient: Tensor, further: bool) -> Tensor | None:
+            to_own = self.own.back(own, gradient, further)
+            to_means = self.mean.back(means, gradient if few is None else gradient.index_select(0, few[0]), further)
+            if to_own is None or to_means is None:
+                return None
+            total = block.means_back(to_means) if few is None else few[1].back(to_means)
+            block.add_own_back(to_own, total)
+            return total
+
+        return joined, back
+
+    def _mapped_first(self, state: Sparse, block: Block) -> tuple[Tensor, Back]:
+        own = state.head(block.receivers)
+
+        def back(gradient: Tensor, further: bool) -> None:
+            self.own.back(own, gradient, False)
+            self.mean.product_back(state, block.means_back(gradient), False)
+
+        return self.own(own).add_(block.means(state, self.mean)), back

@@ -1,0 +1,1 @@
+"""Learning agents that methods are built from."""

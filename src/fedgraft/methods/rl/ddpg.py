@@ -1,0 +1,235 @@
+"""Deep deterministic policy gradient: a small agent for actions in a box, all of whose state is a tree of arrays."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgraft.errors import require
+from fedgraft.nn.layers import linear
+from fedgraft.wire.layouts import Arrays
+
+Vector = NDArray[np.float32]
+
+
+class AgentState(TypedDict):
+    """What an agent remembers.
+
+    actor, critic, actor_target, critic_target: {"0.weight": [outputs, inputs], "0.bias": [outputs], "1.weight" ...} of
+    networks of three layers; actor_moments, critic_moments: {parameter: Adam's moments}, empty before the first step;
+    memory: "observations" and "following" float32 [T, inputs], "actions" float32 [T, outputs], "rewards" float32 [T].
+    """
+
+    actor: Arrays
+    critic: Arrays
+    actor_target: Arrays
+    critic_target: Arrays
+    actor_moments: dict[str, Arrays]
+    critic_moments: dict[str, Arrays]
+    memory: Arrays
+
+
+@dataclass(frozen=True)
+class DDPG:
+    """Deep deterministic policy gradient: a policy and its value, learnt from a replay memory.
+
+    Both are networks of two hidden layers with ReLU; the value sees the action from its second layer on, the policy
+    ends in tanh. Gradients of one go to it alone. What this computes does not depend on how many threads torch has.
+
+    Source: Lillicrap et al., "Continuous control with deep reinforcement learning", ICLR 2016, Algorithm 1; sizes and
+        rates as its section 7.
+    Differs: Gaussian noise, not an Ornstein-Uhlenbeck process; no batch normalisation; the last layers are drawn like
+        the others; episodes never end.
+
+    Args:
+        inputs: length of an observation, >= 1.
+        outputs: length of an action, >= 1; each of its entries is in [-1, 1].
+        masked: whether the last `outputs` entries of an observation are 1 for the parts of an action that take effect
+            and 0 for others; the policy is 0 there.
+        hidden: widths of the two hidden layers, >= 1.
+        actor_rate: of Adam, > 0.
+        critic_rate: of Adam, > 0.
+        weight_decay: of the critic, an L2 penalty, >= 0.
+        gamma: discount of what follows, in [0, 1).
+        tau: share by which targets follow at each step, in (0, 1].
+        batch: transitions of a step, drawn with replacement, >= 1.
+        memory: transitions kept, the newest, >= 1.
+    """
+
+    inputs: int
+    outputs: int
+    masked: bool = False
+    hidden: tuple[int, int] = (400, 300)
+    actor_rate: float = 1e-4
+    critic_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    gamma: float = 0.99
+    tau: float = 0.001
+    batch: int = 64
+    memory: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        least = self.outputs if self.masked else 1
+        require(self.outputs >= 1, "DDPG.outputs", ">= 1", self.outputs)
+        require(self.inputs >= least, "DDPG.inputs", f">= {least}", self.inputs)
+        require(min(self.hidden) >= 1, "DDPG.hidden", "two widths >= 1", self.hidden)
+        require(self.actor_rate > 0, "DDPG.actor_rate", "> 0", self.actor_rate)
+        require(self.critic_rate > 0, "DDPG.critic_rate", "> 0", self.critic_rate)
+        require(self.weight_decay >= 0, "DDPG.weight_decay", ">= 0", self.weight_decay)
+        require(0 <= self.gamma < 1, "DDPG.gamma", "in [0, 1)", self.gamma)
+        require(0 < self.tau <= 1, "DDPG.tau", "in (0, 1]", self.tau)
+        require(self.batch >= 1, "DDPG.batch", ">= 1", self.batch)
+        require(self.memory >= 1, "DDPG.memory", ">= 1", self.memory)
+
+    def init(self, g: np.random.Generator) -> AgentState:
+        """Networks drawn at random, targets equal to them, nothing in memory."""
+        torch_g = torch.Generator().manual_seed(int(g.integers(2**63)))
+        first, second = self.hidden
+        actor = _drawn(((self.inputs, first), (first, second), (second, self.outputs)), torch_g)
+        critic = _drawn(((self.inputs, first), (first + self.outputs, second), (second, 1)), torch_g)
+        lengths = {"observations": (0, self.inputs), "actions": (0, self.outputs), "following": (0, self.inputs)}
+        memory = {name: np.zeros(shape, np.float32) for name, shape in {**lengths, "rewards": (0,)}.items()}
+        return {
+            "actor": actor,
+            "critic": critic,
+            "actor_target": dict(actor),
+            "critic_target": dict(critic),
+            "actor_moments": {},
+            "critic_moments": {},
+            "memory": memory,
+        }
+
+    def act(
+        self, state: AgentState, observation: Vector, g: np.random.Generator | None = None, noise: float = 0.0
+    ) -> Vector:
+        """The policy's action, float32 [outputs], with Gaussian noise of this standard deviation, clipped."""
+        with one_thread(), torch.no_grad():
+            best = self._policy(_tensors(state["actor"]), torch.from_numpy(observation)[None])[0].numpy()
+        if g is None:
+            return best
+        return self._effective(np.clip(best + noise * g.standard_normal(self.outputs), -1, 1), observation)
+
+    def any_action(self, observation: Vector, g: np.random.Generator) -> Vector:
+        """An action drawn uniformly, float32 [outputs]."""
+        return self._effective(g.uniform(-1, 1, self.outputs), observation)
+
+    def remember(
+        self, state: AgentState, observation: Vector, action: Vector, reward: float, following: Vector
+    ) -> AgentState:
+        """State with one more transition in memory; the oldest is forgotten where there are too many."""
+        new = {"observations": observation, "actions": action, "rewards": np.float32(reward), "following": following}
+        memory = {
+            name: np.concatenate([kept, np.asarray(new[name], np.float32)[None]])[-self.memory :]
+            for name, kept in state["memory"].items()
+        }
+        return {**state, "memory": memory}
+
+    def targets(self, state: AgentState, rewards: Vector, following: NDArray[np.float32]) -> Vector:
+        """What the critic should say, float32 [batch]: y = r + gamma Q'(s', mu'(s'))."""
+        with one_thread(), torch.no_grad():
+            after, actor = torch.from_numpy(following), _tensors(state["actor_target"])
+            later = self._value(_tensors(state["critic_target"]), after, self._policy(actor, after))
+            value: Vector = (torch.from_numpy(rewards) + self.gamma * later).numpy()
+        return value
+
+    def learn(self, state: AgentState, g: np.random.Generator) -> AgentState:
+        """State after a step of the critic, one of the actor, and one of both targets; needs a transition."""
+        memory = state["memory"]
+        drawn = g.integers(len(memory["rewards"]), size=self.batch)
+        wanted = self.targets(state, memory["rewards"][drawn], memory["following"][drawn])
+        with one_thread():
+            seen, done = (torch.from_numpy(memory[name][drawn]) for name in ("observations", "actions"))
+            critic = _tensors(state["critic"], learns=True)
+            error = torch.nn.functional.mse_loss(self._value(critic, seen, done), torch.from_numpy(wanted))
+            moved_critic, critic_moments = _moved(
+                critic, error, state["critic_moments"], self.critic_rate, self.weight_decay
+            )
+            actor = _tensors(state["actor"], learns=True)
+            value = self._value(_tensors(moved_critic), seen, self._policy(actor, seen)).mean()
+            moved_actor, actor_moments = _moved(actor, -value, state["actor_moments"], self.actor_rate, 0.0)
+        return {
+            "actor": moved_actor,
+            "critic": moved_critic,
+            "actor_target": followed(state["actor_target"], moved_actor, self.tau),
+            "critic_target": followed(state["critic_target"], moved_critic, self.tau),
+            "actor_moments": actor_moments,
+            "critic_moments": critic_moments,
+            "memory": memory,
+        }
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _policy(self, parameters: Mapping[str, Tensor], observations: Tensor) -> Tensor:
+        """Actions [batch, outputs]."""
+        hidden = torch.relu(_layer(parameters, 0, observations))
+        action = torch.tanh(_layer(parameters, 2, torch.relu(_layer(parameters, 1, hidden))))
+        return action * observations[:, -self.outputs :] if self.masked else action
+
+    def _value(self, parameters: Mapping[str, Tensor], observations: Tensor, actions: Tensor) -> Tensor:
+        """Values [batch]."""
+        hidden = torch.cat([torch.relu(_layer(parameters, 0, observations)), actions], 1)
+        return _layer(parameters, 2, torch.relu(_layer(parameters, 1, hidden)))[:, 0]
+
+    def _effective(self, action: NDArray[np.float64], observation: Vector) -> Vector:
+        effective = action.astype(np.float32)
+        return effective * observation[-self.outputs :] if self.masked else effective
+
+
+def followed(target: Arrays, source: Arrays, tau: float) -> Arrays:
+    """Parameters of a target after it went a share `tau` of the way to its source."""
+    return {name: (tau * source[name] + (1 - tau) * kept).astype(np.float32) for name, kept in target.items()}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: sums are added in another order on several, and results would differ in their last bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _drawn(shapes: tuple[tuple[int, int], ...], g: torch.Generator) -> Arrays:
+    layers = [linear(inputs, outputs, g) for inputs, outputs in shapes]
+    return {
+        f"{k}.{name}": parameter.detach().numpy()
+        for k, layer in enumerate(layers)
+        for name, parameter in layer.named_parameters()
+    }
+
+
+def _tensors(arrays: Arrays, learns: bool = False) -> dict[str, Tensor]:
+    """Copies where they are to be changed."""
+    if not learns:
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return {name: torch.from_numpy(array.copy()).requires_grad_() for name, array in arrays.items()}
+
+
+def _layer(parameters: Mapping[str, Tensor], k: int, inputs: Tensor) -> Tensor:
+    return torch.nn.functional.linear(inputs, parameters[f"{k}.weight"], parameters[f"{k}.bias"])
+
+
+def _moved(
+    parameters: dict[str, Tensor], loss: Tensor, moments: Mapping[str, Arrays], rate: float, decay: float
+) -> tuple[Arrays, dict[str, Arrays]]:
+    """Parameters after a step of Adam down the loss, and Adam's new moments."""
+    adam = torch.optim.Adam(list(parameters.values()), lr=rate, weight_decay=decay)
+    gradients = torch.autograd.grad(loss, list(parameters.values()))
+    for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
+        parameter.grad = gradient
+        if name in moments:
+            adam.state[parameter] = {key: torch.from_numpy(np.array(each)) for key, each in moments[name].items()}
+    adam.step()
+    moved = {name: parameter.detach().numpy() for name, parameter in parameters.items()}
+    after = {
+        name: {key: each.numpy() for key, each in adam.state[parameter].items()}
+        for name, parameter in parameters.items()
+    }
+    return moved, after

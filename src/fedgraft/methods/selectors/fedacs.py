@@ -1,0 +1,166 @@
+"""FedACS: one bandit picks how many clients train, a second one which."""
+
+import math
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.errors import require, require_one_of
+from fedgraft.methods.cohorts import affordable
+
+
+class FedACSState(TypedDict):
+    """What FedACS remembers: the two bandits, and the last score."""
+
+    number_rewards: NDArray[np.float64]
+    number_pulls: NDArray[np.int64]
+    client_rewards: NDArray[np.float64]
+    client_pulls: NDArray[np.int64]
+    score: float | None
+
+
+@dataclass(frozen=True)
+class FedACS(Selector[FedACSState]):
+    """Adaptive client selection: a two-level bandit under a communication budget.
+
+    Round 1 takes all N clients; rounds 2..N try every other number once, with random clients; from then on the number
+    M and the M clients of highest upper confidence bound train.
+
+    Source: Xu et al., IEEE TMC 2025, Alg. 1: rewards (14) and (15), scores (16) and (17), constraints (13).
+    Differs:
+        - The paper rewards with the test score, which leaks the test set into training; the default here is the
+          validation split. `score_split="test"` is the paper's.
+        - B in (14) is the run's byte budget; the paper is silent about runs without one. Then B is `budget_rounds`
+          rounds of full participation, each the sum of `bytes_per_client`. b_t is all that the round cost, with probes
+          and evaluation.
+        - (13) leaves open what to do at its bounds. Too little budget: the longest prefix of the ranking that fits
+          trains, and is what (14) books as M; if that is fewer than `min_clients`, the best that fit together; if even
+          the cheapest do not fit, nobody. Too few selections: M is at least (selections missing) / (rounds left),
+          rounded up, where no more are called missing than the budget pays for at the average client's price.
+        - Rounds 2..N draw only numbers that fit whole; a number that could not be tried then ranks first as soon as
+          it fits, and so does a client that was never selected.
+        - Fewer available clients than `min_clients`: all available ones train.
+        - A client that fails has been pulled, and gets the round's reward only where it is negative: it earned nothing,
+          and must not look better than those that answered.
+        - A round without a score is rewarded with the last one; before any, with 0 minus its cost.
+
+    Args:
+        target: Tg in (14), (15), the score hoped for, > 0, in the metric's own units. The paper gives no value; 1.0
+            (default) is near its RMSE on both data sets.
+        budget_rounds: B in (14) of a run without a byte budget, in rounds of full participation, > 0; the smaller, the
+            more a large cohort has to be worth. 0.35 (default, ours) was chosen on validation scores of Ciao.
+        min_clients: L in (13), fewest clients per round, in [1, N]; 1 is the paper's example.
+        min_selections: C in (13), fewest selections over all rounds, >= 0; 0 (default, ours) asks for none.
+        number: "ucb" (default), or "random", the paper's ablation CS: after round N, M is uniform.
+        clients: "ucb" (default), or "random", the paper's ablation ND: the M clients are uniform.
+        score_split: "validation" (default) or "test", which leaks.
+
+    State:
+        number_rewards, number_pulls: float64, int64 [N], of the numbers 1..N.
+        client_rewards, client_pulls: float64, int64 [N].
+        score: the last score, None before the first.
+    Needs: nothing from clients; the task's score after every round.
+    Cost: nothing beyond the model, and the evaluation if the run charges it.
+    """
+
+    target: float = 1.0
+    budget_rounds: float = 0.35
+    min_clients: int = 1
+    min_selections: int = 0
+    number: str = "ucb"
+    clients: str = "ucb"
+    score_split: str = "validation"
+
+    def __post_init__(self) -> None:
+        require(0 < self.target < math.inf, "FedACS.target", "> 0 and finite", self.target)
+        require(0 < self.budget_rounds < math.inf, "FedACS.budget_rounds", "> 0 and finite", self.budget_rounds)
+        require(self.min_clients >= 1, "FedACS.min_clients", ">= 1", self.min_clients)
+        require(self.min_selections >= 0, "FedACS.min_selections", ">= 0", self.min_selections)
+        require_one_of("FedACS.number", self.number, ("ucb", "random"))
+        require_one_of("FedACS.clients", self.clients, ("ucb", "random"))
+        require_one_of("FedACS.score_split", self.score_split, ("validation", "test"))
+
+    def init(self, view: View) -> FedACSState:
+        """Nothing pulled."""
+        n = view.clients
+        require(self.min_clients <= n, "FedACS.min_clients", f"in [1, {n}], the number of clients", self.min_clients)
+        return {
+            "number_rewards": np.zeros(n),
+            "number_pulls": np.zeros(n, dtype=np.int64),
+            "client_rewards": np.zeros(n),
+            "client_pulls": np.zeros(n, dtype=np.int64),
+            "score": None,
+        }
+
+    def select(self, state: FedACSState, view: View, g: np.random.Generator) -> Selection:
+        """Alg. 1: how many, then which."""
+        reachable = np.flatnonzero(view.available)
+        if view.round <= view.clients or self.clients == "random":
+            order = g.permutation(reachable)
+        else:
+            score = _upper_bounds(state["client_rewards"], state["client_pulls"], view.round)  # (17)
+            order = reachable[np.argsort(-score[reachable], kind="stable")]
+        least = min(self.min_clients, len(order))
+        prices = np.cumsum(view.bytes_per_client[order])
+        fitting = len(order) if view.bytes_left is None else int(np.searchsorted(prices, view.bytes_left, side="right"))
+        if fitting < max(least, 1):
+            return Selection(affordable(order.tolist(), view, least, most=least))
+        lowest = min(max(least, self._pace(state, view)), fitting)
+        number = min(self._number(state, view, lowest, fitting, g), fitting)
+        return Selection(tuple(sorted(order[:number].tolist())))
+
+    def update(self, state: FedACSState, view: View, outcome: Outcome) -> FedACSState:
+        """Rewards (14) and (15), booked on the number selected and on each client selected."""
+        fresh = outcome.score is not None and math.isfinite(outcome.score)
+        score = outcome.score if fresh else state["score"]
+        gain = 0.0 if score is None else 1 - score / self.target
+        reward = (gain if view.better == "lower" else -gain) * math.log(view.round)
+        budget = view.bytes_budget or self.budget_rounds * float(view.bytes_per_client.sum())
+        new: FedACSState = {
+            "number_rewards": state["number_rewards"].copy(),
+            "number_pulls": state["number_pulls"].copy(),
+            "client_rewards": state["client_rewards"].copy(),
+            "client_pulls": state["client_pulls"].copy(),
+            "score": score,
+        }
+        if outcome.selected:
+            arm = len(outcome.selected) - 1
+            new["number_rewards"][arm] += reward - outcome.bytes / max(budget, 1.0)
+            new["number_pulls"][arm] += 1
+        for k in outcome.selected:
+            new["client_rewards"][k] += reward if k in outcome.reports else min(reward, 0.0)
+            new["client_pulls"][k] += 1
+        return new
+
+    def _number(self, state: FedACSState, view: View, lowest: int, fitting: int, g: np.random.Generator) -> int:
+        """M, at least `lowest`; what exceeds `fitting` is lowered to it by the caller."""
+        n, pulls = view.clients, state["number_pulls"]
+        if view.round == 1:
+            return n
+        untried = [m for m in range(lowest, min(fitting, n - 1) + 1) if pulls[m - 1] == 0]
+        if view.round <= n and untried:
+            return int(g.choice(untried))
+        if self.number == "random":
+            return int(g.integers(lowest, n + 1))
+        score = _upper_bounds(state["number_rewards"], pulls, view.round)  # (16)
+        numbers = np.arange(1, n + 1)
+        # Lowering an untried number would book the round on another one, so that it would rank first for ever.
+        score[(numbers < lowest) | ((pulls == 0) & (numbers > fitting))] = -np.inf
+        return max(int(np.argmax(score)) + 1, lowest)
+
+    def _pace(self, state: FedACSState, view: View) -> int:
+        """The number per round that still reaches `min_selections`, or as near to it as the budget lets."""
+        missing = self.min_selections - int(np.arange(1, view.clients + 1) @ state["number_pulls"])
+        if view.bytes_left is not None:
+            missing = min(missing, int(view.bytes_left // max(view.bytes_per_client.mean(), 1)))
+        return math.ceil(max(missing, 0) / max(view.rounds - view.round + 1, 1))
+
+
+def _upper_bounds(rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int) -> NDArray[np.float64]:
+    """(16) and (17): mean reward + sqrt(2 ln t / pulls); infinite where never pulled."""
+    tried = np.maximum(pulls, 1)
+    bounds = rewards / tried + np.sqrt(2 * math.log(round) / tried)
+    return np.where(pulls > 0, bounds, np.inf)

@@ -1,0 +1,236 @@
+"""Oort: prefer clients whose data is useful and who are fast."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.errors import require
+from fedgraft.methods.cohorts import affordable, candidates, size, weighted_order
+
+
+class OortState(TypedDict):
+    """What Oort remembers."""
+
+    utility: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    last_round: NDArray[np.int64]
+    picks: NDArray[np.int64]
+    history: NDArray[np.float64]
+    percentile: float
+
+
+@dataclass(frozen=True)
+class Oort(Selector[OortState]):
+    """Guided participant selection: exploit clients of high utility per second, explore the rest by size.
+
+    Source: Lai et al., OSDI 2021 (arXiv 2010.06081), sec. 4.2-4.4, Alg. 1; where its text leaves a choice, the authors'
+        code (thirdparty/oort/oort.py of SymbioticLab/FedScale, commit ce642665, read, not copied).
+    Differs:
+        - The pacer is the code's (both directions, percentile steps). It follows the mean utility of all clients that
+          answered, where the code follows the exploited ones, which are none in the first rounds.
+        - The cut-off is a share of the k-th best score for k exploited clients; the code reads one beyond it, and
+          fails there when few clients are left.
+        - The number explored is rounded up or down at random, so that its mean is the share; the code rounds down, and
+          so never explores again after round 1 with cohorts of one.
+        - A cohort is always filled: places for which no untried client is left are exploited, and blacklisted clients
+          come back, fewest selections first, when nobody else is left. The code trains fewer clients.
+        - A failed client counts as picked, with the utility it had before (0 if none), and is no longer untried; so
+          does one whose loss is not finite.
+        - The loss is taken over all training examples before local training, not over the last mini-batch.
+        - Once the budget does not pay for all: exploited clients first, then explored ones, in the order drawn.
+
+    Args:
+        clients: how many train, in [0, N]; 0 (default, ours) means half, rounded up.
+        epsilon: share of the cohort explored in round 1, in [0, 1]; 0.9 (paper).
+        epsilon_decay: its factor per round, in (0, 1]; 0.98 (paper).
+        epsilon_min: its floor, in [0, epsilon]; 0.2 (paper; code 0.3).
+        cutoff: clients scoring at least this share of the k-th best are exploited, in [0, 1]; 0.95 (paper; code 0.05).
+        alpha: power of the penalty on slow clients, >= 0; 2 (paper).
+        percentile: of all clients' seconds, is the round time preferred at first, in (0, 100]; 30 (code).
+        pacer_rounds: W, rounds per window of the pacer, >= 1; 20 (paper, code).
+        pacer_step: percentage points by which the pacer moves `percentile`, in [0, 100]; 5 (code).
+        pacer_flat: relative change of utility between windows up to which the pacer relaxes, >= 0; 0.1 (code).
+        pacer_sharp: relative change from which it tightens, > pacer_flat; 5 (code).
+        clip: utilities are clipped at this share of their ranking, in (0, 1]; 0.95 (paper; code 0.9).
+        staleness: weight of the bonus sqrt(staleness ln R / last round), >= 0; 0.1 (paper, code).
+        blacklist: more selections than this exclude a client, >= 0; 10 (paper); 0 never does (the code's default).
+        blacklist_share: largest share of clients excluded, in [0, 1]; 0.3 (code).
+        explore_window: untried clients are drawn from this many times as many largest ones, >= 1; 5 (code).
+
+    State:
+        utility: float64 [N], last |B| sqrt(mean squared loss); 0 = none.
+        seconds: float64 [N], last measured seconds of a round; 0 = none, then `view.seconds` stands in.
+        last_round: int64 [N], last round selected; 0 = never.
+        picks: int64 [N], times selected.
+        history: float64 [2 W], mean utility of the last rounds' clients, the newest last.
+        percentile: where the pacer is.
+    Needs: "loss_sq"; simulated seconds from the outcome.
+    Cost: one scalar in each reply.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"loss_sq"})
+
+    clients: int = 0
+    epsilon: float = 0.9
+    epsilon_decay: float = 0.98
+    epsilon_min: float = 0.2
+    cutoff: float = 0.95
+    alpha: float = 2.0
+    percentile: float = 30.0
+    pacer_rounds: int = 20
+    pacer_step: float = 5.0
+    pacer_flat: float = 0.1
+    pacer_sharp: float = 5.0
+    clip: float = 0.95
+    staleness: float = 0.1
+    blacklist: int = 10
+    blacklist_share: float = 0.3
+    explore_window: float = 5.0
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "Oort.clients", ">= 0", self.clients)
+        require(0 <= self.epsilon <= 1, "Oort.epsilon", "in [0, 1]", self.epsilon)
+        require(0 < self.epsilon_decay <= 1, "Oort.epsilon_decay", "in (0, 1]", self.epsilon_decay)
+        require(
+            0 <= self.epsilon_min <= self.epsilon,
+            "Oort.epsilon_min",
+            f"in [0, {self.epsilon}], up to epsilon",
+            self.epsilon_min,
+        )
+        require(0 <= self.cutoff <= 1, "Oort.cutoff", "in [0, 1]", self.cutoff)
+        require(self.alpha >= 0, "Oort.alpha", ">= 0", self.alpha)
+        require(0 < self.percentile <= 100, "Oort.percentile", "in (0, 100]", self.percentile)
+        require(self.pacer_rounds >= 1, "Oort.pacer_rounds", ">= 1", self.pacer_rounds)
+        require(0 <= self.pacer_step <= 100, "Oort.pacer_step", "in [0, 100]", self.pacer_step)
+        require(self.pacer_flat >= 0, "Oort.pacer_flat", ">= 0", self.pacer_flat)
+        require(
+            self.pacer_sharp > self.pacer_flat,
+            "Oort.pacer_sharp",
+            f"greater than pacer_flat, {self.pacer_flat}",
+            self.pacer_sharp,
+        )
+        require(0 < self.clip <= 1, "Oort.clip", "in (0, 1]", self.clip)
+        require(self.staleness >= 0, "Oort.staleness", ">= 0", self.staleness)
+        require(self.blacklist >= 0, "Oort.blacklist", ">= 0", self.blacklist)
+        require(0 <= self.blacklist_share <= 1, "Oort.blacklist_share", "in [0, 1]", self.blacklist_share)
+        require(self.explore_window >= 1, "Oort.explore_window", ">= 1", self.explore_window)
+
+    def init(self, view: View) -> OortState:
+        """Nobody tried."""
+        size(self.clients, view, "Oort.clients")
+        return {
+            "utility": np.zeros(view.clients),
+            "seconds": np.zeros(view.clients),
+            "last_round": np.zeros(view.clients, dtype=np.int64),
+            "picks": np.zeros(view.clients, dtype=np.int64),
+            "history": np.zeros(2 * self.pacer_rounds),
+            "percentile": self.percentile,
+        }
+
+    def select(self, state: OortState, view: View, g: np.random.Generator) -> Selection:
+        """Exploited, then explored clients; blacklisted ones only where nobody else is left."""
+        pool, excluded = candidates(view), self._blacklisted(state)
+        tried = [k for k in pool if state["picks"][k] and k not in excluded]
+        untried = [k for k in pool if not state["picks"][k]]
+        wanted = min(size(self.clients, view, "Oort.clients"), len(pool))
+        epsilon = max(self.epsilon * self.epsilon_decay ** (view.round - 1), self.epsilon_min)
+        explored = min(int(epsilon * wanted + g.random()), len(untried))
+        exploited = min(wanted - explored, len(tried))
+        explored = min(wanted - exploited, len(untried))
+
+        slowness = self._slowness(state, view)
+        order = self._exploit(tried, exploited, slowness, state, view, g)
+        order += self._explore(untried, explored, slowness, view, g)
+        order += sorted((k for k in pool if k in excluded), key=lambda k: int(state["picks"][k]))
+        return Selection(affordable(order[:wanted], view))
+
+    def update(self, state: OortState, view: View, outcome: Outcome) -> OortState:
+        """Utilities and seconds of those that answered; every W rounds the pacer."""
+        utility, seconds = state["utility"].copy(), state["seconds"].copy()
+        last_round, picks = state["last_round"].copy(), state["picks"].copy()
+        for k in outcome.selected:
+            last_round[k] = view.round
+            picks[k] += 1
+        for k, report in outcome.reports.items():
+            if math.isfinite(report["loss_sq"]):
+                utility[k] = view.samples[k] * math.sqrt(max(report["loss_sq"], 0.0))
+        for k, measured in outcome.seconds.items():
+            seconds[k] = measured
+        answered = list(outcome.reports)
+        gained = float(utility[answered].mean()) if answered else 0.0
+        history = np.append(state["history"][1:], gained)
+        return {
+            "utility": utility,
+            "seconds": seconds,
+            "last_round": last_round,
+            "picks": picks,
+            "history": history,
+            "percentile": self._pacer(state["percentile"], history, view.round),
+        }
+
+    def _pacer(self, percentile: float, history: NDArray[np.float64], round: int) -> float:
+        window = self.pacer_rounds
+        if round < 2 * window or round % window:
+            return percentile
+        before, now = float(history[:window].sum()), float(history[window:].sum())
+        if abs(now - before) <= self.pacer_flat * before:
+            return min(percentile + self.pacer_step, 100.0)
+        if abs(now - before) >= self.pacer_sharp * before:
+            return max(percentile - self.pacer_step, min(self.pacer_step, percentile))
+        return percentile
+
+    def _blacklisted(self, state: OortState) -> set[int]:
+        if not self.blacklist:
+            return set()
+        picks = state["picks"]
+        most = np.argsort(-picks, kind="stable")[: int(self.blacklist_share * len(picks))]
+        return {int(k) for k in most if picks[k] > self.blacklist}
+
+    def _slowness(self, state: OortState, view: View) -> NDArray[np.float64]:
+        """(T / t)^alpha where a client's round takes longer than T, else 1."""
+        seconds = np.where(state["seconds"] > 0, state["seconds"], view.seconds)
+        if state["percentile"] >= 100:
+            return np.ones(view.clients)
+        preferred = _ranked(seconds, state["percentile"] / 100)
+        ratio = preferred / np.maximum(seconds, preferred) if preferred > 0 else (seconds <= 0).astype(np.float64)
+        return np.asarray(ratio**self.alpha, dtype=np.float64)
+
+    def _exploit(
+        self,
+        tried: Sequence[int],
+        count: int,
+        slowness: NDArray[np.float64],
+        state: OortState,
+        view: View,
+        g: np.random.Generator,
+    ) -> list[int]:
+        if not count:
+            return []
+        utility = state["utility"][tried]
+        useful = utility[utility > 0]
+        gain = np.zeros(len(tried))
+        if len(useful):
+            lowest, spread = useful.min(), useful.max() - useful.min()
+            clipped = np.clip(utility, lowest, _ranked(useful, self.clip))
+            gain = np.where(utility > 0, (clipped - lowest) / spread if spread > 0 else 1.0, 0.0)
+        bonus = np.sqrt(self.staleness * math.log(view.round) / state["last_round"][tried])
+        score = (gain + bonus) * slowness[tried]
+        eligible = np.flatnonzero(score >= self.cutoff * np.sort(score)[-count])
+        return weighted_order([tried[int(k)] for k in eligible], score[eligible], g)[:count]
+
+    def _explore(
+        self, untried: Sequence[int], count: int, slowness: NDArray[np.float64], view: View, g: np.random.Generator
+    ) -> list[int]:
+        reward = view.samples[untried] * slowness[untried]
+        largest = np.argsort(-reward, kind="stable")[: int(self.explore_window * count)]
+        return weighted_order([untried[int(k)] for k in largest], reward[largest], g)[:count]
+
+
+def _ranked(values: NDArray[np.float64], share: float) -> float:
+    """The value that `share` of the values lie below, as the code picks it: sorted[min(int(n share), n - 1)]."""
+    return float(np.sort(values)[min(int(len(values) * share), len(values) - 1)])

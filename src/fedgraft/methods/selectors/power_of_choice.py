@@ -1,0 +1,105 @@
+"""Power-of-choice: of a few candidates, those train on whose data the model does worst."""
+
+from dataclasses import dataclass
+from typing import ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Outcome, Probe, Selection, Selector, View
+from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.methods.cohorts import affordable, candidates, probeable, size, weighted_order
+
+
+class PowerOfChoiceState(TypedDict):
+    """What power-of-choice remembers."""
+
+    loss: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PowerOfChoice(Selector[PowerOfChoiceState]):
+    """Of d candidates drawn in proportion to their data, the m with the highest loss train ("POW" of FedACS).
+
+    Source: Cho, Wang, Joshi, 2020 (arXiv 2010.01243), sec. 4: pow-d and rpow-d.
+    Differs: rpow-d remembers the loss before local training where the paper averages over the local steps. The
+        candidates are not probed when there are at most m of them, since all would train anyway, nor when the
+        budget pays for no probe; the drawn candidates then train, in the order drawn. A probe that would leave too
+        little for one client is made of fewer candidates. A candidate whose loss is not a number ranks last.
+
+    Args:
+        clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
+        candidates: d, how many are considered, in [m, N] (sec. 4); 0 (default) means min(N, 2 m), the paper's
+            smallest setting.
+        variant: "pow-d" (default) asks every candidate for the current model's loss on all of its training examples;
+            "rpow-d" asks nobody and uses the loss each client last reported, infinite for one that never did.
+
+    State:
+        loss: float64 [N], last reported loss; inf = never reported. A failed client keeps what it had.
+    Needs: "loss".
+    Cost: pow-d: model down and one scalar up per candidate (`bytes_per_probe`), in every round. Both: the loss in
+        each reply.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"loss"})
+
+    clients: int = 0
+    candidates: int = 0
+    variant: str = "pow-d"
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "PowerOfChoice.clients", ">= 0", self.clients)
+        require(self.candidates >= 0, "PowerOfChoice.candidates", ">= 0", self.candidates)
+        require_one_of("PowerOfChoice.variant", self.variant, ("pow-d", "rpow-d"))
+
+    def init(self, view: View) -> PowerOfChoiceState:
+        """Nobody has reported a loss."""
+        wanted = size(self.clients, view, "PowerOfChoice.clients")
+        if self.candidates and not wanted <= self.candidates <= view.clients:
+            raise InputError(
+                f"PowerOfChoice.candidates must be 0 or in [{wanted}, {view.clients}], from the {wanted} clients "
+                f"wanted to all clients; got {self.candidates}."
+            )
+        return {"loss": np.full(view.clients, np.inf)}
+
+    def probe(self, state: PowerOfChoiceState, view: View, g: np.random.Generator) -> Probe | None:
+        """The candidates of pow-d; nobody where their losses could change nothing."""
+        drawn = self._draw(view, g)
+        if self.variant == "rpow-d" or len(drawn) <= self._wanted(view):
+            return None
+        asked = probeable(drawn, view)
+        return Probe(asked, self.needs) if asked else None
+
+    def select(self, state: PowerOfChoiceState, view: View, g: np.random.Generator) -> Selection:
+        """The candidates with the highest loss, weighted equally; ties at random."""
+        wanted = self._wanted(view)
+        if self.variant == "rpow-d":
+            drawn = self._draw(view, g)
+            loss = {k: float(state["loss"][k]) for k in drawn}
+        else:
+            drawn = [int(k) for k in g.permutation([k for k in candidates(view) if k in view.probed])]
+            loss = {k: view.probed[k]["loss"] for k in drawn}
+        if not drawn:
+            drawn, loss = self._draw(view, g), {}
+        order = sorted(drawn, key=lambda k: _rank(loss.get(k, 0.0)), reverse=True)
+        cohort = affordable(order[:wanted], view)
+        return Selection(cohort, tuple(1 / len(cohort) for _ in cohort))
+
+    def update(self, state: PowerOfChoiceState, view: View, outcome: Outcome) -> PowerOfChoiceState:
+        """Remember the reported losses."""
+        loss = state["loss"].copy()
+        for k, report in outcome.reports.items():
+            loss[k] = report["loss"]
+        return {"loss": loss}
+
+    def _wanted(self, view: View) -> int:
+        return size(self.clients, view, "PowerOfChoice.clients")
+
+    def _draw(self, view: View, g: np.random.Generator) -> list[int]:
+        pool = candidates(view)
+        wanted = self.candidates or min(view.clients, 2 * self._wanted(view))
+        return weighted_order(pool, view.samples[pool], g)[:wanted]
+
+
+def _rank(loss: float) -> float:
+    return -np.inf if np.isnan(loss) else loss

@@ -1,0 +1,215 @@
+"""Graph: tell the class of a whole graph."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Indices, Questions, Sums, Task
+from fedgraft.contracts.providers import LayeredEncoder
+from fedgraft.contracts.task_parts import Accuracy
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.graphs.batches import Batch, Collator
+from fedgraft.domains.graphs.model import PERSONAL, GraphModel, Together, Variant
+from fedgraft.domains.graphs.queries import split_graphs
+from fedgraft.domains.graphs.shards import GraphShard, merge_shards
+from fedgraft.domains.graphs.structural_encodings import places
+from fedgraft.errors import require, require_one_of
+from fedgraft.wire.layouts import Array, Arrays
+
+LABEL_BINS = 5
+"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
+MOST_NODES = 50_000
+"""Nodes of one batch of held-out graphs (ours): a few tens of megabytes of activations."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphData:
+    """A client's own graphs, ready to train on.
+
+    Args:
+        collator: all its graphs.
+        train: int64 [examples], the training graphs.
+        held_out: {"validation": batches, "test": batches}.
+        label_shares: shares of training graphs in consecutive parts of the list of classes.
+        variant: what the shapes of its own parameters depend on.
+    """
+
+    collator: Collator
+    train: Indices
+    held_out: dict[str, list[Batch]]
+    label_shares: tuple[float, ...]
+    variant: Variant
+    moved: dict[tuple[str, str], list[Batch]] = field(default_factory=dict)
+
+    def on(self, device: torch.device, split: str) -> list[Batch]:
+        """A held-out split on a device; copied there once."""
+        if device.type == "cpu":
+            return self.held_out[split]
+        if (str(device), split) not in self.moved:
+            self.moved[str(device), split] = [batch.to(device) for batch in self.held_out[split]]
+        return self.moved[str(device), split]
+
+
+@dataclass(frozen=True)
+class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
+    """Graph: tell the class of a whole graph.
+
+    Every client has node features and classes of its own. A linear layer brings its features to the common width, the
+    encoder's convolutions follow, sums over each graph's nodes are read off behind every one of them, and a perceptron
+    tells the class. The first layer, the normalisations and the perceptron have shapes or statistics that are the
+    client's own and never travel; the convolutions may.
+
+    Source: CEFGL, section 5.1 (two layers, accuracy); Xu et al., "GIN", ICLR 2019, Eq. (4.2) (sums behind every layer);
+        Li et al., "FedBN", ICLR 2021 (normalisations stay); Tan et al., "FedStar", AAAI 2023, section 4 (the channel of
+        structure).
+    Differs: the papers do not say what their input layers and heads look like.
+
+    Args:
+        encoder: the convolutions; the recipe's [model].
+        normalise: "batch" (Xu et al.) or "nothing", behind every convolution.
+        dropout: share of the perceptron's inputs dropped in training, in [0, 1).
+        places: whether the first layer sees nodes' places (random walks that return, degrees) beside their features.
+        structure: whether the model has a second channel beside the first, of convolutions that see nodes' places and
+            no features; sharing methods that need one set it.
+        walks: longest random walk that places are told by, >= 1 (FedStar: 16).
+        degrees: largest degree that places are told by, >= 1 (FedStar: 16).
+    """
+
+    asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
+    sums: ClassVar[tuple[str, ...]] = ("correct", "count", "loss")
+    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+    offers: ClassVar[frozenset[str]] = frozenset({"structure", "head", "together"})
+
+    encoder: LayeredEncoder
+    normalise: str = "batch"
+    dropout: float = 0.0
+    places: bool = False
+    structure: bool = False
+    walks: int = 16
+    degrees: int = 16
+
+    def __post_init__(self) -> None:
+        require_one_of("Graph.normalise", self.normalise, ("batch", "nothing"))
+        require(0 <= self.dropout < 1, "Graph.dropout", "in [0, 1)", self.dropout)
+        require(self.walks >= 1, "Graph.walks", ">= 1", self.walks)
+        require(self.degrees >= 1, "Graph.degrees", ">= 1", self.degrees)
+        widths = self.encoder.widths
+        require(
+            len(set(widths)) == 1, "model.hidden", "one width for all layers, which task 'graph' needs", list(widths)
+        )
+
+    def having(self, parts: frozenset[str]) -> Self:
+        """With the channel of structure, if that is needed; a head there is always."""
+        return replace(self, structure=True) if "structure" in parts else self
+
+    def personal(self, name: str) -> bool:
+        """The first layer, the normalisations and the head."""
+        return name.startswith(PERSONAL)
+
+    def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
+        """Held-out graphs as batches, training graphs to be put together."""
+        collator = self._collator(shard)
+        held_out = {split: self._batches(collator, shard, shard.rows(split)) for split in SPLITS[1:]}
+        seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
+        variant = Variant(shard.kinds, seen, len(shard.classes))
+        train = shard.rows("train")
+        part = shard.label[train] * LABEL_BINS // len(shard.classes)
+        shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
+        return GraphData(collator, train, held_out, tuple(shares.tolist()), variant)
+
+    def examples(self, data: GraphData) -> int:
+        """How many training graphs the client has."""
+        return len(data.train)
+
+    def describe(self, data: GraphData) -> dict[str, float]:
+        """Shares of training graphs in consecutive parts of the list of classes."""
+        return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
+
+    def variant(self, data: GraphData) -> Variant:
+        """Widths of features, number of classes."""
+        return data.variant
+
+    def merge(self, shards: Sequence[GraphShard]) -> GraphShard:
+        """One client with everybody's graphs; only where features and classes are the same everywhere."""
+        return merge_shards(shards)
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Convolutions first, so that they are drawn alike at every client."""
+        places = self.walks + self.degrees if self.structure else 0
+        own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
+        return GraphModel(self.encoder, own, places, self.normalise == "batch", self.dropout, g)
+
+    def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Cross-entropies."""
+        batch = data.collator.batch(data.train[draw.examples]).to(next(model.parameters()).device)
+        return nn.functional.cross_entropy(model(batch), batch.label, reduction="none")
+
+    def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
+        """Right answers, graphs and summed cross-entropies."""
+        device, sums = next(model.parameters()).device, {}
+        for split in SPLITS[1:]:
+            found = dict.fromkeys(self.sums, 0.0)
+            for batch in data.on(device, split):
+                logits = model(batch)
+                found["correct"] += float((logits.argmax(1) == batch.label).sum())
+                found["count"] += len(batch.label)
+                found["loss"] += float(nn.functional.cross_entropy(logits, batch.label, reduction="sum"))
+            sums[split] = found
+        return sums
+
+    def represent(self, model: nn.Module, data: GraphData) -> tuple[Array, Array] | None:
+        """The head's hidden layer over the test graphs, and their classes by number."""
+        hidden, label = [], []
+        with torch.no_grad():
+            for batch in data.on(next(model.parameters()).device, "test"):
+                hidden.append(model.represent(batch).cpu())  # type: ignore[operator]
+                label.append(batch.label.cpu())
+        return torch.cat(hidden).numpy(), torch.cat(label).numpy()
+
+    def together(self, models: Sequence[nn.Module]) -> nn.Module:
+        """The mean of their probabilities."""
+        return Together(models)
+
+    def questions(self, shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Graphs in tables as the data set `graphs` has them, without labels; a column "client" says whose they are.
+
+        Without a table "graphs" they are those of "nodes", in that order.
+        """
+        return split_graphs(shards, tables)
+
+    def predict(
+        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
+    ) -> dict[str, Array]:
+        """The likeliest class of each graph, and how likely the model takes it to be."""
+        device = next(model.parameters()).device
+        with torch.no_grad():
+            batches = self._batches(self._collator(asked), asked, np.arange(asked.graphs))
+            shares = torch.cat([model(batch.to(device)).softmax(1) for batch in batches]).cpu()
+        best = shares.argmax(1)
+        return {
+            "graph": asked.ids,
+            "class": np.array(shard.classes, dtype=object)[best.numpy()],
+            "probability": shares[torch.arange(len(best)), best].double().numpy(),
+        }
+
+    def _collator(self, shard: GraphShard) -> Collator:
+        """With nodes' places if the model looks at them."""
+        found = places(shard, self.walks, self.degrees) if self.places or self.structure else None
+        if self.places:
+            shard = replace(shard, attributes=np.concatenate([shard.attributes, found], 1), attribute_names=())
+        if self.structure:
+            return Collator(shard, self.encoder.depth, True, found)
+        return Collator(shard, self.encoder.depth, self.encoder.by_degree)
+
+    def _batches(self, collator: Collator, shard: GraphShard, graphs: Indices) -> list[Batch]:
+        """Consecutive batches of at most so many nodes, or of one graph."""
+        if not len(graphs):
+            return []
+        number = np.cumsum(shard.sizes[graphs]) // MOST_NODES
+        cuts = np.flatnonzero(np.diff(number)) + 1
+        return [collator.batch(part) for part in np.split(graphs, cuts)]

@@ -1,0 +1,332 @@
+"""Rating: predict what a user gives an item, from a client's own ratings and trust links."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, randomness
+from fedgraft.contracts.providers import EdgeEncoder
+from fedgraft.contracts.scores import root_mean_square
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
+from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
+from fedgraft.domains.ratings.graph import RatingGraph, edge_width
+from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
+from fedgraft.domains.ratings.shards import RatingShard, merge_shards
+from fedgraft.domains.ratings.shared_user_statistics import Elsewhere
+from fedgraft.errors import require, require_one_of
+from fedgraft.nn.layers import linear
+from fedgraft.nn.propagate import GraphView
+from fedgraft.wire.layouts import Array, Arrays, Layout
+
+LABEL_BINS = 5
+"""Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs to predict, with the graph they are predicted from.
+
+    Args:
+        view: the graph; it holds none of these pairs' ratings.
+        user: int64 [n], the user's node; item: int64 [n], the item's node.
+        features: float32 [n, pair width].
+        base: float32 [n], the prediction that biases make.
+        rating: float32 [n], what is to be predicted; nan where unknown.
+    """
+
+    view: GraphView
+    user: Tensor
+    item: Tensor
+    features: Tensor
+    base: Tensor
+    rating: Tensor
+
+    def to(self, device: torch.device) -> "Pairs":
+        """The same on another device."""
+        return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True, eq=False)
+class RatingData:
+    """A client's own data, ready to train on.
+
+    Args:
+        folds: training pairs, each seen from a graph that lacks its whole fold.
+        fold: int64 [examples], the fold of each training example; place: int64 [examples], its row there.
+        held_out: {"validation": pairs, "test": pairs}, seen from the graph of all training ratings.
+        label_shares: shares of training ratings in equal parts of the scale.
+        scale: lowest and highest rating.
+    """
+
+    folds: list[Pairs]
+    fold: Indices
+    place: Indices
+    held_out: dict[str, Pairs]
+    label_shares: tuple[float, ...]
+    scale: tuple[float, float]
+    moved: dict[tuple[str, str], Pairs] = field(default_factory=dict)
+
+    def on(self, device: torch.device, name: str) -> Pairs:
+        """A fold (by number) or a split (by name) on a device; copied there once."""
+        pairs = self.folds[int(name)] if name.isdigit() else self.held_out[name]
+        if device.type == "cpu":
+            return pairs
+        if (str(device), name) not in self.moved:
+            self.moved[str(device), name] = pairs.to(device)
+        return self.moved[str(device), name]
+
+
+@dataclass(frozen=True)
+class Rating(Task[RatingShard, RatingData]):
+    """Rating: predict what a user gives an item, from a client's own ratings and trust links.
+
+    The prediction is the client's mean and biases plus what a network adds from features of the pair and, of both ends,
+    the embeddings of a graph encoder. The network's last layer starts at zero, so training starts from the biases.
+
+    Training ratings are cut into folds. Those of a fold are predicted from biases, features, transition probabilities
+    and a graph that were made without the whole fold, so no rating sees itself at any order. Held-out ratings are
+    predicted from all training ratings.
+
+    Source: FedACS (Xu et al., IEEE TMC 2025), sec. III and VI: graph, transition probabilities, RMSE.
+    Differs: the paper trains embeddings of nodes and says nothing about a rating that sees itself; here node and pair
+        features are computed by each client, so that the message holds no table of users or items.
+
+    Args:
+        encoder: the graph encoder; the recipe's [model].
+        folds: >= 2; more folds are nearer to leave-one-out and cost more preparation.
+        hidden: width of the head, >= 1.
+        walk: longest random walk of the edge features, >= 1.
+        user_shrinkage: pseudo-ratings of bias 0 per user in the biases, >= 0.
+        item_shrinkage: the same per item, >= 0.
+        share: "nothing", or "users": each client tells, once and in a byte per user, how its users rate there, and
+            learns how they rate elsewhere (`fedgraft.domains.ratings.shared_user_statistics`; charged as statistics).
+    """
+
+    metric: ClassVar[str] = "rmse"
+    better: ClassVar[str] = "lower"
+    asks: ClassVar[tuple[str, ...]] = ("pairs",)
+    sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
+    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+
+    encoder: EdgeEncoder
+    folds: int = 10
+    hidden: int = 32
+    walk: int = 2
+    user_shrinkage: float = 9.0
+    item_shrinkage: float = 2.0
+    share: str = "nothing"
+
+    def __post_init__(self) -> None:
+        require(self.folds >= 2, "Rating.folds", ">= 2", self.folds)
+        require(self.hidden >= 1, "Rating.hidden", ">= 1", self.hidden)
+        require(self.walk >= 1, "Rating.walk", ">= 1", self.walk)
+        require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
+        require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
+        require_one_of("Rating.share", self.share, ("nothing", "users"))
+
+    def statistics_layout(self) -> Layout:
+        """Users' bits and bytes if they are shared."""
+        return users_elsewhere.PUBLISHED if self.share == "users" else Layout(())
+
+    def statistics(self, shard: RatingShard) -> Arrays:
+        """Which users the client has, and how they rate here."""
+        return users_elsewhere.publish(self._known(shard, shard.rows("train"))) if self.share == "users" else {}
+
+    def check(self, statistics: Arrays) -> None:
+        """One byte per user named."""
+        users_elsewhere.check(statistics)
+
+    def combined_layout(self) -> Layout:
+        """Users' bytes."""
+        return users_elsewhere.ANSWERED if self.share == "users" else Layout(())
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+        """How each client's users rate at the others."""
+        return users_elsewhere.combine(statistics)
+
+    def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
+        """Biases, features and graphs of every fold and of the whole training set."""
+        rows, graph = shard.rows("train"), RatingGraph(shard, self.walk)
+        elsewhere = self._elsewhere(shard, shared)
+        folds = min(self.folds, len(rows))
+        # The folds are the client's own business; a fixed seed keeps them the same after a resume.
+        fold = randomness.generator(0, "folds", client=len(rows)).permutation(len(rows)) % max(1, folds)
+        place = np.empty(len(rows), dtype=np.int64)
+        parts = []
+        for number in range(folds):
+            inside = np.flatnonzero(fold == number)
+            place[inside] = np.arange(len(inside))
+            known = self._known(shard, rows[fold != number])
+            view = self._with_elsewhere(known, graph.view(known), elsewhere)
+            parts.append(self._pairs(known, view, rows[inside], elsewhere))
+        known = self._known(shard, rows)
+        view = self._with_elsewhere(known, graph.view(known), elsewhere)
+        held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SPLITS[1:]}
+        edges = np.linspace(*shard.scale, LABEL_BINS + 1)
+        shares = np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))
+        return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale)
+
+    def examples(self, data: RatingData) -> int:
+        """How many training ratings the client has."""
+        return len(data.fold)
+
+    def describe(self, data: RatingData) -> dict[str, float]:
+        """Shares of training ratings in equal parts of the scale."""
+        return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
+
+    def merge(self, shards: Sequence[RatingShard]) -> RatingShard:
+        """One client with everybody's ratings and links."""
+        return merge_shards(shards)
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Encoder and head."""
+        shared = self.share == "users"
+        node_width = NODE_WIDTH + shared * users_elsewhere.NODE_COLUMNS
+        pair_width = PAIR_WIDTH + shared * users_elsewhere.PAIR_COLUMNS
+        encoder = self.encoder.build(node_width, edge_width(self.walk), g)
+        return RatingModel(encoder, self.encoder.width, pair_width, self.hidden, g)
+
+    def blocks(self, data: RatingData) -> Sequence[Indices]:
+        """The folds: only examples of one fold are seen from the same graph."""
+        return [np.flatnonzero(data.fold == number) for number in range(len(data.folds))]
+
+    def encode(self, model: nn.Module, data: RatingData, block: Indices) -> Tensor:
+        """Embeddings of all nodes, from the graph that lacks the block's fold."""
+        embeddings: Tensor = model.encoder(self._fold(model, data, block).view)  # type: ignore[operator]
+        return embeddings
+
+    def loss(self, model: nn.Module, data: RatingData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Squared errors."""
+        pairs = self._fold(model, data, draw.examples)
+        place = torch.from_numpy(data.place[draw.examples]).to(pairs.user.device)
+        predicted: Tensor = model(pairs, place, encoded)
+        return (predicted - pairs.rating[place]) ** 2
+
+    def _fold(self, model: nn.Module, data: RatingData, examples: Indices) -> Pairs:
+        return data.on(next(model.parameters()).device, str(data.fold[examples[0]]))
+
+    def evaluate(self, model: nn.Module, data: RatingData) -> dict[str, Sums]:
+        """Squared error and count, predictions clipped to the scale; both splits are seen from the same graph."""
+        device, sums, nodes = next(model.parameters()).device, {}, None
+        for split in data.held_out:
+            pairs = data.on(device, split)
+            nodes = model.encoder(pairs.view) if nodes is None else nodes  # type: ignore[operator]
+            error = (model(pairs, nodes=nodes).clamp(*data.scale) - pairs.rating).double()
+            sums[split] = {"squared_error": float((error**2).sum()), "count": float(len(error))}
+        return sums
+
+    def score(self, sums: Sums) -> float:
+        """RMSE."""
+        return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
+
+    def questions(self, shards: Sequence[RatingShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """The client that sells the item; of several or none, that with most of the user's ratings; else the largest.
+
+        A column "client" with names or indices decides by itself.
+        """
+        columns = {str(name): column.to_numpy() for name, column in tables["pairs"].items()}
+        client = route_pairs(shards, columns)
+        found = {}
+        for number in np.unique(client).tolist():
+            rows = np.flatnonzero(client == number)
+            found[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
+        return found
+
+    def predict(
+        self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
+        elsewhere = self._elsewhere(shard, remembered.get("shared", {}))
+        shard, user, item = with_newcomers(shard, asked["user"], asked["item"])
+        rows = shard.rows("train")
+        known = self._known(shard, rows)
+        elsewhere = None if elsewhere is None else elsewhere.padded(known.users)
+        view = self._with_elsewhere(known, RatingGraph(shard, self.walk).view(known), elsewhere)
+        pairs = self._describe_pairs(known, view, user, item, item_categories(shard)[item], elsewhere)
+        with torch.no_grad():
+            predicted = model(pairs.to(next(model.parameters()).device)).clamp(*shard.scale).cpu().numpy()
+        new_user, new_item = known.by_user.ratings[user] == 0, known.by_item.ratings[item] == 0
+        basis = np.select(
+            [new_user & new_item, new_user, new_item],
+            ["new user and item", "new user", "new item"],
+            "known user and item",
+        )
+        return {"rating": predicted.astype(np.float64), "basis": basis}
+
+    def _known(self, shard: RatingShard, rows: Indices) -> Known:
+        return Known(shard, rows, self.user_shrinkage, self.item_shrinkage)
+
+    def _elsewhere(self, shard: RatingShard, shared: Arrays) -> Elsewhere | None:
+        """What is known of the client's users elsewhere; None if nothing is shared."""
+        if self.share == "nothing":
+            return None
+        known = self._known(shard, shard.rows("train"))
+        return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)))
+
+    def _with_elsewhere(self, known: Known, view: GraphView, elsewhere: Elsewhere | None) -> GraphView:
+        if elsewhere is None:
+            return view
+        return replace(view, nodes=torch.cat([view.nodes, torch.from_numpy(elsewhere.node_columns(known))], 1))
+
+    def _pairs(self, known: Known, view: GraphView, rows: Indices, elsewhere: Elsewhere | None) -> Pairs:
+        """The pairs of some of the client's ratings."""
+        shard = known.shard
+        pairs = self._describe_pairs(known, view, shard.user[rows], shard.item[rows], shard.category[rows], elsewhere)
+        return replace(pairs, rating=torch.from_numpy(shard.rating[rows]))
+
+    def _describe_pairs(
+        self,
+        known: Known,
+        view: GraphView,
+        user: Indices,
+        item: Indices,
+        category: Indices,
+        elsewhere: Elsewhere | None,
+    ) -> Pairs:
+        features = pair_features(known, user, item, category)
+        if elsewhere is not None:
+            features = np.concatenate([features, elsewhere.pair_columns(known, user)], axis=1)
+        return Pairs(
+            view=view,
+            user=torch.from_numpy(user),
+            item=torch.from_numpy(item + known.users),
+            features=torch.from_numpy(features),
+            base=_float32(known.base(user, item)),
+            rating=torch.full((len(user),), torch.nan),
+        )
+
+
+class RatingModel(nn.Module):
+    """Base + head(features of the pair, embeddings of both ends)."""
+
+    def __init__(self, encoder: nn.Module, width: int, pair_width: int, hidden: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pair = linear(pair_width, hidden, g)
+        self.ends = linear(2 * width, hidden, g, bias=False)
+        self.inner = linear(hidden, hidden, g)
+        self.out = linear(hidden, 1, g)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, pairs: Pairs, place: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
+        """Predicted ratings [n] of all pairs, or of those at `place`; `nodes` are embeddings already computed."""
+        user, item, features, base = pairs.user, pairs.item, pairs.features, pairs.base
+        if place is not None:
+            user, item, features, base = user[place], item[place], features[place], base[place]
+        nodes = self.encoder(pairs.view) if nodes is None else nodes
+        ends = self.ends(torch.cat([nodes[user], nodes[item]], 1))
+        state = torch.relu(self.inner(torch.relu(self.pair(features) + ends)))
+        predicted: Tensor = base + self.out(state)[:, 0]
+        return predicted
+
+
+def _float32(array: NDArray[np.float64]) -> Tensor:
+    return torch.from_numpy(array.astype(np.float32))

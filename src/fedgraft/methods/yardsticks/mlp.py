@@ -1,0 +1,96 @@
+"""A perceptron over all clients' nodes together, by their features alone, as if there were no edges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedgraft.contracts.providers import Yardstick
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.pooled_graph import accuracy, judges, of_length, pooled
+from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.errors import require
+
+
+@dataclass(frozen=True)
+class Mlp(Yardstick[NodeShard]):
+    """A perceptron on features alone, at one place; regularisation and epochs tuned on validation.
+
+    Source: the baseline "MLP" of Shchur et al., "Pitfalls of Graph Neural Network Evaluation", arXiv:1811.05868, sec.
+        3; fitted by scikit-learn's `MLPClassifier` (relu, Adam), whose are the defaults named below.
+    Differs: no dropout, which scikit-learn lacks; rows of features are scaled to one length; nodes for validation
+        stop it, never a part of those for training.
+
+    Args:
+        hidden: widths of the hidden layers, each >= 1; none is logistic regression. Ours, as all without a source:
+            about the best of a few on validation nodes of PubMed and Coauthor CS.
+        alphas: grid of the penalty of squared weights, each >= 0, around the best there.
+        length: of a row of features, > 0, which sets how fast Adam's steps of fixed size change outputs.
+        epochs: most of a fit, >= 1.
+        patience: epochs without a better validation score that end a fit, >= 1.
+        batch_size: nodes per step, >= 1; all training nodes where they are fewer.
+        learning_rate: of Adam, > 0 (scikit-learn).
+        seed: of weights and batches, >= 0.
+
+    Needs: all features and training labels at one place: not federated. The encoder `mlp` can be trained federated.
+    Cost: none counted, as nothing is sent.
+    """
+
+    task: ClassVar[str] = "node"
+
+    hidden: tuple[int, ...] = (128,)
+    alphas: tuple[float, ...] = (0.01, 0.1, 1.0)
+    length: float = 4.0
+    epochs: int = 60
+    patience: int = 10
+    batch_size: int = 256
+    learning_rate: float = 0.001
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require(min(self.hidden, default=1) >= 1, "Mlp.hidden", "numbers, each at least 1", self.hidden)
+        sound = len(self.alphas) > 0 and min(self.alphas) >= 0
+        require(sound, "Mlp.alphas", "at least one number, each at least 0", self.alphas)
+        for name in ("length", "learning_rate"):
+            require(0 < getattr(self, name) < np.inf, f"Mlp.{name}", "above 0", getattr(self, name))
+        for name in ("epochs", "patience", "batch_size"):
+            require(getattr(self, name) >= 1, f"Mlp.{name}", "at least 1", getattr(self, name))
+        require(self.seed >= 0, "Mlp.seed", "at least 0", self.seed)
+
+    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
+        """Accuracy over all clients' validation and test nodes."""
+        graph = pooled(shards)
+        return accuracy(graph, self.predict(graph))
+
+    def predict(self, graph: NodeShard) -> Indices:
+        """The predicted class of every node, int64 [nodes]; of equally good settings the first."""
+        from sklearn.neural_network import MLPClassifier  # takes a second, which only those who want it should wait for
+
+        train, chosen_on = graph.rows("train"), judges(graph)
+        label, wanted = graph.label[train], graph.label[chosen_on]
+        classes = np.unique(label)
+        best, best_right = np.full(graph.own, classes[0]), -1
+        if len(classes) == 1:
+            return best
+        features = of_length(graph.features, self.length)
+        inputs, judged = features[train], features[chosen_on]
+        for alpha in self.alphas:
+            model = MLPClassifier(
+                self.hidden,
+                alpha=alpha,
+                batch_size=min(self.batch_size, len(train)),
+                learning_rate_init=self.learning_rate,
+                random_state=self.seed,
+            )
+            own_best, best_epoch = -1, 0
+            for epoch in range(self.epochs):
+                model.partial_fit(inputs, label, classes=classes)
+                right = int((model.predict(judged) == wanted).sum())
+                if right > own_best:
+                    own_best, best_epoch = right, epoch
+                if right > best_right:
+                    best, best_right = model.predict(features), right
+                if epoch - best_epoch >= self.patience:
+                    break
+        return best

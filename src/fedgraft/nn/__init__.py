@@ -1,0 +1,1 @@
+"""Layers and sparse products, their gradients and operation counts."""

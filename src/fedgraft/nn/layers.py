@@ -1,0 +1,134 @@
+"""Layers drawn from a generator that is handed in, where torch would draw from the global one."""
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.nn import flops
+from fedgraft.nn.manual_gradients import gradient_of
+from fedgraft.nn.propagate import Sparse, Stacked, States
+
+
+def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "Linear":
+    """A linear layer, uniform within 1/sqrt(inputs) as torch's own (He et al. 2015 with a = sqrt 5)."""
+    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
+    _draw(layer, inputs, g)
+    return layer
+
+
+def row_linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "RowLinear":
+    """The same for inputs that may be sparse or stacked: weights are [inputs, outputs], as their products want them."""
+    layer = RowLinear(inputs, outputs, bias)
+    _draw(layer, inputs, g)
+    return layer
+
+
+def normal(*shape: int, std: float, g: torch.Generator) -> nn.Parameter:
+    """A parameter of independent normal entries."""
+    return nn.Parameter(torch.randn(*shape, generator=g) * std)
+
+
+class Linear(nn.Linear):
+    """torch's own, counted."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Float32 [..., outputs]."""
+        _count(input, self.weight)
+        return super().forward(input)
+
+    def product(self, input: Tensor | Sparse) -> Tensor:
+        """Without the bias; of a sparse input, it needs the transposed weights in one piece."""
+        if isinstance(input, Sparse):
+            return input @ self.weight.t().contiguous()
+        _count(input, self.weight)
+        return input @ self.weight.t()
+
+    def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `forward`, see `manual_gradients.Back`; `input` is what that was given."""
+        self.bias_back(gradient)
+        return self.product_back(input, gradient, further)
+
+    def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `product`, likewise; nothing goes further than sparse inputs."""
+        if isinstance(input, Sparse):
+            gradient_of(self.weight).copy_(input.back(gradient).t())
+            return None
+        weight = self.weight
+        _count_back(input, weight, further)
+        torch.mm(gradient.t(), input, out=gradient_of(weight))
+        return gradient @ weight if further else None
+
+    def bias_back(self, gradient: Tensor) -> None:
+        """Of what is added to the product, if anything is."""
+        _bias_back(self.bias, gradient)
+
+
+class RowLinear(nn.Module):
+    """See `row_linear`."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+
+    def forward(self, input: States) -> Tensor:
+        """Float32 [rows, outputs]."""
+        product = self.product(input)
+        return product if self.bias is None else product.add_(self.bias)
+
+    def product(self, input: States) -> Tensor:
+        """Without the bias."""
+        if isinstance(input, Tensor):
+            _count(input, self.weight)
+        elif isinstance(input, Stacked):
+            _count(input.upper, self.weight)
+            _count(input.lower, self.weight)
+        return input @ self.weight
+
+    def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `forward`, see `manual_gradients.Back`; `input` is what that was given."""
+        self.bias_back(gradient)
+        return self.product_back(input, gradient, further)
+
+    def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
+        """Of `product`, likewise; nothing goes further than sparse inputs."""
+        if isinstance(input, Sparse):
+            input.back_into(gradient_of(self.weight), gradient)
+            return None
+        weight = self.weight
+        _count_back(input, weight, further)
+        torch.mm(input.t(), gradient, out=gradient_of(weight))
+        return gradient @ weight.t() if further else None
+
+    def bias_back(self, gradient: Tensor) -> None:
+        """Of what is added to the product, if anything is."""
+        _bias_back(self.bias, gradient)
+
+
+MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]
+"""`linear` or `row_linear`."""
+
+
+def _draw(layer: nn.Module, inputs: int, g: torch.Generator) -> None:
+    bound = 1.0 / math.sqrt(max(1, inputs))
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=g)
+
+
+def _count(input: Tensor, weight: Tensor) -> None:
+    """The product, and behind it the one for the weights' gradient and the one for the inputs' where these are made."""
+    products = 1 + torch.is_grad_enabled() * (weight.requires_grad + input.requires_grad)
+    flops.count(products * (input.numel() // max(1, input.shape[-1])) * weight.numel())
+
+
+def _count_back(input: Tensor, weight: Tensor, further: bool) -> None:
+    flops.count((1 + further) * input.shape[0] * weight.numel())
+
+
+def _bias_back(bias: nn.Parameter | None, gradient: Tensor) -> None:
+    if bias is not None:
+        torch.sum(gradient, 0, out=gradient_of(bias))

@@ -1,0 +1,318 @@
+"""Propagation over a graph in CSR: the two sparse products that every encoder is made of, each with its own gradient.
+
+    spmm(values, dense)    out[i] = sum over edges (i, j) of values[ij] * dense[j]        [nodes, width]
+    sddmm(left, right)     out[ij] = <left[i], right[j]> for every edge (i, j)             [edges]
+
+Each is the other's gradient; `end_sums` adds where `sddmm` multiplies. The transpose is stored beside the structure,
+since `csr.t() @ dense` is many times slower, and edges are never gathered into an [edges, width] array. Many graphs
+share one structure: an edge that is absent from one of them has the value zero there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from fedgraft.nn import flops
+from fedgraft.nn.sparse import SMALL, Csr, Sparse, Stacked, int32
+
+__all__ = [
+    "SMALL",
+    "Block",
+    "Given",
+    "Graph",
+    "GraphView",
+    "Sparse",
+    "Stacked",
+    "States",
+    "end_sums",
+    "sddmm",
+    "spmm",
+]
+
+
+class Graph:
+    """The structure of a directed graph on n nodes, for products with any values on its edges.
+
+    Args:
+        matrix: its adjacency [n, n]; entry (i, j) means that i receives from j. Values do not matter, stored zeros
+            count.
+
+    Attributes:
+        nodes: n.
+        edges: number of edges; values are in CSR order, rows ascending, columns ascending within a row.
+        rows: int64 [edges], the receiving node; columns: int64 [edges], the sending node.
+    """
+
+    def __init__(self, matrix: scipy.sparse.csr_matrix) -> None:
+        matrix = matrix.tocsr()
+        matrix.sort_indices()
+        self.nodes = int(matrix.shape[0])
+        self.edges = int(matrix.nnz)
+        numbered = scipy.sparse.csr_matrix(
+            (np.arange(self.edges, dtype=np.int64), matrix.indices, matrix.indptr), shape=matrix.shape
+        )
+        # Converting by way of COO keeps the stored zero that is edge number 0.
+        back = scipy.sparse.csr_matrix(numbered.T.tocoo())
+        back.sort_indices()
+        self._pointers, self._senders = int32(matrix.indptr), int32(matrix.indices)
+        self._pointers_back, self._senders_back = int32(back.indptr), int32(back.indices)
+        self._order_back = torch.from_numpy(back.data.astype(np.int64))
+        self.rows = torch.from_numpy(np.repeat(np.arange(self.nodes), np.diff(matrix.indptr)))
+        self.columns = torch.from_numpy(matrix.indices.astype(np.int64))
+
+    def to(self, device: str | torch.device) -> "Graph":
+        """The same graph on another device."""
+        moved = object.__new__(Graph)
+        moved.nodes, moved.edges = self.nodes, self.edges
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(moved, name, value.to(device))
+        return moved
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """The adjacency with these values [edges], as a sparse CSR tensor."""
+        return Csr(self._pointers, self._senders, values, self.nodes).tensor
+
+    def transposed(self, values: Tensor) -> Tensor:
+        """Its transpose."""
+        return Csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes).tensor
+
+
+def spmm(
+    values: Float[Tensor, " edges"], dense: Float[Tensor, "nodes width"], graph: Graph
+) -> Float[Tensor, "nodes width"]:
+    """Sum of the senders' rows, weighted by the edges' values."""
+    product: Tensor = _Spmm.apply(values, dense, graph)  # type: ignore[no-untyped-call]
+    return product
+
+
+def sddmm(
+    left: Float[Tensor, "nodes width"], right: Float[Tensor, "nodes width"], graph: Graph
+) -> Float[Tensor, " edges"]:
+    """Inner product of the receiver's row of `left` and the sender's row of `right`, for every edge."""
+    product: Tensor = _Sddmm.apply(left, right, graph)  # type: ignore[no-untyped-call]
+    return product
+
+
+@dataclass(frozen=True, eq=False)
+class GraphView:
+    """One graph on a structure that several may share, with everything an encoder reads.
+
+    Args:
+        graph: the structure.
+        nodes: float32 [nodes, node width], node features.
+        edges: float32 [edges, edge width], edge features; zero rows where an edge is absent.
+        norm: float32 [edges], 1 / sqrt(degree of receiver x degree of sender); 0 where an edge is absent.
+    """
+
+    graph: Graph
+    nodes: Tensor
+    edges: Tensor
+    norm: Tensor
+
+    def to(self, device: str | torch.device) -> "GraphView":
+        """The same on another device."""
+        return GraphView(self.graph.to(device), self.nodes.to(device), self.edges.to(device), self.norm.to(device))
+
+
+def end_sums(
+    left: Float[Tensor, "heads nodes"], right: Float[Tensor, "heads nodes"], graph: Graph
+) -> Float[Tensor, "heads edges"]:
+    """The receiver's entry of `left` plus the sender's entry of `right`, for every edge and head."""
+    sums: Tensor = _EndSums.apply(left, right, graph)  # type: ignore[no-untyped-call]
+    return sums
+
+
+States: TypeAlias = Tensor | Sparse | Stacked
+"""Of the nodes that send: one row each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Who receives from whom in one layer: receivers may be other nodes than senders.
+
+    Args:
+        matrix: [receivers, senders], how many times a sender is a receiver's neighbour.
+        place: int64 [receivers], which sender a receiver is itself.
+        degree: float32 [receivers], how many neighbours each has; degree_from: float32 [senders].
+    """
+
+    matrix: Sparse
+    place: Tensor
+    degree: Tensor
+    degree_from: Tensor
+
+    def to(self, device: str | torch.device) -> "Block":
+        """The same on another device."""
+        return Block(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+    def sums(
+        self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
+    ) -> Float[Tensor, "receivers width"]:
+        """The sum of each receiver's neighbours' rows; `map` is what made these of the senders' states, if linear."""
+        return self.matrix @ dense
+
+    def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """The mean of each receiver's neighbours' states, zero of none; of what `map` makes of them, if given."""
+        return self._averaging @ _sent(states, map)
+
+    def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """Each receiver's own state plus its neighbours', each divided by the root of both degrees.
+
+        Of what `map` makes of them, if given, which is linear.
+        """
+        return self._smoothing @ _sent(states, map)
+
+    def means_back(self, gradient: Float[Tensor, "receivers width"]) -> Float[Tensor, "senders width"]:
+        """The gradient of the rows that were averaged, given that of their means."""
+        return self._averaging.back(gradient)
+
+    def smoothed_back(self, gradient: Float[Tensor, "receivers width"]) -> Float[Tensor, "senders width"]:
+        """The gradient of the rows that were smoothed, given that of what became of them."""
+        return self._smoothing.back(gradient)
+
+    def add_own_back(self, gradient: Float[Tensor, "receivers width"], total: Float[Tensor, "senders width"]) -> None:
+        """Add the gradient of receivers' own rows to those of all rows."""
+        if self._ahead:
+            total[: self.receivers].add_(gradient)
+        else:
+            total.index_add_(0, self.place, gradient)
+
+    def own(self, dense: Float[Tensor, "senders width"] | Stacked) -> Float[Tensor, "receivers width"]:
+        """Each receiver's own row."""
+        if not isinstance(dense, Stacked):
+            return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
+        first = self._ahead and self.receivers <= len(dense.upper)
+        return dense.upper[: self.receivers] if first else dense.take(self.place)
+
+    @cached_property
+    def few(self) -> "tuple[Tensor, Sparse] | None":
+        """Where few receivers have neighbours: int64 [rows] those that have, and what averages theirs."""
+        return self._averaging.filled()
+
+    @cached_property
+    def _averaging(self) -> Sparse:
+        return self.matrix.scaled(1.0 / self.degree.clamp(min=1))
+
+    @cached_property
+    def _smoothing(self) -> Sparse:
+        roots = self.degree.clamp(min=1).rsqrt(), self.degree_from.clamp(min=1).rsqrt()
+        return self.matrix.scaled(*roots).with_ones(self.place)
+
+    @cached_property
+    def _ahead(self) -> bool:
+        """Whether receivers are the first of the senders."""
+        return torch.equal(self.place, torch.arange(self.receivers, device=self.place.device))
+
+    @cached_property
+    def receivers(self) -> int:
+        """How many."""
+        return int(self.place.shape[0])
+
+
+def _sent(states: States, map: Callable[[Any], Tensor] | None) -> Tensor | Stacked:
+    """What goes along edges."""
+    sent = states if map is None else map(states)
+    assert not isinstance(sent, Sparse)
+    return sent
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Block):
+    """A block whose sums are given: no sender's row is looked at but the receivers' own.
+
+    Args:
+        given: [receivers, width], the sum of each receiver's neighbours' states, scaled if they are to be.
+    """
+
+    given: "Sparse | Tensor" = field(kw_only=True)
+
+    def sums(
+        self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
+    ) -> Float[Tensor, "receivers width"]:
+        """What was given, mapped."""
+        return self._told(map)
+
+    def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """What was given, mapped, by each receiver's number of neighbours."""
+        return self._told(map) / self.degree.clamp(min=1)[:, None]
+
+    def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
+        """Own states plus what was given, by the root of each receiver's number of neighbours, mapped."""
+        scale = self.degree.clamp(min=1).rsqrt()[:, None]
+        return self.own(_sent(states, map)) + scale * self._told(map)
+
+    @property
+    def few(self) -> "tuple[Tensor, Sparse] | None":
+        """Not where sums are given."""
+        return None
+
+    def _told(self, map: "Callable[[Any], Tensor] | None") -> Tensor:
+        return self.given if map is None else map(self.given)  # type: ignore[return-value]
+
+
+class _Spmm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, dense: Tensor, graph: Graph) -> Tensor:
+        ctx.graph = graph
+        ctx.save_for_backward(values, dense)
+        flops.count(graph.edges * dense.shape[1])
+        return graph.matrix(values) @ dense
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        values, dense = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        flops.count(sum(ctx.needs_input_grad[:2]) * ctx.graph.edges * dense.shape[1])
+        to_values = _sample(gradient, dense, ctx.graph) if ctx.needs_input_grad[0] else None
+        to_dense = ctx.graph.transposed(values) @ gradient if ctx.needs_input_grad[1] else None
+        return to_values, to_dense, None
+
+
+class _Sddmm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, graph: Graph) -> Tensor:
+        ctx.graph = graph
+        ctx.save_for_backward(left, right)
+        flops.count(graph.edges * left.shape[1])
+        return _sample(left, right, graph)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        left, right = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        flops.count(sum(ctx.needs_input_grad[:2]) * ctx.graph.edges * left.shape[1])
+        to_left = ctx.graph.matrix(gradient) @ right if ctx.needs_input_grad[0] else None
+        to_right = ctx.graph.transposed(gradient) @ left if ctx.needs_input_grad[1] else None
+        return to_left, to_right, None
+
+
+class _EndSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, graph: Graph) -> Tensor:
+        ctx.graph = graph
+        return left.index_select(1, graph.rows) + right.index_select(1, graph.columns)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        graph: Graph = ctx.graph
+        ones = gradient.new_ones(graph.nodes)
+        # Sums over a node's edges are products with ones: many times faster than scattering.
+        gradient = gradient.contiguous()
+        to_left = torch.stack([graph.matrix(values) @ ones for values in gradient])
+        to_right = torch.stack([graph.transposed(values) @ ones for values in gradient])
+        return to_left, to_right, None
+
+
+def _sample(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
+    """Entries of left @ right.T where the graph has an edge."""
+    pattern = graph.matrix(torch.zeros(graph.edges, dtype=left.dtype, device=left.device))
+    product: Tensor = torch.sparse.sampled_addmm(pattern, left.contiguous(), right.contiguous().t(), beta=0.0)
+    return product.values()

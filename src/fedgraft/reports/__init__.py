@@ -1,0 +1,1 @@
+"""Stored runs read back: comparison, figures, one HTML file, and the tables of studies."""

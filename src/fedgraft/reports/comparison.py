@@ -1,0 +1,177 @@
+"""Runs side by side: scores, bytes, and what each run paid until it reached a target."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from fedgraft.errors import InputError, require_one_of
+from fedgraft.experiment.units import human_bytes, human_seconds
+from fedgraft.reports.stored_runs import RunFolder, default_target, joined_yardsticks, open_runs
+
+METRICS = {"rmse": "lower", "accuracy": "higher", "auc": "higher"}
+"""Metrics that a target may name, and which scores are better."""
+NOT_REACHED = "not reached"
+GIGA = 1e9
+
+_SCORES = ("validation", "test", "test_at_best_validation")
+_COSTS = ("bytes_to_target", "rounds_to_target", "seconds_to_target")
+_HEADINGS = {
+    "validation": "validation",
+    "test": "test",
+    "test_at_best_validation": "test at\nbest val.",
+    "bytes": "bytes",
+    "bytes_to_target": "bytes\nto target",
+    "rounds_to_target": "after\nrounds",
+    "seconds_to_target": "after\nseconds",
+}
+
+
+def parse_target(text: str, metric: str, parameter: str = "--target") -> float:
+    """The score of a target such as "rmse=0.95".
+
+    Args:
+        text: what the user gave.
+        metric: what the runs are scored by; the target must name it.
+        parameter: where the text comes from, as the error names it.
+    """
+    name, equals, number = text.partition("=")
+    name = name.strip()
+    if not equals:
+        raise InputError(f"{parameter} must be METRIC=SCORE, such as {metric}=0.95; got {text!r}.")
+    if name != metric:
+        require_one_of(f"{parameter}: the metric", name, sorted({*METRICS, metric}))
+        raise InputError(f"{parameter} names {name!r}, but these runs are scored by {metric!r}; got {text!r}.")
+    try:
+        score = float(number)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise InputError(f"{parameter}: the score must be a number, such as {metric}=0.95; got {text!r}.")
+    return score
+
+
+def compare(folders: Sequence[Path], target: str | float | None = None) -> list[dict[str, Any]]:
+    """One row a run, ready for JSON.
+
+    Args:
+        folders: finished runs with one metric.
+        target: the validation score to reach, as a number or as "rmse=0.95"; None = `stored_runs.default_target`: the
+            best that any of the runs reaches, worsened by 0.2 %.
+
+    Returns:
+        Rows of: run, folder, recipe, dataset, clients, seed, metric, better, rounds, selections, validation, test,
+        test_at_best_validation, bytes, bytes_down, bytes_up, flops, seconds, simulated_seconds, digest, yardsticks,
+        target, and bytes_to_target, rounds_to_target, seconds_to_target, flops_to_target, which are None where the
+        target was not reached. Operations are None where a run of an earlier version has not counted any.
+    """
+    runs = open_runs(folders)
+    return rows(runs, resolve_target(runs, target))
+
+
+def resolve_target(runs: Sequence[RunFolder], target: str | float | None) -> float:
+    """The score to reach; nan if none was given and no run has a validation score."""
+    if isinstance(target, str):
+        return parse_target(target, runs[0].metric)
+    return default_target(runs) if target is None else float(target)
+
+
+def rows(runs: Sequence[RunFolder], target: float) -> list[dict[str, Any]]:
+    """As `compare`, of runs that are open already."""
+    return [_row(run, target) for run in runs]
+
+
+def render(table: Sequence[dict[str, Any]], title: str = "") -> Table:
+    """The rows as a table for a terminal.
+
+    The best of each column, as `best_values` says, is bold and marked with a star. Yardsticks follow beneath: what a
+    person would try first.
+    """
+    drawn = Table(title=title or None, caption=_caption(table), box=box.SIMPLE_HEAD, padding=0)
+    drawn.title_justify = drawn.caption_justify = "left"
+    reaching = table[0]["target"] is not None
+    columns = [*_SCORES, "bytes", *(_COSTS if reaching else ())]
+    drawn.add_column("run", overflow="fold", min_width=8)
+    for name in columns:
+        drawn.add_column(_HEADINGS[name], justify="right", no_wrap=True)
+    best = best_values(table)
+    for row in table:
+        cells = [Text(row["run"])]
+        for name in columns:
+            text = shown(name, row[name])
+            is_best = name in best and row[name] == best[name]
+            mark = "*" if is_best else " " if name in best and row[name] is not None else ""
+            cells.append(Text(text + mark, style="bold green" if is_best else ""))
+        drawn.add_row(*cells)
+    drawn.add_section()
+    for name, score in joined_yardsticks(table):
+        drawn.add_row(Text(name, style="dim"), "", Text(f"{score:.4f}" + (" " if "test" in best else ""), style="dim"))
+    return drawn
+
+
+def best_values(table: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """{column: best value} of scores and costs to the target; none of them where there is nothing to choose from.
+
+    Totals have no best: a run that stops early is cheap and no better for it. Nor have runs on different data.
+    """
+    best = {}
+    for name in (*_SCORES, *_COSTS):
+        values = [row[name] for row in table if row[name] is not None]
+        lower = table[0]["better"] == "lower" or name in _COSTS
+        if values and (len(values) < len(table) or len(set(values)) > 1):
+            best[name] = min(values) if lower else max(values)
+    return best if len(table) > 1 and len({row["dataset"] for row in table}) == 1 else {}
+
+
+def shown(name: str, value: Any) -> str:
+    """A cell as a person reads it."""
+    if value is None:
+        return NOT_REACHED if name == "bytes_to_target" else "-"
+    if name.startswith("bytes"):
+        return human_bytes(value)
+    if name.startswith("flops"):
+        return f"{value / GIGA:.3g} GFLOP"
+    if name.startswith(("seconds", "simulated_seconds")):
+        return human_seconds(value)
+    return f"{value:.4f}" if name in _SCORES else str(value)
+
+
+def _row(run: RunFolder, target: float) -> dict[str, Any]:
+    point = None if math.isnan(target) else run.reaching(target)
+    said = run.summary
+    return {
+        "run": run.label,
+        "folder": str(run.path),
+        **{name: said[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
+        **{name: said[name] for name in ("rounds", "selections", *_SCORES)},
+        "bytes": said["bytes"]["total"],
+        "bytes_down": said["bytes"]["down"],
+        "bytes_up": said["bytes"]["up"],
+        "flops": said.get("flops"),
+        **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
+        "target": None if math.isnan(target) else target,
+        "bytes_to_target": None if point is None else int(point["bytes"]),
+        "rounds_to_target": None if point is None else int(point["round"]),
+        "seconds_to_target": None if point is None else float(point["seconds"]),
+        "flops_to_target": None if point is None or not _known(point["flops"]) else int(point["flops"]),
+    }
+
+
+def _known(flops: float | None) -> bool:
+    return flops is not None and math.isfinite(flops)
+
+
+def _caption(table: Sequence[dict[str, Any]]) -> str:
+    metric, better, target = (table[0][name] for name in ("metric", "better", "target"))
+    lines = [f"{metric}: {better} is better" + ("; * best" if best_values(table) else "")]
+    if target is not None:
+        lines.append(f"Target: validation {metric} {'≤' if better == 'lower' else '≥'} {target:.4g}.")
+    if len({row["dataset"] for row in table}) > 1:
+        lines.append("Not the same data set: scores cannot be compared.")
+    if any(row["yardsticks"] for row in table):
+        lines.append("Below the line: yardsticks, scored on the same test split.")
+    return "\n".join(lines)

@@ -1,0 +1,168 @@
+"""How figures of runs look: colours, fonts, margins, and lines whose labels do not overlap."""
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from fedgraft.engine.server.ledger import PURPOSES
+from fedgraft.reports.stored_runs import RunFolder, joined_yardsticks
+
+RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")
+PURPOSE_COLOURS = dict(zip(PURPOSES, ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#BBBBBB"), strict=True))
+NOT_CHOSEN, CHOSEN, FAILED = "#EEF1F5", "#0072B2", "#D55E00"
+INK, GRID, YARDSTICK = "#1F2933", "#E4E7EB", "#52606D"
+_FONT = {"family": "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif", "size": 14, "color": INK}
+SCORE_HEIGHT, LABEL_GAP = 460, 19
+TOP, BOTTOM = 84, 64
+BAR_HEIGHT, MOST_MARKERS = 34, 16
+MUCH_LONGER = 3.0
+LEGEND_WIDTH, LEGEND_LINE = 980, 22
+"""Pixels: what a legend's line can be sure to have, and how high it is."""
+
+
+def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float, float, bool]:
+    """Where the axis of scores begins and ends, and whether that leaves points out.
+
+    An untrained model can be so bad that everything after it would be one flat line. So where the first third of the
+    scored rounds would make the axis much longer, their worst points are left off; yardsticks are always on it.
+    """
+    lines = [run.curve[split].dropna().to_numpy() for run in runs for split in splits]
+    marks = [score for _, score in joined_yardsticks([run.summary for run in runs])]
+    every = np.concatenate(lines)
+    late = np.concatenate([*(line[len(line) // 3 :] for line in lines), marks])
+    if not len(late):
+        return 0.0, 1.0, False
+    if runs[0].better == "lower":
+        low, high = min(every.min(initial=np.inf), late.min()), late.max()
+    else:
+        low, high = late.min(), max(every.max(initial=-np.inf), late.max())
+    longest = max(every.max(initial=high), high) - min(every.min(initial=low), low)
+    if longest < MUCH_LONGER * (high - low):
+        low, high = min(every.min(initial=low), low), max(every.max(initial=high), high)
+    pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
+    low, high = float(low - pad), float(high + pad)
+    return low, high, bool(((every < low) | (every > high)).any())
+
+
+def yardstick_marks(runs: Sequence[RunFolder]) -> list[tuple[float, str]]:
+    """(score, label with the score) of each yardstick, ascending."""
+    joined = joined_yardsticks([run.summary for run in runs])
+    return sorted((score, f"{name} {short_number(score)}") for name, score in joined)
+
+
+def add_yardsticks(figure: go.Figure, marks: list[tuple[float, str]], low: float, high: float) -> None:
+    """Lines across the figure, labels at its right edge pushed apart so that close ones can still be read."""
+    pixels = (SCORE_HEIGHT - TOP - BOTTOM) / (high - low)
+    wanted = [(value - low) * pixels for value, _ in marks]
+    for (value, text), at, place in zip(marks, wanted, spread_apart(wanted, LABEL_GAP), strict=True):
+        figure.add_shape(
+            type="line",
+            xref="paper",
+            x0=0,
+            x1=1,
+            y0=value,
+            y1=value,
+            layer="below",
+            line={"color": YARDSTICK, "width": 1.3, "dash": "dot"},
+        )
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            y=value,
+            ax=14,
+            ay=at - place,
+            text=html.escape(text, quote=False),
+            xanchor="left",
+            showarrow=True,
+            arrowhead=0,
+            arrowwidth=1,
+            arrowcolor=YARDSTICK,
+            font={"size": 12.5, "color": YARDSTICK},
+            align="left",
+        )
+
+
+def spread_apart(places: Sequence[float], gap: float) -> list[float]:
+    """Ascending places moved as little as it takes for neighbours to be at least `gap` apart.
+
+    >>> spread_apart([0.0, 1.0, 50.0], 10.0)
+    [-4.5, 5.5, 50.0]
+    """
+    clusters: list[list[float]] = []
+    for place in places:
+        clusters.append([place, 1.0])
+        while len(clusters) > 1 and clusters[-1][0] - clusters[-2][0] < gap * (clusters[-1][1] + clusters[-2][1]) / 2:
+            middle, count = clusters.pop()
+            other, others = clusters[-1]
+            clusters[-1] = [(middle * count + other * others) / (count + others), count + others]
+    return [middle + gap * (i - (count - 1) / 2) for middle, count in clusters for i in range(int(count))]
+
+
+def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, top: int = TOP) -> None:
+    """Title and note at the top left, legend beneath, light background; margins in pixels."""
+    text = f"<b>{title[:1].upper()}{title[1:]}</b>"
+    if note:
+        text += f"<br><span style='font-size:12.5px;color:{YARDSTICK}'>{note}</span>"
+    names = [trace.name for trace in figure.data if trace.name and trace.showlegend is not False]
+    lines = -(-len(names) // max(1, LEGEND_WIDTH // (45 + 7 * max(map(len, names), default=1))))
+    bottom = BOTTOM + LEGEND_LINE * lines
+    figure.update_layout(
+        template="plotly_white",
+        font=_FONT,
+        title={
+            "text": text,
+            "x": 0,
+            "xref": "container",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 20, "l": 10},
+            "font": {"size": 17},
+        },
+        height=height - BOTTOM + bottom,
+        margin={"l": 72, "r": right, "t": top, "b": bottom},
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "xref": "container",
+            "xanchor": "left",
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+        },
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        hoverlabel={"font": {"size": 13}},
+    )
+    axis = {"gridcolor": GRID, "zeroline": False, "automargin": True, "title_standoff": 10, "linecolor": "#9AA5B1"}
+    figure.update_xaxes(showline=True, ticks="outside", tickcolor="#9AA5B1", **axis)
+    figure.update_yaxes(showline=True, **axis)
+
+
+def margin(marks: list[tuple[float, str]], least: int) -> int:
+    """Room at the right for the longest label, in pixels."""
+    return max([least, *(int(26 + 7.0 * len(text)) for _, text in marks)])
+
+
+def run_colour(index: int) -> str:
+    """The colour of the n-th run."""
+    return RUN_COLOURS[index % len(RUN_COLOURS)]
+
+
+def run_name(run: RunFolder) -> str:
+    """Its label, which Plotly would otherwise read as HTML."""
+    return html.escape(run.label, quote=False)
+
+
+def metric_name(runs: Sequence[RunFolder]) -> str:
+    """The metric as people write it."""
+    name = runs[0].metric
+    return {"rmse": "RMSE", "auc": "AUC"}.get(name, html.escape(name, quote=False))
+
+
+def short_number(value: float) -> str:
+    """Four significant digits."""
+    return f"{value:.4g}"

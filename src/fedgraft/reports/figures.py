@@ -1,0 +1,315 @@
+"""Figures of stored runs: each a function from runs to a Plotly figure that shows inline in a notebook.
+
+The n-th run of a list has the same colour and marker in every figure. Colours are Okabe and Ito's (runs) and Tol's
+(purposes), which people with any colour vision tell apart.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from fedgraft.engine.plan import SPLITS
+from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
+from fedgraft.errors import InputError, require_one_of
+from fedgraft.experiment.units import human_bytes, unit_of_bytes
+from fedgraft.reports.client_figures import bytes_by_codec, score_per_client
+from fedgraft.reports.figure_style import (
+    BAR_HEIGHT,
+    BOTTOM,
+    CHOSEN,
+    FAILED,
+    GRID,
+    MOST_MARKERS,
+    NOT_CHOSEN,
+    PURPOSE_COLOURS,
+    RUN_MARKERS,
+    SCORE_HEIGHT,
+    TOP,
+    add_yardsticks,
+    lay_out,
+    margin,
+    metric_name,
+    run_colour,
+    run_name,
+    score_range,
+    short_number,
+    yardstick_marks,
+)
+from fedgraft.reports.stored_runs import RunFolder, check_comparable, default_target
+
+FEW_ROUNDS = 12
+"""Up to here every round has its own tick; Plotly would put some between two rounds."""
+AXES = {"rounds": "round", "bytes": "bytes", "seconds": "seconds"}
+
+
+def score(
+    runs: Sequence[RunFolder], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SPLITS
+) -> go.Figure:
+    """Scores as they went: validation solid, test dashed, yardsticks (scored on test) as labelled lines.
+
+    Args:
+        runs: runs with one metric.
+        against: "rounds", "bytes" (all so far, both directions) or "seconds" (measured).
+        log_bytes: a logarithmic axis of bytes.
+        splits: which of "validation" and "test" to show; with both, buttons switch between them.
+    """
+    _check(runs)
+    require_one_of("against", against, AXES)
+    for split in splits:
+        require_one_of("splits", split, SPLITS)
+    column, log = AXES[against], log_bytes and against == "bytes"
+    largest = max(float(run.curve[column].max()) for run in runs)
+    unit, size = unit_of_bytes(largest) if against == "bytes" and not log else ("B", 1)
+    figure = go.Figure()
+    for index, run in enumerate(runs):
+        curve = run.curve[run.curve[column] > 0] if log else run.curve
+        for split in splits:
+            points = curve.dropna(subset=[split])
+            figure.add_trace(_line(run, index, points[column] / size, points, split))
+    for index, run in enumerate(runs):
+        figure.add_trace(_key(run, index))
+    title = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})", "seconds": "seconds"}[against]
+    low, high, cut = score_range(runs, splits)
+    note = "validation solid, test dashed" if len(splits) > 1 else splits[0]
+    note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
+    marks = yardstick_marks(runs)
+    lay_out(figure, f"{metric_name(runs)} against {against}", note, SCORE_HEIGHT, right=margin(marks, 24))
+    figure.update_xaxes(title=title, type="log" if log else "linear", rangemode="normal" if log else "tozero")
+    if against == "rounds" and largest <= FEW_ROUNDS:
+        figure.update_xaxes(dtick=1)
+    if log:
+        figure.update_xaxes(dtick=1, ticksuffix="B", exponentformat="SI")
+    figure.update_yaxes(title=metric_name(runs), range=[low, high])
+    add_yardsticks(figure, marks, low, high)
+    if len(splits) > 1:
+        _add_switch(figure, splits, len(runs))
+    return figure
+
+
+def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> go.Figure:
+    """Bytes on the wire until the validation score first was as good as `target`.
+
+    Args:
+        runs: runs with one metric.
+        target: the score to reach; None = `stored_runs.default_target`, the best that any run reaches, worsened by
+            0.2 %.
+    """
+    _check(runs)
+    target = default_target(runs) if target is None else target
+    if math.isnan(target):
+        raise InputError("No run has a validation score, so there is no target to reach.")
+    points = [run.reaching(target) for run in runs]
+    sizes = [None if point is None else point["bytes"] for point in points]
+    unit, size = unit_of_bytes(max((value for value in sizes if value is not None), default=0))
+    longest = max((value for value in sizes if value is not None), default=size)
+    figure = go.Figure()
+    for index, (run, point) in enumerate(zip(runs, points, strict=True)):
+        if point is None:
+            text = f"not reached (best {short_number(run.best_validation)})"
+        else:
+            text = f"{human_bytes(point['bytes'])}, round {int(point['round'])}"
+        figure.add_trace(
+            go.Bar(
+                x=[0 if point is None else point["bytes"] / size],
+                y=[run_name(run)],
+                orientation="h",
+                width=0.62,
+                text=[text],
+                textposition="outside",
+                cliponaxis=False,
+                marker={"color": run_colour(index)},
+                hovertemplate=f"{run_name(run)}: {text}<extra></extra>",
+                showlegend=False,
+            )
+        )
+    sign = "≤" if runs[0].better == "lower" else "≥"
+    title = f"bytes to validation {metric_name(runs)} {sign} {short_number(target)}"
+    lay_out(figure, title, "", TOP - 20 + BOTTOM + BAR_HEIGHT * max(len(runs), 2), top=TOP - 20, right=24)
+    figure.update_xaxes(title=f"bytes on the wire ({unit})", range=[0, 1.4 * longest / size])
+    figure.update_yaxes(autorange="reversed", showgrid=False, ticklabelstandoff=6)
+    return figure
+
+
+def chosen(runs: Sequence[RunFolder]) -> go.Figure:
+    """Clients by rounds, a panel a run: who was chosen when, and who of them failed."""
+    _check(runs, same_metric=False)
+    columns = 1 if len(runs) == 1 else 2
+    lines = -(-len(runs) // columns)
+    panel = int(np.clip(max(run.clients for run in runs) * 18, 130, 420))
+    gap = 92
+    height = TOP + BOTTOM + lines * panel + (lines - 1) * gap
+    figure = make_subplots(
+        rows=lines,
+        cols=columns,
+        subplot_titles=[run_name(run) for run in runs] if len(runs) > 1 else None,
+        horizontal_spacing=0.08,
+        vertical_spacing=gap / (height - TOP - BOTTOM) if lines > 1 else 0,
+    )
+    scale = [[0, NOT_CHOSEN], [1 / 3, NOT_CHOSEN], [1 / 3, CHOSEN], [2 / 3, CHOSEN], [2 / 3, FAILED], [1, FAILED]]
+    for index, run in enumerate(runs):
+        place = {"row": index // columns + 1, "col": index % columns + 1}
+        cells = _choices(run)
+        roomy = cells.shape[0] <= 40 and cells.shape[1] <= 80
+        figure.add_trace(
+            go.Heatmap(
+                z=cells,
+                x=np.arange(cells.shape[1] + 1) + 0.5,
+                y=np.arange(cells.shape[0] + 1) - 0.5,
+                colorscale=scale,
+                zmin=0,
+                zmax=2,
+                showscale=False,
+                xgap=1 if roomy else 0,
+                ygap=1 if roomy else 0,
+                text=np.array(["not chosen", "chosen", "failed"])[cells] if cells.size <= 20_000 else None,
+                hovertemplate="round %{x}, client %{y}"
+                + (": %{text}" if cells.size <= 20_000 else "")
+                + "<extra></extra>",
+            ),
+            **place,
+        )
+        few = run.clients <= 20
+        figure.update_yaxes(title="client", dtick=1 if few else None, tickformat="d", autorange="reversed", **place)
+        figure.update_xaxes(title="round", dtick=1 if cells.shape[1] <= FEW_ROUNDS else None, tickformat="d", **place)
+    for name, colour in (("chosen", CHOSEN), ("chosen, failed", FAILED)):
+        key = {"color": colour, "size": 13, "symbol": "square"}
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=key, name=name))
+    lay_out(figure, "who was chosen when", "", height, right=24)
+    figure.update_xaxes(showgrid=False, zeroline=False)
+    figure.update_yaxes(showgrid=False, zeroline=False)
+    return figure
+
+
+def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
+    """What the bytes were for, by direction: two stacked bars a run."""
+    _check(runs, same_metric=False)
+    sums = [run.ledger.groupby(["direction", "purpose"])["bytes"].sum() for run in runs]
+    longest = max(float(amounts.groupby("direction").sum().max()) if len(amounts) else 0 for amounts in sums)
+    unit, size = unit_of_bytes(longest)
+    bars = [(run, direction, amounts) for run, amounts in zip(runs, sums, strict=True) for direction in DIRECTIONS]
+    places = [[run_name(run) for run, _, _ in bars], [direction for _, direction, _ in bars]]
+    figure = go.Figure()
+    for purpose in PURPOSES:
+        amounts = [float(sizes.get((direction, purpose), 0)) for _, direction, sizes in bars]
+        if any(amounts):
+            figure.add_trace(
+                go.Bar(
+                    x=[amount / size for amount in amounts],
+                    y=places,
+                    orientation="h",
+                    width=0.7,
+                    name=purpose,
+                    marker={"color": PURPOSE_COLOURS[purpose], "line": {"color": "white", "width": 0.5}},
+                    customdata=[human_bytes(amount) for amount in amounts],
+                    hovertemplate=f"{purpose}: %{{customdata}}<extra></extra>",
+                )
+            )
+    totals = [float(sizes.get(direction, pd.Series(dtype=float)).sum()) for _, direction, sizes in bars]
+    figure.add_trace(
+        go.Scatter(
+            x=[total / size for total in totals],
+            y=places,
+            mode="text",
+            text=[f" {human_bytes(total)}" for total in totals],
+            textposition="middle right",
+            cliponaxis=False,
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+    height = TOP + BOTTOM + 2 * BAR_HEIGHT * max(len(runs), 1)
+    lay_out(figure, "bytes by purpose and direction", "down: server to client; up: client to server", height, right=24)
+    figure.update_layout(barmode="stack", legend_traceorder="normal")
+    figure.update_xaxes(title=f"bytes on the wire ({unit})", range=[0, 1.12 * longest / size or 1])
+    figure.update_yaxes(autorange="reversed", showgrid=False, showdividers=False)
+    return figure
+
+
+def every(runs: Sequence[RunFolder], target: float | None = None) -> list[go.Figure]:
+    """All figures, in the order in which a report shows them; no bytes to target if no run has a validation score."""
+    drawn = [score(runs, name) for name in AXES]
+    if target is not None or not math.isnan(default_target(runs)):
+        drawn.append(bytes_to_target(runs, target))
+    drawn += [bytes_by_purpose(runs), bytes_by_codec(runs), chosen(runs)]
+    if all(len(run.summary["test_per_client"]) > 1 for run in runs):
+        drawn.append(score_per_client(runs))
+    return drawn
+
+
+def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split: str) -> go.Scatter:
+    return go.Scatter(
+        x=x,
+        y=points[split],
+        mode="lines+markers" if split == SPLITS[0] else "lines",
+        line={"color": run_colour(index), "width": 2.2, "dash": "solid"}
+        if split == SPLITS[0]
+        else {"color": run_colour(index), "width": 1.6, "dash": "dash"},
+        marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MOST_MARKERS},
+        name=run_name(run),
+        legendgroup=str(index),
+        showlegend=False,
+        customdata=np.column_stack([points["round"], points["bytes"].map(human_bytes)]),
+        hovertemplate=f"{run_name(run)}, {split} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
+        "<extra></extra>",
+    )
+
+
+def _key(run: RunFolder, index: int) -> go.Scatter:
+    """A run's entry of the legend: no line of its own, so that it stays whichever split is shown."""
+    return go.Scatter(
+        x=[None],
+        y=[None],
+        mode="lines+markers",
+        line={"color": run_colour(index), "width": 2.2},
+        marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 8},
+        name=run_name(run),
+        legendgroup=str(index),
+    )
+
+
+def _add_switch(figure: go.Figure, splits: Sequence[str], runs: int) -> None:
+    """Buttons that show both splits or one."""
+    lines = list(range(runs * len(splits)))
+    choices = {"both": splits, **{split: [split] for split in splits}}
+    buttons = [
+        {"label": label, "method": "restyle", "args": [{"visible": [split in shown for split in splits] * runs}, lines]}
+        for label, shown in choices.items()
+    ]
+    figure.update_layout(
+        updatemenus=[
+            {
+                "type": "buttons",
+                "direction": "left",
+                "buttons": buttons,
+                "x": 1,
+                "xanchor": "right",
+                "y": 1,
+                "yanchor": "bottom",
+                "pad": {"b": 8},
+                "showactive": True,
+                "font": {"size": 12.5},
+                "bgcolor": "white",
+                "bordercolor": GRID,
+            }
+        ]
+    )
+
+
+def _choices(run: RunFolder) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
+    """[clients, rounds]: 0 not chosen, 1 chosen, 2 chosen but failed."""
+    cells = np.zeros((run.clients, max(len(run.rounds), 1)), dtype=np.int8)
+    for column, (selected, failed) in enumerate(zip(run.rounds["selected"], run.rounds["failed"], strict=True)):
+        cells[list(selected), column] = 1
+        cells[list(failed), column] = 2
+    return cells
+
+
+def _check(runs: Sequence[RunFolder], same_metric: bool = True) -> None:
+    if not runs:
+        raise InputError("A figure needs at least one run.")
+    if same_metric:
+        check_comparable(runs)

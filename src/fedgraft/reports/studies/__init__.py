@@ -1,0 +1,1 @@
+"""Studies: a paper's tables, methods x seeds, resumable."""

@@ -1,0 +1,92 @@
+"""The figures of a study of costs: accuracy against bytes and against operations, means over the seeds."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from fedgraft.contracts.scores import improves
+from fedgraft.errors import InputError
+from fedgraft.reports.figure_style import RUN_MARKERS, add_yardsticks, lay_out, margin, run_colour, short_number
+from fedgraft.reports.png import draw
+from fedgraft.reports.studies.study import Study, settings
+from fedgraft.reports.studies.target_tables import GIGA, MEGA, Results, Run, curve, runs_of, yardsticks_of
+
+WIDTH, HEIGHT = 1200, 460
+BELOW, ABOVE = 5.0, 0.5
+"""Points that are shown below the worst method's best and above the best."""
+MARKS = 8
+"""Most marks along a line, so that lines can still be told apart."""
+COSTS = (("MB on the wire, both directions", 1, MEGA), ("GFLOP at the clients", 4, GIGA))
+"""Name of the axis, where a point of a curve has it, unit."""
+
+
+def check(study: Study) -> None:
+    """Raise `InputError` for a study whose page is not one of costs."""
+    if study.layout != "targets":
+        raise InputError(f"--pictures draws accuracy against costs; study {study.name} has a page of {study.layout}.")
+
+
+def draw_all(study: Study, results: Results, seeds: int, folder: Path) -> list[str]:
+    """A picture of every setting in which two methods or more have run; what was done, for people."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done: dict[str, str] = {}
+    for _, split, panel in settings(study):
+        if split not in done and len(runs_of(panel, results, seeds)) > 1:
+            made = figure(study, split, runs_of(panel, results, seeds), yardsticks_of(panel, results, seeds))
+            done[split] = draw(made, folder / f"{split}.png", WIDTH)
+    return list(done.values())
+
+
+def figure(
+    study: Study, split: str, runs: Mapping[tuple[str, str], Sequence[Run]], yardsticks: Mapping[str, Sequence[float]]
+) -> go.Figure:
+    """Test accuracy against bytes at the left, against operations at the right, both on logarithmic axes.
+
+    It is what a run that ended there would have: that of the round best on validation so far.
+
+    Args:
+        study: whose methods' labels are shown.
+        split: the setting's name.
+        runs: {(model, method): its runs, one a seed}.
+        yardsticks: {name: scores in percent, one a seed}.
+    """
+    made = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.03)
+    bests, seeds = [], max(map(len, runs.values()))
+    for number, ((_, method), found) in enumerate(runs.items()):
+        points = [point for point in curve([kept(run) for run in found]) if point[0]]
+        bests.append(max(100 * point[3] for point in points))
+        for column, (_, place, unit) in enumerate(COSTS, 1):
+            trace = go.Scatter(
+                x=[point[place] / unit for point in points],
+                y=[100 * point[3] for point in points],
+                name=study.methods[method]["label"] + (f" (seeds: {len(found)})" if len(found) < seeds else ""),
+                mode="lines+markers",
+                line={"color": run_colour(number), "width": 1.8},
+                marker={"symbol": RUN_MARKERS[number % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MARKS},
+                showlegend=column == 1,
+            )
+            made.add_trace(trace, row=1, col=column)
+    means = {name: mean(scores) for name, scores in yardsticks.items()}
+    marks = sorted((score, f"{name} {short_number(score)}") for name, score in means.items())
+    low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
+    shown = [mark for mark in marks if mark[0] > low]
+    note = f"test accuracy, %, of the round best on validation so far, means over {seeds} seeds; yardsticks dotted"
+    lay_out(made, split, note, HEIGHT, right=margin(shown, 24))
+    add_yardsticks(made, shown, low, high)
+    made.update_yaxes(range=[low, high])
+    for column, (title, _, _) in enumerate(COSTS, 1):
+        made.update_xaxes(type="log", title_text=title, row=1, col=column)
+    return made
+
+
+def kept(run: Run) -> Run:
+    """The run with the test score of the round best on validation so far in place of each round's own."""
+    best, shown, points = None, 0.0, []
+    for number, size, validation, test, flops in run["curve"]:
+        if validation is not None and improves(validation, best, "higher"):
+            best, shown = validation, test
+        points.append([number, size, validation, shown, flops])
+    return {**run, "curve": points}

@@ -1,0 +1,351 @@
+"""A study: many experiments on equal footing, resumable, the paper's numbers beside ours.
+
+A study is a TOML file: methods (recipes and overrides of them) and panels (which methods on which data, models,
+partitions and numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished
+cell is a small JSON file in the study's folder, which says its settings; a study that is started again runs only what
+is missing or was done with other settings, of another recipe or another study file.
+"""
+
+import json
+import multiprocessing as mp
+import os
+import threading
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from importlib import resources
+from itertools import product
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedgraft.contracts import Task
+from fedgraft.errors import InputError, unknown
+from fedgraft.experiment import baselines, discovery
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipe import override, read_recipe
+from fedgraft.experiment.runner import execute_on
+from fedgraft.experiment.sections import Section
+
+
+@dataclass(frozen=True)
+class Split:
+    """What experiments share when they are paired: the data and how they are cut; "" and 0 leave it to the data."""
+
+    data: str
+    partition: str
+    clients: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Its name but for the seed."""
+        return "-".join(str(part) for part in (self.data, self.partition, self.clients) if part)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One experiment of a study."""
+
+    split: Split
+    model: str
+    method: str
+
+    @property
+    def key(self) -> str:
+        """Its name, which is also its file's."""
+        return f"{self.split.key}-{self.model}-{self.method}-seed{self.split.seed}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's definition, as its TOML file says it.
+
+    Args:
+        name: of the study.
+        title: heading of its page.
+        recipe: what every experiment starts from whose method names none of its own.
+        reference: the method whose bytes the others' are measured by.
+        also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
+        margin: how far below the reference's best the target is, for a page of layout "targets".
+        layout: of the page's tables: "errors", with bytes to a target (`page`), "accuracy", with settings side by
+            side (`accuracy_tables`), or "targets", with bytes and operations to an accuracy (`target_tables`).
+        folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
+        common: overrides of every experiment.
+        methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}}}.
+        folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set. 0 = every seed the first.
+        cuts: {partition: overrides} for partitions that take more than their name.
+        panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
+    """
+
+    name: str
+    title: str
+    recipe: str
+    reference: str
+    common: Mapping[str, Any]
+    methods: Mapping[str, Mapping[str, Any]]
+    panels: tuple[Mapping[str, Any], ...]
+    also: str = ""
+    margin: float = 0.003
+    layout: str = "errors"
+    folder: str | Mapping[str, str] = ""
+    cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    folds: int = 0
+
+    def root(self, data_root: Path, data: str) -> Path | None:
+        """The folder of a data set; None for one that is generated."""
+        read = any(each.name == "root" for each in fields(discovery.find("data", data)))
+        known = self.folder if isinstance(self.folder, str) else self.folder.get(data)
+        return data_root / (known or data) if read else None
+
+    def common_to(self, split: Split) -> dict[str, Any]:
+        """Overrides of every experiment on a split; where its data are is left to `root`."""
+        cut: dict[str, Any] = {"data.clients": split.clients}
+        if split.partition:
+            cut |= self.cuts.get(split.partition, {"data.partition": split.partition})
+        if self.folds:
+            cut["data.fold"] = (split.seed - 1) % self.folds
+        return {
+            "data.name": split.data,
+            **{name: value for name, value in cut.items() if value},
+            "seed": split.seed,
+            "yardsticks": [],
+            **self.common,
+        }
+
+    def experiment(self, method: str, changes: Mapping[str, Any]) -> Experiment:
+        """A method's experiment, with changes that its own are made on top of."""
+        said = self.methods[method]
+        return experiments.load(said.get("recipe", self.recipe), {**changes, **said.get("changes", {})})
+
+    def settings(self, cell: Cell) -> Section:
+        """What the recipe and the study say of a cell, by section: with another word it is another experiment."""
+        said = self.methods[cell.method]
+        content = override(
+            read_recipe(said.get("recipe", self.recipe))[1],
+            {**self.common_to(cell.split), "model.name": cell.model, **said.get("changes", {})},
+        )
+        return {name: value for name, value in content.items() if name not in ("description", "alternatives")}
+
+    def cells(self, seeds: int) -> list[Cell]:
+        """Every experiment once, panel by panel."""
+        found: dict[Cell, None] = {}
+        for panel in self.panels:
+            found.update(dict.fromkeys(panel_cells(panel, seeds)))
+        return list(found)
+
+    def yardsticks(self, split: Split) -> tuple[str, ...]:
+        """The yardsticks asked for on a split, by any panel."""
+        names = (
+            name
+            for panel in self.panels
+            if split.data in panel["data"]
+            and split.partition in panel["partitions"]
+            and split.clients in panel["clients"]
+            for name in panel["yardsticks"]
+        )
+        return tuple(dict.fromkeys(names))
+
+
+def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:
+    """The cells of one panel."""
+    axes = panel["data"], panel["partitions"], panel["clients"], range(1, seeds + 1), panel["runs"]
+    for data, partition, clients, seed, (model, method) in product(*axes):
+        yield Cell(Split(data, partition, clients, seed), model, method)
+
+
+def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """(heading, name, the panel for it alone) of every data set, partition and number of clients of every panel."""
+    for panel in study.panels:
+        for data, partition, clients in product(panel["data"], panel["partitions"], panel["clients"]):
+            one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
+            yield panel["title"], next(panel_cells(one, 1)).split.key, one
+
+
+def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
+    """What is written of every setting, under the headings of the panels."""
+    parts, title = [], ""
+    for heading, _, panel in settings(study):
+        if heading != title:
+            parts.append(f"## {heading}\n")
+            title = heading
+        parts.append(write(panel))
+    return "\n".join(parts)
+
+
+def names() -> list[str]:
+    """The studies that come with fedgraft."""
+    folder = resources.files("fedgraft.reports") / "studies"
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def load(name: str) -> Study:
+    """A study by name. Raises `InputError` with the nearest right name."""
+    if name not in names():
+        raise unknown("study", name, names())
+    content = tomllib.loads((resources.files("fedgraft.reports") / "studies" / f"{name}.toml").read_text())
+    usual = {"yardsticks": [], "paper": {}, "partitions": [""], "clients": [0]}
+    panels = tuple({**usual, **panel} for panel in content["panels"])
+    return Study(
+        name=name,
+        title=content["title"],
+        recipe=content["recipe"],
+        reference=content["reference"],
+        also=content.get("also", ""),
+        margin=content.get("margin", Study.margin),
+        common=content.get("common", {}),
+        methods=content["methods"],
+        panels=panels,
+        layout=content.get("layout", "errors"),
+        folder=content.get("folder", ""),
+        cuts=content.get("cuts", {}),
+        folds=content.get("folds", 0),
+    )
+
+
+def run(
+    study: Study,
+    data_root: Path,
+    folder: Path,
+    seeds: int,
+    jobs: int,
+    say: Callable[[str], None],
+    match: str = "*",
+) -> None:
+    """Run every cell, and score every yardstick, that is not done yet.
+
+    Args:
+        study: what to run.
+        data_root: the folder that holds the data sets' folders.
+        folder: where finished cells and yardsticks are kept.
+        seeds: paired seeds 1..seeds.
+        jobs: processes at a time, one thread each.
+        say: hears a line per finished split.
+        match: which cells to run, by name, as a shell matches names of files. Raises `InputError` if it fits none.
+    """
+    every = study.cells(seeds)
+    cells = [cell for cell in every if fnmatchcase(cell.key, match)]
+    if not cells:
+        raise InputError(f"--match {match!r} fits none of {len(every)} cells, such as {every[0].key}.")
+    todo = [cell for cell in cells if not _is_done(study, folder, cell)]
+    stale = [cell for cell in todo if _cell_path(folder, cell).is_file()]
+    unfinished = set(todo)
+    groups: dict[Split, list[Cell]] = {}
+    for cell in cells:
+        if cell in unfinished or set(study.yardsticks(cell.split)) - _kept(folder, cell.split).keys():
+            groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
+    say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
+    if stale:
+        say(f"{len(stale)} of these were done with other settings than they have now, such as {stale[0].key}.")
+    for data in dict.fromkeys(split.data for split in groups):
+        root = study.root(data_root, data)
+        if root is not None and not root.is_dir():
+            raise InputError(f"--data {data_root} holds no folder {root.name!r}.")
+    for name in ("cells", "yardsticks"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    context = mp.get_context("spawn")
+    # A process per split: what one has prepared is gigabytes, which a process never gives back in full.
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_process, max_tasks_per_child=1) as pool:
+        running: dict[Future[str], int] = {
+            pool.submit(_run_split, study, split, cells, data_root, folder): len(cells)
+            for split, cells in groups.items()
+        }
+        try:
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[future]
+                    say(f"{future.result()}; {sum(running.values())} cells left")
+        except BaseException:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            raise
+
+
+def begin_process() -> None:
+    """Of a process for cells: it has one thread, and ends when the study does, also when that is killed."""
+    torch.set_num_threads(1)
+    parent = mp.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)  # cells are written in one stroke, so nothing is lost but the one at work
+
+
+def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
+    """{cell: its result, with the yardsticks of its split} of the cells that are done."""
+    return {
+        cell: {**json.loads(_cell_path(folder, cell).read_text()), "yardsticks": _kept(folder, cell.split)}
+        for cell in study.cells(seeds)
+        if _is_done(study, folder, cell)
+    }
+
+
+def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
+    """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
+    root = study.root(data_root, split.data)
+    common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
+    made = experiments.load(study.recipe, common)
+    shards = made.data.load(split.seed)
+    base = made.fitted(shards)
+    by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
+    for cell in cells:
+        experiment = study.experiment(cell.method, {**common, "model.name": cell.model}).fitted(shards)
+        by_task.setdefault(experiment.plan.task, []).append((cell, experiment))
+    for alike in by_task.values():
+        prepared: dict[int, Any] = {}
+        for cell, experiment in alike:
+            summary = execute_on(experiment, shards, prepared)
+            _write(_cell_path(folder, cell), {**_compact(summary), "settings": study.settings(cell)})
+    for name in study.yardsticks(split):
+        kept = _kept(folder, split)
+        if name not in kept:
+            _write(_yardsticks_path(folder, split), {**kept, **baselines.scores(base, shards, [name])})
+    return f"{split.key}, seed {split.seed}"
+
+
+def _is_done(study: Study, folder: Path, cell: Cell) -> bool:
+    """Whether a cell has a result, of the very settings that it has now; results of before they were kept are taken."""
+    path = _cell_path(folder, cell)
+    if not path.is_file():
+        return False
+    now = study.settings(cell)
+    return bool(json.loads(path.read_text()).get("settings", now) == now)
+
+
+def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What a page needs of a summary."""
+    kept = ["metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"]
+    kept += ["test_per_client", "measures", "bytes", "flops", "selections", "digest"]
+    curve = [
+        [*point[:2], *(None if x is None else round(x, 5) for x in point[3:5]), point[5]] for point in summary["curve"]
+    ]
+    return {**{name: summary[name] for name in kept}, "seconds": round(summary["seconds"], 1), "curve": curve}
+
+
+def _kept(folder: Path, split: Split) -> dict[str, dict[str, float]]:
+    """The yardsticks of a split that are done."""
+    path = _yardsticks_path(folder, split)
+    kept: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.is_file() else {}
+    return kept
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}.new")
+    temporary.write_text(json.dumps(content) + "\n")
+    temporary.replace(path)
+
+
+def _cell_path(folder: Path, cell: Cell) -> Path:
+    return folder / "cells" / f"{cell.key}.json"
+
+
+def _yardsticks_path(folder: Path, split: Split) -> Path:
+    return folder / "yardsticks" / f"{split.key}-seed{split.seed}.json"

@@ -1,0 +1,53 @@
+"""Where test examples lie for a trained model, in two dimensions."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.errors import InputError
+from fedgraft.experiment.predict import FinishedRun
+
+FEWEST: Final = 5
+"""Examples of a client below which t-SNE says nothing."""
+PERPLEXITY: Final = 30.0
+"""Of t-SNE (van der Maaten and Hinton, JMLR 2008, section 2: 5 to 50); a quarter of the examples where they are few."""
+
+
+def embed(folder: Path, seed: int = 0) -> pd.DataFrame:
+    """t-SNE of the last hidden layer over each client's test examples.
+
+    Args:
+        folder: a run's folder; the run's data are loaded again.
+        seed: of t-SNE.
+
+    Returns:
+        Columns channel ("own model", and "shared alone" where clients add something private to what is shared), client,
+        class, x, y. Raises `InputError` for tasks without hidden layers to show.
+    """
+    from sklearn.manifold import TSNE
+
+    run = FinishedRun(folder)
+    channels = {"own model": False, **({"shared alone": True} if run.plan.sharing.personal else {})}
+    parts = []
+    for client, name in enumerate(run.names):
+        for channel, shared_alone in channels.items():
+            hidden, label = _hidden(run, client, shared_alone)
+            if len(hidden) < FEWEST:
+                continue
+            perplexity = min(PERPLEXITY, len(hidden) / 4)
+            places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(hidden)
+            parts.append(
+                pd.DataFrame({"channel": channel, "client": name, "class": label, "x": places[:, 0], "y": places[:, 1]})
+            )
+    if not parts:
+        raise InputError(f"{folder}: no client has {FEWEST} test examples, too few to show.")
+    return pd.concat(parts, ignore_index=True)
+
+
+def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    found = run.plan.task.represent(run.client_model(client, shared_alone), run.prepared(client))
+    if found is None:
+        raise InputError(f"task {run.experiment.data.task!r} has no hidden layer to show.")
+    return found

@@ -1,0 +1,36 @@
+"""Arrays, layouts, messages and trees as bytes: the one serialiser.
+
+`pack` and `unpack` are for trees, `encode` and `decode` for messages.
+"""
+
+from fedgraft.wire.messages import (
+    DEFAULT_LIMIT,
+    KINDS,
+    MAX_DEPTH,
+    TEXT_BYTES,
+    Message,
+    arrays_bytes,
+    check,
+    decode,
+    encode,
+    header_bytes,
+    message_bytes,
+)
+from fedgraft.wire.trees import pack, pieces, unpack
+
+__all__ = [
+    "DEFAULT_LIMIT",
+    "KINDS",
+    "MAX_DEPTH",
+    "TEXT_BYTES",
+    "Message",
+    "arrays_bytes",
+    "check",
+    "decode",
+    "encode",
+    "header_bytes",
+    "message_bytes",
+    "pack",
+    "pieces",
+    "unpack",
+]

@@ -1,0 +1,72 @@
+"""What trees and messages have in common on the wire: how a blob starts, and arrays as raw little-endian buffers.
+
+Every blob starts with magic 2s | version u8 | form u8, and no size it declares is believed before it has been compared
+with the bytes that are there.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from fedgraft.errors import WireError
+from fedgraft.wire.layouts import Array
+
+MAGIC: Final = b"fg"
+VERSION: Final = 1
+TREE_FORM: Final = 0
+MESSAGE_FORM: Final = 1
+DEFAULT_LIMIT: Final = 2**31
+"""Most bytes of a blob, and of the value built from it, unless the caller says otherwise: Flower's longest message."""
+DTYPES: Final = (
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float16", "float32", "float64"),
+)
+"""Types of arrays that travel; in a tree each is the number of its place here."""
+
+_MAX_EXTENT: Final = 2**62  # beyond this NumPy refuses a shape even if the array is empty
+
+
+def view_within(blob: bytes | memoryview, limit: int) -> memoryview:
+    """The bytes of a blob, if they are within the limit."""
+    view = memoryview(blob).cast("B")
+    if view.nbytes > limit:
+        raise WireError(f"{view.nbytes} bytes are more than the limit of {limit}.")
+    return view
+
+
+def check_start(magic: bytes, version: int, form: int, expected: int) -> None:
+    """Raise `WireError` unless a blob starts as one of ours, of this version and of the expected form."""
+    if magic != MAGIC:
+        raise WireError(f"Not bytes of fedgraft: they start with {magic!r}.")
+    if version != VERSION:
+        raise WireError(f"Version {version} of the format; this fedgraft reads version {VERSION}.")
+    if form != expected:
+        forms = {TREE_FORM: "a tree", MESSAGE_FORM: "a message"}
+        raise WireError(f"Found {forms.get(form, 'an unknown form')} where {forms[expected]} is expected.")
+
+
+def buffer(array: Array) -> memoryview:
+    """The array's bytes in C order; a copy only of what is not contiguous or not little-endian."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data
+
+
+def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, ...]) -> Array:
+    """A view of the bytes at `offset` as an array, which may not be aligned."""
+    dtype = _little_endian(dtype_name)
+    size, left = math.prod(shape) * dtype.itemsize, view.nbytes - offset
+    if size > left:
+        raise WireError(f"An array of shape {shape} needs {size} bytes, but {left} are left.")
+    if not size and math.prod(dim or 1 for dim in shape) * dtype.itemsize > _MAX_EXTENT:
+        raise WireError(f"No array has the shape {shape}.")
+    array: Array = np.ndarray(shape, dtype, buffer=view, offset=offset)
+    # NumPy takes any non-zero byte for True, but not in every operation.
+    if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise WireError("An array of bools holds something else.")
+    return array
+
+
+@lru_cache
+def _little_endian(dtype_name: str) -> np.dtype[Any]:
+    return np.dtype(dtype_name).newbyteorder("<")

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedgraft.contracts import randomness
+from fedgraft.errors import FedgraftError
+
+PLACES = st.tuples(
+    st.integers(0, 2**40), st.sampled_from(["train", "select", "probe"]), st.integers(0, 999), st.integers(0, 99)
+)
+
+
+def test_equal_arguments_give_equal_streams_for_ever():
+    # Golden numbers: whoever changes them changes every published digest.
+    assert randomness.generator(1, "train", 2, 3).integers(0, 1000, 4).tolist() == [167, 547, 764, 842]
+    assert torch.randint(0, 1000, (4,), generator=randomness.torch_generator(1, "train", 2, 3)).tolist() == [
+        458,
+        434,
+        164,
+        10,
+    ]
+
+
+@given(PLACES, PLACES)
+def test_two_places_never_share_a_stream(one, two):
+    same = np.array_equal(randomness.generator(*one).random(4), randomness.generator(*two).random(4))
+    same_torch = torch.equal(
+        torch.rand(4, generator=randomness.torch_generator(*one)),
+        torch.rand(4, generator=randomness.torch_generator(*two)),
+    )
+    assert same == same_torch == (one == two)
+
+
+def test_drawing_in_spite_of_saying_no_is_an_error():
+    with pytest.raises(FedgraftError, match="chancy = False drew"):
+        randomness.UNUSED.random(3)
+
+
+def test_global_generators_are_put_back():
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    with randomness.seeded_torch(1, "train", 2, 3):
+        first = torch.rand(3)
+    randomness.generator(1, "train").random(9)
+    torch.rand(3, generator=randomness.torch_generator(1, "train"))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
+    with randomness.seeded_torch(1, "train", 2, 3):
+        assert torch.equal(torch.rand(3), first)
+    assert not torch.equal(torch.rand(3), first)
+
+
+def test_global_generators_are_put_back_after_an_error():
+    before = torch.get_rng_state()
+    try:
+        with randomness.seeded_torch(1, "train"):
+            torch.rand(3)
+            raise KeyError
+    except KeyError:
+        pass
+    assert torch.equal(torch.get_rng_state(), before)

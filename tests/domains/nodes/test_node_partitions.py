@@ -1,0 +1,147 @@
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedgraft.domains.nodes import partitions
+from fedgraft.domains.nodes.partitions import FEWEST, Dealing, dirichlet, iid, louvain, thin
+from fedgraft.errors import InputError
+from helpers.toy_nodes import directed, whole
+
+PUBMED = np.repeat([0, 1, 2], [4103, 7739, 7875])
+"""The classes of PubMed."""
+CLIQUES = [(a + s, b + s) for s in (0, 5) for a in range(5) for b in range(a)] + [(0, 5)]
+"""Two cliques of five nodes, and an edge between them."""
+
+
+def g(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_iid_is_equal_in_numbers_and_random() -> None:
+    owner = iid(11, 3, g())
+    assert sorted(np.bincount(owner)) == [3, 4, 4]
+    assert (iid(11, 3, g()) == owner).all()
+    assert (iid(11, 3, g(1)) != owner).any()
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5, 1.0, 10.0, 100.0])
+def test_dirichlet_over_a_hundred_clients_at_the_size_of_pubmed(alpha: float) -> None:
+    owner = dirichlet(PUBMED, 100, alpha, g())
+    sizes = np.bincount(owner, minlength=100)
+    assert sizes.min() >= FEWEST
+    assert sizes.sum() == len(PUBMED)
+    table = np.stack([np.bincount(PUBMED[owner == k], minlength=3) for k in range(100)])
+    purity = float((table.max(axis=1) / sizes).mean())
+    if alpha <= 0.1:
+        assert purity > 0.8, "mostly of one class"
+        assert sizes.max() > 1000
+    if alpha == 100:
+        assert purity < 0.5
+        assert sizes.max() < 2 * sizes.min()
+
+
+def test_dirichlet_deals_each_class_by_its_own_proportions() -> None:
+    # Many nodes of two classes and -1: shares are the gamma variates over their sums, to within a rounding.
+    label = np.tile([0, 1, -1], 100_000)
+    weight = g(4).gamma(0.5, size=(4, 3))
+    expected = weight / weight.sum(axis=0)
+    owner = dirichlet(label, 4, 0.5, g(4))
+    for column, each in enumerate((-1, 0, 1)):
+        found = np.bincount(owner[label == each], minlength=4) / 100_000
+        assert found == pytest.approx(expected[:, column], abs=2e-5)
+
+
+@given(st.integers(0, 50))
+def test_which_nodes_of_a_class_go_where_is_random(seed: int) -> None:
+    one, other = (dirichlet(np.zeros(100, np.int64), 2, 50.0, g(s)) for s in (seed, seed + 1))
+    assert (one != other).any()
+    assert (np.diff(one) != 0).sum() > 1
+
+
+def test_too_few_nodes_for_the_clients() -> None:
+    with pytest.raises(InputError, match=r"toy: 49 nodes of 1 classes dealt to 10 clients .* with fewer than 5, 1000"):
+        dirichlet(np.zeros(49, np.int64), 10, 1.0, g(), "toy")
+    with pytest.raises(InputError, match=r"Toy.clients must be at most 6, the nodes of toy; got 7"):
+        Dealing("Toy", 7).deal(whole(), 0)
+
+
+def test_communities_go_to_clients() -> None:
+    graph = whole(CLIQUES, [0, 1] * 5)
+    owner = louvain(graph, 2, g())
+    assert (owner == owner[[0] * 5 + [5] * 5]).all(), "a client each"
+    assert owner[0] != owner[5]
+
+
+def test_the_largest_community_first_to_the_client_with_the_fewest_nodes() -> None:
+    sizes = [6, 5, 4, 3]
+    starts = np.cumsum([0, *sizes])
+    edges = [(int(s) + a, int(s) + b) for s, n in zip(starts, sizes, strict=False) for a in range(n) for b in range(a)]
+    owner = louvain(whole(edges, [0, 1] * 9), 2, g())
+    assert np.bincount(owner).tolist() == [9, 9]
+    assert [int(owner[s]) for s in starts[:-1]] == [0, 1, 1, 0]
+
+
+def test_more_clients_than_communities_take_a_finer_resolution(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        owner = louvain(whole(CLIQUES, [0, 1] * 5), 4, g())
+    assert set(owner) == {0, 1, 2, 3}
+    assert "communities for 4 clients, at resolution" in caplog.text
+    assert set(louvain(whole([], [0, 1] * 5), 10, g())) == set(range(10)), "a lone node is a community"
+
+
+def test_communities_of_a_large_graph_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "LOUVAIN_EDGES", 4)
+    with pytest.raises(InputError, match=r"takes graphs of at most 4 edges; toy has 5\. Take 'iid' or 'dirichlet'"):
+        louvain(whole(), 2, g())
+
+
+def test_a_share_of_the_edges_is_kept_both_ways() -> None:
+    graph = whole(CLIQUES, [0, 1] * 5)
+    pointers, senders = thin(graph, 0.5, g())
+    assert len(senders) == 20, "10 of 21 undirected edges"
+    receiver = np.repeat(np.arange(10), np.diff(pointers))
+    kept = set(zip(receiver.tolist(), senders.tolist(), strict=True))
+    assert kept == {(b, a) for a, b in kept}
+    assert kept < {(a, b) for one, two in CLIQUES for a, b in ((one, two), (two, one))}
+    assert thin(graph, 1.0, g())[1] is graph.senders
+
+
+def test_an_alpha_that_the_partition_does_not_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    graph = whole(CLIQUES, [0, 1] * 5)
+    for partition, alpha in (("iid", 0.5), ("dirichlet", 9.0), ("iid", 0.1)):
+        Dealing("Toy", 1, partition, alpha).deal(graph, 1)
+    assert caplog.messages == ["Toy.alpha = 0.1 is of 'dirichlet' alone; partition is 'iid'."]
+
+
+def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> None:
+    graph = whole(CLIQUES, [0, 1] * 5)
+    plain, thinned, again, other = (
+        Dealing("Toy", 2, edges=edges, fold=fold).deal(graph, seed)
+        for edges, fold, seed in ((1.0, 0, 1), (0.5, 1, 1), (1.0, 0, 1), (1.0, 0, 2))
+    )
+    held = [[shard.ids.tolist() for shard in shards] for shards in (plain, thinned, again, other)]
+    assert held[0] == held[1] == held[2] != held[3]
+    assert directed(plain) == directed(again)
+    assert set(directed(thinned)) < set(directed(plain))
+    assert [shard.name for shard in plain] == ["toy-0", "toy-1"]
+    assert sorted(np.concatenate([shard.split for shard in plain])) == [0] * 6 + [1] * 2 + [2] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clients": 0}, "Toy.clients must be at least 1; got 0"),
+        ({"partition": "even"}, "Toy.partition must be one of 'iid', 'dirichlet', 'louvain'; got 'even'"),
+        ({"alpha": 0.0}, "Toy.alpha must be above 0; got 0.0"),
+        ({"alpha": float("inf")}, "Toy.alpha must be above 0; got inf"),
+        ({"edges": 0.0}, r"Toy.edges must be in \(0, 1\]; got 0.0"),
+        ({"edges": 1.5}, r"Toy.edges must be in \(0, 1\]; got 1.5"),
+        ({"fold": 5}, r"Toy.fold must be 0\.\.4; got 5"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Dealing("Toy", **{"clients": 2, **options})  # type: ignore[arg-type]

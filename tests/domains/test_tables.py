@@ -1,0 +1,186 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedgraft.domains.tables import (
+    as_numbers,
+    check_classes,
+    check_roles,
+    encode,
+    folder_of_tables,
+    numbers,
+    read_table,
+    row_of,
+)
+from fedgraft.errors import InputError
+
+
+def test_csv_values_stay_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,x\n007,1\nNA,2\n 7,3\n")
+    table, source = read_table(path, "p", {"p.id": "id", "p.x": "x"})
+    codes, names = encode(table, "id", source)
+    assert names.tolist() == ["007", "7", "NA"]
+    assert codes.tolist() == [0, 2, 1]
+    assert numbers(table, "x", source).tolist() == [1, 2, 3]
+
+
+def test_blanks_around_csv_values_go(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id,x\ncat ,1 \n cat,2\t\n" cat ",3\n" ", \n')
+    table, _ = read_table(path, "p", {"p.id": "id", "p.x": "x"})
+    assert table["id"].tolist()[:3] == ["cat"] * 3
+    assert table["x"].tolist()[:3] == ["1", "2", "3"]
+    assert table.iloc[3].isna().all()
+
+
+def test_parquet_integers_become_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"id": [10, 9, 10], "x": [1.5, 2.5, 3.5]}).to_parquet(path)
+    table, source = read_table(path, "p", {"p.id": "id"})
+    assert encode(table, "id", source)[1].tolist() == ["10", "9"]
+
+
+def test_rows_are_counted_per_file() -> None:
+    source = [("a.csv", 2), ("b.csv", 0), ("c.csv", 3)]
+    assert [row_of(source, row) for row in range(5)] == [
+        "a.csv, row 1",
+        "a.csv, row 2",
+        "c.csv, row 1",
+        "c.csv, row 2",
+        "c.csv, row 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1", "four", "x"], r"t, row 2: 'x' must be a finite number; got 'four' \(2 such rows\)"),
+        ([1.0, np.nan], r"t, row 2: 'x' must be a finite number; got nothing \(1 such rows\)"),
+        ([1.0, np.inf], "row 2: 'x' must be a finite number; got 'inf'"),
+        ([True, False], "row 1: 'x' must be a number; got True"),
+        ([pd.Timestamp("2020-01-02")], r"t, row 1: 'x' must be a finite number; got '2020-01-02 00:00:00' \(1 such"),
+        ([pd.Timedelta("1s")], "t, row 1: 'x' must be a finite number; got '0 days 00:00:01'"),
+        ([1j], "t, row 1: 'x' must be a finite number; got '1j'"),
+    ],
+)
+def test_numbers_name_the_row(values: list[object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        numbers(pd.DataFrame({"x": values}), "x", [("t", len(values))])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", None], "t, row 2: 'id' is empty"),
+        ([1.0, 2.5], "t, row 2: 'id' must be text or whole numbers; got 2.5"),
+        ([1j, 2], "t, row 1: 'id' must be text or whole numbers; got 1j"),
+    ],
+)
+def test_ids_name_the_row(values: list[object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        encode(pd.DataFrame({"id": values}), "id", [("t", 2)])
+
+
+def test_whole_floats_are_whole_numbers() -> None:
+    assert encode(pd.DataFrame({"id": [2.0, 1.0]}), "id", [("t", 2)])[1].tolist() == ["1", "2"]
+
+
+def test_numbers_of_every_kind() -> None:
+    for values in (["1.5", "x", None], pd.Series([1.5, None], dtype="Float64"), pd.Series([1.5, None], dtype=object)):
+        assert as_numbers(pd.Series(values))[0] == 1.5
+        assert np.isnan(as_numbers(pd.Series(values))[1:]).all()
+    assert as_numbers(pd.Series([2, 1, 2]).astype("category")).tolist() == [2, 1, 2]
+    assert np.isnan(as_numbers(pd.Series([True, None], dtype="boolean"))).all()
+    assert np.isnan(as_numbers(pd.Series(pd.period_range("2020", periods=2)))).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1", None, "0.5", "2.5"], r"t, row 3: 'y' must be text or whole numbers; got 0.5 \(2 such rows\)"),
+        ([None, 1.5, 2.5], r"t, row 2: 'y' must be text or whole numbers; got 1.5 \(2 such rows\)"),
+        ([1.0, np.inf], r"t, row 2: 'y' must be text or whole numbers; got inf"),
+    ],
+)
+def test_fractions_are_no_classes(values: list[object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_classes(pd.DataFrame({"y": values}), "y", [("t", len(values))])
+
+
+@pytest.mark.parametrize("values", [["1.5", "mild"], ["1.0", "2.0", None], [1.0, None], [True, False], [None]])
+def test_whole_numbers_and_text_are_classes(values: list[object]) -> None:
+    check_classes(pd.DataFrame({"y": values}), "y", [("t", len(values))])
+
+
+def test_a_column_has_one_role() -> None:
+    check_roles("P", [("x", "a"), ("y", "b")])
+    with pytest.raises(InputError, match=r"P\.y must be another column than P\.x; got 'a'\."):
+        check_roles("P", [("x", "a"), ("y", "a")])
+    with pytest.raises(InputError, match=r"P\.y must name each column once; got 'b' twice\."):
+        check_roles("P", [("x", "a"), ("y", "b"), ("y", "b")])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.csv", None, r"p: no file .*missing\.csv"),
+        ("a.xlsx", b"", r"p must end in \.csv or \.parquet; got '.*a\.xlsx'"),
+        ("a.csv", b"", r"a\.csv: the file is empty"),
+        ("a.csv", b"x,y\n", r"a\.csv: no rows"),
+        ("a.csv", b"X,y\n1,2\n", r"a\.csv: no column 'x' \(p\.x\)\. Did you mean 'X'\? Columns: X, y"),
+        ("a.csv", b"x,y\n1,2,3\n4,5,6\n", r"a\.csv, row 1: 3 fields where the header names 2\."),
+        ("a.csv", b"x,y\n1,2,\n4,5,\n", r"a\.csv, row 1: 3 fields where the header names 2\."),
+        ("a.csv", b"x,y\n1,2,3,4\n5,6\n", r"a\.csv, row 1: 4 fields where the header names 2\."),
+        ("a.csv", b"x,y\n1,2\n4,5,6\n", r"a\.csv, line 3: 3 fields where the header names 2\."),
+        ("a.csv", b"x,y,x\n1,2,3\n", r"a\.csv: 2 columns are named 'x'; one is needed\."),
+        ("a.csv", b"\xef\xbb\xbfx, z,y,z,z\n1,2,3,4,5\n", r"a\.csv: 3 columns are named 'z'; one is needed\."),
+        ("a.csv", b'x,y\n1,"2\n', r"a\.csv cannot be read as csv \(Error tokenizing data"),
+        ("a.csv", b"x,y\n\xff,2\n", r"a\.csv cannot be read as csv"),
+        ("a.parquet", b"no parquet", r"a\.parquet cannot be read as parquet"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_table(tmp_path / name, "p", {"p.x": "x"})
+
+
+def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "ratings.csv").write_text("x\n1\n")
+    with pytest.raises(InputError, match=r"Did you mean '.*/ratings\.csv'\?"):
+        read_table(tmp_path / "rating.csv", "p", {"p.x": "x"})
+
+
+def test_two_columns_of_one_name() -> None:
+    with pytest.raises(InputError, match=r"p: 2 columns are named 'x'; one is needed"):
+        read_table(pd.DataFrame([[1, 2]], columns=["x", "x"]), "p", {"p.x": "x"})
+    with pytest.raises(InputError, match=r"p: 2 columns are named '0'; one is needed"):
+        read_table(pd.DataFrame([[1, 2, 3]], columns=["x", "0", 0]), "p", {"p.x": "x"}, ["0"])
+
+
+def test_names_of_columns_are_text(tmp_path: Path) -> None:
+    frame = pd.DataFrame({0: [1], 1: [2]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    for given in (frame, tmp_path / "a.parquet"):
+        assert list(read_table(given, "p", {"p.x": "1"}, ["0"])[0]) == ["1", "0"]
+
+
+def test_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"folder .* holds no file that ends in \.csv or \.parquet"):
+        folder_of_tables(tmp_path, "p", {"p.x": "x"})
+    (tmp_path / "b.csv").write_text("x,z\n1,2\n3,4\n")
+    pd.DataFrame({"x": [5], "z": [6]}).to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "notes.txt").write_text("ignored")
+    tables, source = folder_of_tables(tmp_path, "p", {"p.x": "x"}, ["z"])
+    assert list(tables) == ["a", "b"]
+    assert [count for _, count in source] == [1, 2]
+    (tmp_path / "c.csv").write_text("x\n1\n")
+    with pytest.raises(InputError, match=r"c\.csv: no column 'z', which other files of the folder have"):
+        folder_of_tables(tmp_path, "p", {"p.x": "x"}, ["z"])
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    with pytest.raises(InputError, match="holds two files named 'a'"):
+        folder_of_tables(tmp_path, "p", {"p.x": "x"})

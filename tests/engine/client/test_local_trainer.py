@@ -1,0 +1,353 @@
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedgraft import wire
+from fedgraft.contracts import Draw, Sampler, randomness
+from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
+from fedgraft.engine.training import Optimizer, Training
+from fedgraft.errors import ClientError, InputError
+from fedgraft.methods.samplers.all import All
+from fedgraft.nn.flat_model import FlatModel
+from helpers.toy import Line, Points
+from helpers.toy_runs import same
+
+TWO_POINTS = Points(np.array([[1], [2]], np.float32), np.array([2, 4], np.float32), np.zeros(2, int))
+"""y = 2 x; from w = b = 0 the losses are 4 and 16, and the gradient of their mean is (-10, -6)."""
+
+
+@dataclass(frozen=True)
+class Fixed(Sampler[list]):
+    """The given draws, in order; remembers the losses of each."""
+
+    draws: tuple[Draw, ...]
+
+    def init(self, examples):
+        return []
+
+    def draw(self, state, block, stage, g):
+        return list(self.draws)
+
+    def update(self, state, draw, losses):
+        return [*state, losses.tolist()]
+
+
+def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, waits=False, paused=None, **options):
+    training = Training(**{"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant", **options})
+    task, sampler = task or Line(width=1), sampler or All()
+    flat = FlatModel(model or task.model(torch.Generator()))
+    flat.load({name: np.zeros_like(value) for name, value in flat.initial.items()})
+    return LocalTrainer(
+        task=task,
+        sampler=sampler,
+        training=training,
+        flat=flat,
+        optimizer=Optimizer(training, flat),
+        data=data,
+        sampler_state=sampler.init(task.examples(data)),
+        generator=lambda: randomness.generator(0, "train"),
+        learning_rate=training.rate(0.0),
+        waits=waits,
+        paused=paused,
+    )
+
+
+def weights(trainer):
+    read = trainer.read()
+    return [float(read["weight"][0]), float(read["bias"][0])]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [
+        ("constant", [0.1, 0.1, 0.1, 0.1, 0.1]),
+        ("linear", [0.1, 0.0775, 0.055, 0.0325, 0.01]),
+        ("cosine", [0.1, 0.0868198, 0.055, 0.0231802, 0.01]),
+    ],
+)
+def test_schedules_fall_to_the_final_rate(schedule, rates):
+    training = Training(learning_rate=0.1, schedule=schedule, final_rate=0.1)
+    assert [training.rate(progress / 4) for progress in range(5)] == pytest.approx(rates)
+
+
+def test_one_cycle_rises_as_a_power_and_falls_as_a_cosine():
+    training = Training(learning_rate=1.0, schedule="one_cycle", final_rate=0.1, warm_up=0.4, warm_up_power=2.0)
+    rates = [training.rate(progress / 10) for progress in range(11)]
+    assert rates[:5] == pytest.approx([0.1, 0.1, 4 / 16, 9 / 16, 1.0])  # 1 / 16 is below the final rate
+    assert rates[6] == pytest.approx(0.1 + 0.9 * (0.5 + 0.5 * math.cos(math.pi / 3)))
+    assert rates[-1] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("epochs", 0),
+        ("blocks", -1),
+        ("optimizer", "rmsprop"),
+        ("learning_rate", 0.0),
+        ("learning_rate", math.nan),
+        ("schedule", "cos"),
+        ("final_rate", 1.1),
+        ("warm_up", 1.0),
+        ("momentum", 1.0),
+        ("second_moment", 1.0),
+        ("weight_decay", -0.1),
+        ("clip", -1.0),
+    ],
+)
+def test_impossible_trainings_are_refused(option, value):
+    with pytest.raises(InputError, match=rf"^training\.{option} must be"):
+        Training(**{option: value})
+
+
+def test_a_step_of_sgd_by_hand():
+    trained = trainer()
+    trained.run()
+    assert weights(trained) == pytest.approx([1.0, 0.6])
+    assert trained.report() == {"loss": 10.0, "loss_sq": (4**2 + 16**2) / 2}
+    assert (trained.steps, trained.examples) == (1, 2)
+
+
+def test_two_epochs_with_momentum_by_hand():
+    # After (1, 0.6) the errors are -0.4 and -1.4: the gradient is (-3.2, -1.8), and with momentum (-8.2, -4.8).
+    trained = trainer(epochs=2, momentum=0.5)
+    trained.run()
+    assert weights(trained) == pytest.approx([1.82, 1.08])
+    assert trained.report()["loss"] == pytest.approx((4 + 16 + 0.16 + 1.96) / 4)
+
+
+def test_weight_decay_pulls_towards_zero():
+    trained = trainer(weight_decay=0.5)
+    trained.load({"weight": np.array([2.0], np.float32)})
+    trained.run()  # the fit is perfect, so only the decay moves it
+    assert weights(trained) == pytest.approx([2.0 - 0.1 * 0.5 * 2.0, 0.0])
+
+
+def test_the_gradient_is_clipped_to_its_norm():
+    trained = trainer(clip=1.0)
+    trained.run()
+    norm = math.hypot(10, 6)
+    assert weights(trained) == pytest.approx([1 / norm, 0.6 / norm])
+    short = trainer(clip=100.0)
+    short.run()
+    assert weights(short) == pytest.approx([1.0, 0.6])
+
+
+def test_a_gradient_that_is_not_finite_ends_the_training():
+    broken = Points(TWO_POINTS.x, np.array([2, math.inf], np.float32), TWO_POINTS.split)
+    with pytest.raises(ClientError, match="the gradient of step 1 is not finite"):
+        trainer(broken, clip=1.0).run()
+
+
+def test_a_penalty_joins_the_loss():
+    trained = trainer()
+    trained.run(penalty=lambda parameters: 3 * parameters["weight"].sum() + parameters["bias"].sum() ** 2)
+    assert weights(trained) == pytest.approx([0.1 * (10 - 3), 0.6])
+    assert trained.report()["loss"] == 10.0  # what is reported is the task's loss
+
+
+def test_a_correction_changes_gradients_in_place_before_they_are_clipped():
+    def correct(parameters, gradients):
+        assert set(parameters) == set(gradients) == {"weight", "bias"}
+        gradients["weight"].add_(4.0)
+        gradients["bias"].zero_()
+
+    trained = trainer(clip=3.0)
+    trained.run(correct_gradient=correct)
+    assert weights(trained) == pytest.approx([0.3, 0.0])
+
+
+def test_what_is_held_stays_whatever_the_optimiser_and_counts_in_no_norm():
+    def correct(parameters, gradients):
+        assert (set(parameters), set(gradients)) == ({"weight", "bias"}, {"weight"})
+
+    trained = trainer(clip=5.0, weight_decay=0.5)
+    trained.load({"bias": np.array([1.0], np.float32)})
+    trained.run(held=["bias"], correct_gradient=correct)  # the gradient of the weight is -7, clipped to -5
+    assert weights(trained) == pytest.approx([0.5, 1.0])
+    trained.load({"weight": np.zeros(1, np.float32), "bias": np.zeros(1, np.float32)})
+    trained.run()  # what gathered in the gradient of the bias is forgotten
+    norm = math.hypot(10, 6)
+    assert weights(trained) == pytest.approx([5 / norm, 3 / norm])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_to_hold_everything_trains_nothing(optimizer):
+    trained = trainer(optimizer=optimizer, clip=1.0, weight_decay=0.5, epochs=2)
+    trained.run(held=["weight", "bias"])
+    assert weights(trained) == [0.0, 0.0]
+    assert trained.report()["loss"] == 10.0
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_others_move_as_if_what_is_held_had_no_gradient(optimizer):
+    def correct(parameters, gradients):
+        if "bias" in gradients:
+            gradients["bias"].zero_()
+
+    held, still = (trainer(optimizer=optimizer, epochs=3) for _ in range(2))
+    held.run(held=["bias"])
+    still.run(correct_gradient=correct)
+    assert same(held.read(), still.read())
+
+
+def test_every_draw_is_a_step_and_its_losses_reach_the_sampler():
+    draws = (Draw(np.array([0])), Draw(np.array([1])))
+    trained = trainer(sampler=Fixed(draws))
+    trained.run()
+    # From 0: error -2, gradient (-4, -4). From (0.4, 0.4): error 1.2 - 4 = -2.8, gradient (-11.2, -5.6).
+    assert weights(trained) == pytest.approx([1.52, 0.96])
+    assert trained.sampler_state == [[4.0], [pytest.approx(7.84)]]
+    assert (trained.steps, trained.examples) == (2, 2)
+
+
+def test_draws_that_limit_neighbours_bring_chance_and_others_only_if_the_task_wants_it():
+    def chances(task, neighbours):
+        seen = []
+
+        class Watching(task):
+            def loss(self, model, data, draw, encoded):
+                seen.append(draw.chance)
+                return super().loss(model, data, draw, encoded)
+
+        trainer(task=Watching(width=1), sampler=Fixed((Draw(np.array([0]), neighbours=neighbours),))).run()
+        return seen
+
+    class Chancy(Line):
+        chancy = True
+
+    assert chances(Line, ()) == [0]
+    assert chances(Line, (3,)) == chances(Chancy, ()) != [0]
+
+
+def test_weights_of_a_draw_multiply_its_losses():
+    trained = trainer(sampler=Fixed((Draw(np.array([0, 1]), np.array([2, 0], np.float32)),)))
+    trained.run()
+    assert weights(trained) == pytest.approx([0.4, 0.4])  # the mean of 2 * 4 and 0 * 16
+
+
+def test_adam_s_first_step_is_the_learning_rate_and_every_run_starts_afresh():
+    trained = trainer(optimizer="adam")
+    for _ in range(2):
+        trained.load({"weight": np.zeros(1, np.float32), "bias": np.zeros(1, np.float32)})
+        trained.run()
+        assert weights(trained) == pytest.approx([0.1, 0.1], abs=1e-6)
+
+
+def test_without_a_draw_nothing_moves_and_nothing_is_reported():
+    trained = trainer(sampler=Fixed(()))
+    trained.run()
+    assert weights(trained) == [0.0, 0.0]
+    assert trained.steps == 0
+    assert all(math.isnan(value) for value in trained.report().values())
+
+
+@dataclass(frozen=True)
+class Blocks(Line):
+    """Every example a block of its own."""
+
+    def blocks(self, data):
+        return [np.array([index]) for index in range(self.examples(data))]
+
+
+def test_a_pass_takes_every_block_or_so_many():
+    every = trainer(task=Blocks(width=1))
+    every.run()
+    assert every.steps == 2
+    some = trainer(task=Blocks(width=1), blocks=1, epochs=3)
+    some.run()
+    assert some.steps == 3
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        self.bias = nn.Parameter(torch.zeros(1))
+
+
+@dataclass(frozen=True)
+class Encoded(Line):
+    """The same line, with w x computed once per block."""
+
+    def encode(self, model, data, block):
+        return torch.from_numpy(data.x[:, 0]) * model.weight
+
+    def loss(self, model, data, draw, encoded):
+        return (encoded[draw.examples] + model.bias - torch.from_numpy(data.y[draw.examples])) ** 2
+
+
+def test_what_draws_share_learns_with_the_last_of_them_by_hand():
+    # Draw 1: error -2, so b moves by 0.4 and w not yet. Draw 2: error 0.4 - 4 = -3.6, so b moves by 0.72, and
+    # w by the mean over both draws: 0.1 * (4 * 1 + 7.2 * 2) / 2.
+    draws = (Draw(np.array([0])), Draw(np.array([1])))
+    trained = trainer(sampler=Fixed(draws), task=Encoded(width=1), model=Scaled())
+    trained.run()
+    assert weights(trained) == pytest.approx([0.92, 1.12])
+
+
+def test_one_draw_of_what_is_shared_is_plain_sgd():
+    trained = trainer(task=Encoded(width=1), model=Scaled())
+    trained.run()
+    assert weights(trained) == pytest.approx([1.0, 0.6])
+
+
+@dataclass(frozen=True)
+class Asking(Sampler[list]):
+    """Batches of three, drawn by what was seen of their losses; every so many steps it asks to refresh."""
+
+    every: int = 2
+
+    def init(self, examples):
+        return {"drawn": 0, "loss": np.ones(examples)}
+
+    def draw(self, state, block, stage, g):
+        share = state["loss"][block] / state["loss"][block].sum()
+        draws = [Draw(g.choice(block, 3, replace=False, p=share), None, k % self.every == 0) for k in range(5)]
+        return [*draws, Draw(block[:2], np.array([0.5, 2.0], np.float32))]
+
+    def update(self, state, draw, losses):
+        seen = state["loss"].copy()
+        seen[draw.examples] = losses + 0.1
+        return {"drawn": state["drawn"] + 1, "loss": seen}
+
+
+def two_runs(trainer, received):
+    """As a sharing method has it: two runs from different starts, the second pulled towards the first's end."""
+    trainer.load(received)
+    trainer.run()
+    first, steps = trainer.read(), trainer.steps
+    goal = torch.from_numpy(first["weight"])
+    trainer.load({name: array * 2 for name, array in received.items()})
+    begun = trainer.read()
+    trainer.run(penalty=lambda parameters: ((parameters["weight"] - goal) ** 2).sum(), epochs=2)
+    return [first, steps, begun, trainer.read(), trainer.steps, trainer.report(), trainer.sampler_state]
+
+
+@pytest.mark.parametrize("every", [1, 2, 6])
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"optimizer": "adam", "epochs": 2}])
+def test_a_round_that_pauses_whenever_it_may_ends_as_one_that_does_not(options, every):
+    g = np.random.default_rng(5)
+    data = Points(
+        g.standard_normal((9, 1)).astype(np.float32), g.standard_normal(9).astype(np.float32), np.zeros(9, int)
+    )
+    received = {"weight": np.ones(1, np.float32), "bias": np.zeros(1, np.float32)}
+    whole = trainer(data, Asking(every=every), learning_rate=0.05, **options)
+    expected = two_runs(whole, received)
+    paused, state, pauses = None, None, 0
+    while True:
+        part = trainer(data, Asking(every=every), waits=True, paused=paused, learning_rate=0.05, **options)
+        if state is not None:
+            part.sampler_state = state
+        try:
+            found = two_runs(part, received)
+            break
+        except Paused:
+            paused, state = wire.unpack(wire.pack(part.pause())), wire.unpack(wire.pack(part.sampler_state))
+            pauses += 1
+    assert same(found, expected)
+    assert pauses == sum(draw % 6 % every == 0 and draw % 6 < 5 for draw in range(expected[4]))

@@ -1,0 +1,90 @@
+import math
+
+import pytest
+
+from fedgraft.contracts.scores import merge
+from fedgraft.engine.plan import SPLITS
+from fedgraft.errors import FedgraftError
+from fedgraft.experiment import baselines
+from fedgraft.experiment.baselines import scores
+from helpers.toy_runs import SGD, run, toy
+
+FEW = {"data": {"name": "helpers.toy:Lines", "clients": 3, "points": 16}, "rounds": 4}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "fedgraft" / "yardsticks"
+
+
+def best(experiment, shards):
+    """Sums of a run of these shards alone, at the round that is best on their own validation split."""
+    return run(experiment, shards=shards)[0].best["sums"]
+
+
+def test_local_only_is_every_client_alone():
+    experiment = toy(**FEW)
+    shards = experiment.data.load(1)
+    alone = [best(experiment, [shard]) for shard in shards]
+    expected = {
+        split: experiment.plan.task.score(merge(sums[split] for sums in alone)) for split in ("validation", "test")
+    }
+    assert scores(experiment, shards, ["local_only"]) == {"local_only": expected}
+
+
+def test_centralised_is_all_data_in_one_place():
+    experiment = toy(**FEW)
+    shards = experiment.data.load(1)
+    sums = best(experiment, [experiment.plan.task.merge(shards)])
+    found = scores(experiment, shards, ["centralised"])["centralised"]
+    assert found == {split: experiment.plan.task.score(sums[split]) for split in SPLITS}
+
+
+def test_nothing_is_lost_on_a_way_that_nothing_goes(cache):
+    plain, coded = toy(**FEW), toy(**FEW, codec={"name": "quantized", "bits": 2}, selector="oort")
+    shards = plain.data.load(1)
+    expected = scores(plain, shards, ["local_only"])
+    for path in cache.iterdir():
+        path.unlink()
+    assert scores(coded, shards, ["local_only"]) == expected
+
+
+def test_a_split_is_scored_once(monkeypatch, cache):
+    experiment = toy(**FEW)
+    shards = experiment.data.load(1)
+    first = scores(experiment, shards, ["local_only"])
+    assert len(list(cache.iterdir())) == 1
+    monkeypatch.setattr(baselines, "InProcess", None)
+    assert scores(experiment, shards, ["local_only"]) == first
+    for other, changed in (
+        (toy(**{**FEW, "training": {**SGD, "learning_rate": 0.01}}), shards),
+        (toy(**FEW, sharing={"averaging": 0.5}), shards),
+        (experiment, experiment.data.load(2)),
+    ):
+        with pytest.raises(TypeError):
+            scores(other, changed, ["local_only"])
+    assert scores(toy(**FEW, codec="float16", selector="random"), shards, ["local_only"]) == first
+
+
+def test_where_nothing_can_be_kept_it_is_computed_again(cache):
+    cache.parent.parent.mkdir(exist_ok=True)
+    cache.parent.write_text("a file where the folder should be")
+    experiment = toy(**FEW)
+    shards = experiment.data.load(1)
+    assert scores(experiment, shards, ["centralised"]) == scores(experiment, shards, ["centralised"])
+
+
+def test_a_client_without_training_examples_is_scored_with_the_drawn_model():
+    experiment = toy(**FEW)
+    shards = experiment.data.load(1)
+    shards[1].split[:] = 1
+    found = scores(experiment, shards, ["local_only"])["local_only"]
+    assert all(math.isfinite(value) for value in found.values())
+
+
+def test_a_yardstick_that_fails_is_named():
+    broken = {"name": "helpers.toy:Line", "fault": "nan", "faulty_points": 48}
+    experiment = toy(**FEW, task=broken)
+    with pytest.raises(FedgraftError, match="The yardstick 'local_only' could not be computed"):
+        scores(experiment, experiment.data.load(1), ["local_only"])

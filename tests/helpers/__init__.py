@@ -1,0 +1,1 @@
+"""What tests share: toy experiments, small graphs, runs that are killed."""

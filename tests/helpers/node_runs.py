@@ -1,0 +1,106 @@
+"""Small experiments on one graph that is cut over clients, and what its clients tell each other without a server."""
+
+import json
+from functools import cache
+
+import numpy as np
+import torch
+
+from fedgraft.contracts.values import Halo
+from fedgraft.engine.server.halo_store import Mailbox
+from fedgraft.experiment.experiment import load
+
+SMALL = {
+    "data.name": "blocks",
+    "data.nodes": 90,
+    "data.classes": 3,
+    "data.clients": 4,
+    "data.features": 8,
+    "model.hidden": [6, 5],
+    "selector.clients": 3,
+    "sampler.batches": 3,
+    "training.epochs": 3,
+    "training.learning_rate": 0.01,
+    "rounds": 3,
+    "runtime.workers": 0,
+    "yardsticks": [],
+}
+"""Four clients of some 22 nodes; three of them train in each of three rounds, in nine steps."""
+PLAIN = {
+    "codec": "identity",
+    "downlink": "identity",
+    "rows": "identity",
+    "sharing.averaging": 0.0,
+    "task.scale": 0.0,
+    "evaluation.every": 1,
+}
+"""The recipe fedais without what was tuned: nothing is lost on the way, and what is scored is what is trained."""
+OFTEN = {"sampler.interval": 2, "sampler.adaptive": False}
+"""For fedais: rows are asked for every other step, four times in a round beside its first step."""
+
+
+def small(recipe="fedais", shards=None, **changes):
+    """(experiment, shards): a recipe on a graph of a few nodes; "__" in a key stands for a dot."""
+    changes = {key.replace("__", "."): value for key, value in changes.items()}
+    plain = PLAIN if recipe == "fedais" else {}
+    if "sharing.name" in changes:
+        plain = {key: value for key, value in plain.items() if key != "sharing.averaging"}
+    if shards is not None:
+        return load(recipe, {**SMALL, **plain, **changes}).fitted(shards), shards
+    experiment, dealt = _made(recipe, json.dumps({**SMALL, **plain, **changes}))
+    return experiment, list(dealt)
+
+
+@cache
+def _made(recipe, changes):
+    """As `small`, once: an experiment and its shards are values, and to put one together takes a while."""
+    experiment = load(recipe, json.loads(changes))
+    dealt = tuple(experiment.data.load(experiment.seed))
+    return experiment.fitted(dealt), dealt
+
+
+def model_of(task, seed=0, spread=0.5):
+    """The task's model with parameters of which every one matters."""
+    g = torch.Generator().manual_seed(seed)
+    model = task.model(g).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += spread * torch.randn(parameter.shape, generator=g)
+    return model
+
+
+def introduced(task, shards):
+    """Every client's prepared data once all have introduced themselves."""
+    published = {client: task.statistics(shard) for client, shard in enumerate(shards)}
+    if not any(published.values()):
+        return [task.prepare(shard, {}) for shard in shards]
+    for arrays in published.values():
+        task.check(arrays)
+    told = task.combine(published)
+    return [task.prepare(shard, told[client]) for client, shard in enumerate(shards)]
+
+
+def mailbox_of(task, shards):
+    """Whose rows go where."""
+    found = task.halos({client: task.statistics(shard) for client, shard in enumerate(shards)})
+    return Mailbox([found[c][0] for c in sorted(found)], [Halo(*found[c][1]) for c in sorted(found)], task.tables)
+
+
+def relayed(task, shards, model):
+    """Every client's data with the states of its halo under one model, layer by layer."""
+    data = introduced(task, shards)
+    if not task.tables:
+        return data
+    box = mailbox_of(task, shards)
+    state = box.start()
+    for layer in range(len(task.tables)):
+        for client, each in enumerate(data):
+            box.publish(state, client, task.relay(model, each, layer))
+        for client, each in enumerate(data):
+            task.hear(each, box.pull(state, client))
+    return data
+
+
+def added(sums):
+    """Clients' sums as those of all."""
+    return {key: float(np.sum([each[key] for each in sums])) for key in sums[0]}

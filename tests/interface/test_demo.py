@@ -1,0 +1,62 @@
+"""The demonstration, on a small scale: what it shows, what it writes, what it leaves alone."""
+
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.experiment.predict import predict
+from fedgraft.interface import demo
+from helpers.tiny import TINY
+
+SMALL = {**TINY, "budget.bytes": "2MB", "training.epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    out = tmp_path_factory.mktemp("shown") / "demo"
+    return out, demo.demo(out, SMALL, progress=False)
+
+
+def test_methods_stand_side_by_side(shown):
+    out, table = shown
+    assert [row["run"] for row in table] == list(demo.METHODS)
+    assert len({row["target"] for row in table}) == 1
+    assert table[1]["bytes_to_target"] is not None  # the target is what full participation reached
+    assert all(row["bytes"] <= 2_000_000 for row in table)
+    assert (out / "report.html").stat().st_size > 100_000
+
+
+def test_its_pairs_can_be_predicted(shown):
+    out, _ = shown
+    assert len(predict(out / "fedacs", {"pairs": out / "pairs.csv"})) == 6
+
+
+def test_a_second_demonstration_replaces_the_first_and_is_equal(shown, capsys):
+    out, table = shown
+    again = demo.demo(out, SMALL, progress=False)
+    assert [row["digest"] for row in again] == [row["digest"] for row in table]
+    last = capsys.readouterr().out.strip().splitlines()[-3:]
+    assert [line.split()[0] for line in last] == ["Report", "Predict", "Go"]
+
+
+def test_nothing_else_is_replaced(tmp_path, capsys):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="not an older demonstration"):
+        demo.demo(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        demo.main(["--out", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "not an older demonstration" in capsys.readouterr().err
+    assert (tmp_path / "letter.txt").read_text() == "dear"
+
+
+def test_a_foreign_folder_inside_a_demonstration_is_kept(shown):
+    out, _ = shown
+    toml = out / "all" / "experiment.toml"
+    ours = toml.read_text()
+    toml.write_text('description = "mine"\n')
+    try:
+        with pytest.raises(InputError, match="all is not the demonstration's"):
+            demo.demo(out, SMALL, progress=False)
+        assert (out / "fedacs" / "summary.json").exists()
+    finally:
+        toml.write_text(ours)

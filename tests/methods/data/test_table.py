@@ -1,0 +1,215 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.methods.data.table import Table
+
+
+def frame(n: int = 40) -> pd.DataFrame:
+    """n ratings of n items by 7 users in 4 categories."""
+    rows = np.arange(n)
+    return pd.DataFrame(
+        {
+            "user": [f"u{r % 7}" for r in rows],
+            "item": [f"i{r:02d}" for r in rows],
+            "rating": 1.0 + rows % 5,
+            "category": [["books", "music", "toys", "wine"][r % 4] for r in rows],
+            "shop": [["north", "south"][r % 2] for r in rows],
+        }
+    )
+
+
+TRUST = pd.DataFrame({"user": ["u0", "u1"], "trusts": ["u1", "u2"]})
+
+
+# --- good input -----------------------------------------------------------------------------------------------------
+
+
+def test_csv_parquet_and_frame_are_the_same(tmp_path: Path) -> None:
+    frame().to_csv(tmp_path / "r.csv", index=False)
+    frame().to_parquet(tmp_path / "r.parquet")
+    TRUST.to_csv(tmp_path / "t.csv", index=False)
+    loads = [
+        Table(source, trust=trust, clients=2).load(seed=4)
+        for source, trust in (
+            (tmp_path / "r.csv", tmp_path / "t.csv"),
+            (str(tmp_path / "r.parquet"), str(tmp_path / "t.csv")),
+            (frame(), TRUST),
+        )
+    ]
+    for shards in loads:
+        assert len(shards) == 2
+        for shard, first in zip(shards, loads[0], strict=True):
+            assert shard.name == first.name
+            assert shard.user_ids.tolist() == first.user_ids.tolist()
+            assert shard.rating.tolist() == first.rating.tolist()
+            assert shard.split.tolist() == first.split.tolist()
+            assert shard.trust.tolist() == first.trust.tolist()
+
+
+def test_original_ids_and_names(tmp_path: Path) -> None:
+    shards = Table(frame(), trust=TRUST, clients=4).load(seed=0)
+    assert sorted(shard.name for shard in shards) == ["books", "music", "toys", "wine"]
+    books = next(shard for shard in shards if shard.name == "books")
+    assert books.item_ids[books.item].tolist() == [f"i{r:02d}" for r in range(0, 40, 4)]
+    links = books.user_ids[books.trust]
+    assert links.T.tolist() == [["u0", "u1"], ["u1", "u2"]]
+
+
+def test_a_column_names_the_clients() -> None:
+    north, south = Table(frame(), client="shop", partition="given").load(seed=0)
+    assert (north.name, south.name) == ("north", "south")
+    assert set(north.category) == {0, 2}
+    assert north.n_categories == 4
+    no_category = Table(frame().drop(columns="category"), client="shop", partition="given").load(seed=0)
+    assert no_category[0].n_categories == 1
+    with pytest.raises(InputError, match="clients must be 2, as many as the data name; got 5"):
+        Table(frame(), client="shop", partition="given", clients=5).load(seed=0)
+
+
+def test_one_file_is_one_client(tmp_path: Path) -> None:
+    for name, rows in frame().groupby("shop"):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    north, south = Table(tmp_path, partition="given").load(seed=0)
+    assert (north.name, south.name) == ("north", "south")
+    assert north.item_ids.tolist() == [f"i{r:02d}" for r in range(0, 40, 2)]
+    with pytest.raises(InputError, match=r"is a folder, .* Table.partition must be 'given'; got 'average'"):
+        Table(tmp_path).load(seed=0)
+    (tmp_path / "west.csv").write_text("user,item,rating,category\nu1,i1,9,wine\nu1,i2,x,wine\n")
+    with pytest.raises(InputError, match=r"west\.csv, row 2: 'rating' must be a finite number; got 'x'"):
+        Table(tmp_path, partition="given").load(seed=0)
+
+
+def test_scale_is_inferred_with_a_note_or_given_without() -> None:
+    ratings = Table(frame()).read()
+    assert ratings.scale == (1.0, 5.0)
+    assert ratings.notes == ("Scale 1..5 is what the ratings span; set Table.low and Table.high if more is possible.",)
+    wide = Table(frame(), low=0, high=10).read()
+    assert wide.scale == (0, 10)
+    assert wide.notes == ()
+
+
+def test_repeated_pairs_keep_the_last_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    twice = pd.concat([frame(), frame().head(3).assign(rating=2.0)])
+    shards = Table(twice, clients=1, low=1, high=5).load(seed=0)
+    assert caplog.messages == ["3 repeated ratings of one item by one user left out; the last row stands."]
+    assert len(shards[0].rating) == 40
+    first = shards[0].item_ids[shards[0].item] == "i00"
+    assert shards[0].rating[first].tolist() == [2.0]
+
+
+def test_every_category_keeps_a_training_rating() -> None:
+    lone = pd.concat([frame(), pd.DataFrame({"user": ["u0"], "item": ["x"], "rating": [3.0], "category": ["rare"]})])
+    for seed in range(10):
+        for shard in Table(lone, clients=2).load(seed):
+            assert set(shard.category[shard.rows("train")]) == set(shard.category)
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rating": "four"}, r"Table.ratings, row 1: 'rating' must be a finite number; got 'four' \(40 such rows\)"),
+        ({"rating": np.nan}, "row 1: 'rating' must be a finite number; got nothing"),
+        ({"rating": True}, "row 1: 'rating' must be a number; got True"),
+        ({"user": None}, "row 1: 'user' is empty"),
+        ({"category": 1.5}, "row 1: 'category' must be text or whole numbers; got 1.5"),
+        ({"rating": 3.0}, r"every rating is 3; set Table.low and Table.high"),
+    ],
+)
+def test_bad_column(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Table(frame().assign(**change)).load(seed=0)
+
+
+def test_bad_value_names_its_row() -> None:
+    broken = frame()
+    broken.loc[6, "rating"] = 7.0
+    with pytest.raises(InputError, match=r"row 7: 'rating' must be within 1\.\.5 \(Table.low\.\.Table.high\); got 7"):
+        Table(broken, low=1, high=5).load(seed=0)
+    broken.loc[6, "rating"] = np.nan
+    with pytest.raises(InputError, match=r"Table.ratings, row 7: 'rating' must be a finite number; got nothing"):
+        Table(broken).load(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("rename", "message"),
+    [
+        ({"user": "User"}, r"no column 'user' \(Table.user\)\. Did you mean 'User'\?"),
+        ({"rating": "ratings"}, r"no column 'rating' \(Table.rating\)\. Did you mean 'ratings'\?"),
+        ({"category": "kind"}, r"no column 'category' \(Table.category\)\. Columns: user, item, rating, kind, shop"),
+    ],
+)
+def test_missing_column_names_the_nearest(rename: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Table(frame().rename(columns=rename)).load(seed=0)
+
+
+def test_rows_that_are_wider_than_the_header(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("user,item,rating,category\nu1,i1,5,wine,\nu1,i2,4,wine,\n")
+    with pytest.raises(InputError, match=r"r\.csv, row 1: 5 fields where the header names 4"):
+        Table(tmp_path / "r.csv").load(seed=0)
+
+
+def test_missing_client_column() -> None:
+    with pytest.raises(InputError, match=r"no column 'client' \(Table.client\)"):
+        Table(frame(), partition="given").load(seed=0)
+    with pytest.raises(InputError, match=r"no column 'kind' \(Table.category\)"):
+        Table(frame(), client="shop", category="kind", partition="given").load(seed=0)
+
+
+def test_missing_empty_and_wrong_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Table.ratings: no file .*r\.csv"):
+        Table(tmp_path / "r.csv").load(seed=0)
+    (tmp_path / "r.csv").write_text("")
+    with pytest.raises(InputError, match=r"r\.csv: the file is empty"):
+        Table(tmp_path / "r.csv").load(seed=0)
+    (tmp_path / "r.csv").write_text("user,item,rating,category\n")
+    with pytest.raises(InputError, match=r"r\.csv: no rows"):
+        Table(tmp_path / "r.csv").load(seed=0)
+    (tmp_path / "r.xlsx").write_text("")
+    with pytest.raises(InputError, match=r"Table.ratings must end in \.csv or \.parquet"):
+        Table(tmp_path / "r.xlsx").load(seed=0)
+    with pytest.raises(InputError, match=r"Table.trust: no file .*t\.csv"):
+        Table(frame(), trust=tmp_path / "t.csv").load(seed=0)
+
+
+def test_more_clients_than_categories() -> None:
+    with pytest.raises(InputError, match="clients must be at most 4, the number of categories"):
+        Table(frame(), clients=5).load(seed=0)
+    with pytest.raises(InputError, match=r"clients must be at most 4, .* got 10"):
+        Table(frame()).load(seed=0)
+
+
+def test_unknown_user_in_trust() -> None:
+    trust = pd.DataFrame({"user": ["u0", "u1"], "trusts": ["u1", "u99"]})
+    with pytest.raises(InputError, match=r"Table.trust, row 2: 'trusts' must be a user with a rating; got 'u99'"):
+        Table(frame(), trust=trust).load(seed=0)
+    ratings = Table(frame(), trust=trust, unknown_trust="drop").read()
+    assert ratings.trust.tolist() == [[0], [1]]
+    assert ratings.notes[-1] == "1 trust links with an end that has no rating left out."
+
+
+def test_trust_may_be_empty() -> None:
+    assert Table(frame(), trust=TRUST.head(0)).read().trust.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clients": 0}, "Table.clients must be at least 1, or left out; got 0"),
+        ({"partition": "gven"}, r"Did you mean 'given'\?"),
+        ({"unknown_trust": "ignore"}, "Table.unknown_trust must be one of 'error', 'drop'"),
+        ({"item": "user"}, r"Table.item must be another column than Table.user; got 'user'"),
+        ({"trust_target": "user"}, r"Table.trust_target must be another column than Table.trust_user; got 'user'"),
+        ({"low": 5.0, "high": 1.0}, "Table.low must be below Table.high = 1.0; got 5.0"),
+    ],
+)
+def test_bad_options_fail_before_any_file_is_read(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Table("nowhere.csv", **options)  # type: ignore[arg-type]

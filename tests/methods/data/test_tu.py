@@ -1,0 +1,104 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgraft.domains.graphs.tu_files import GROUPS
+from fedgraft.errors import InputError
+from fedgraft.experiment import discovery
+from fedgraft.methods.data.tu import TU
+from helpers.toy_graphs import write_tu
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for place, name in enumerate(GROUPS["bio"]):
+        write_tu(tmp_path / "sets", name, graphs=40 + 20 * place, labels=name != "DD", seed=place)
+    return tmp_path / "sets"
+
+
+def test_a_client_is_a_set_of_the_group(root: Path) -> None:
+    shards = TU(root, "bio").load(1)
+    assert [shard.name for shard in shards] == ["ENZYMES", "DD", "PROTEINS"]
+    assert [np.bincount(shard.split).tolist() for shard in shards] == [[32, 4, 4], [48, 6, 6], [64, 8, 8]]
+    for shard in shards:
+        for part in range(3):
+            assert len(np.unique(shard.label[shard.split == part])) == 2, "stratified"
+    assert [shard.degrees for shard in shards] == [False, True, False]
+    assert len(TU(root, "bio", clients=3).load(1)) == 3
+
+
+@pytest.mark.parametrize(("partition", "alpha"), [("iid", 0.5), ("dirichlet", 0.5)])
+def test_a_set_is_dealt_to_clients(root: Path, partition: str, alpha: float) -> None:
+    shards = TU(root, "proteins", clients=4, partition=partition, alpha=alpha).load(1)
+    assert [shard.name for shard in shards] == [f"PROTEINS-{k}" for k in range(4)]
+    assert sorted(np.concatenate([shard.ids for shard in shards])) == list(range(1, 81))
+    assert len({(shard.kinds, shard.classes) for shard in shards}) == 1, "one vocabulary, so that they can be merged"
+    sizes = [shard.graphs for shard in shards]
+    assert (sizes == [20] * 4) == (partition == "iid")
+    assert len(TU(root, "proteins").load(1)) == 10
+
+
+def test_a_part_of_each_set(root: Path) -> None:
+    shards = TU(root, "bio", max_graphs=50).load(1)
+    assert [shard.graphs for shard in shards] == [40, 50, 50]
+    assert np.bincount(shards[1].label).tolist() == [25, 25]
+    assert shards[1].ids.tolist() != TU(root, "bio", max_graphs=50).load(2)[1].ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sets": "chemm"}, r"TU.sets must be one of 'chem', .* got 'chemm'\. Did you mean 'chem'\?"),
+        ({"sets": "ptcmr"}, r"Did you mean 'ptc_mr'\?"),
+        ({"clients": -1}, "TU.clients must be at least 0; got -1"),
+        ({"clients": 5}, r"TU.clients must be 0 or 7, one for each set of 'chem'; got 5"),
+        ({"partition": "dirichlet"}, r"TU.partition = 'dirichlet' is for a single set; 'chem' has 7"),
+        ({"partition": "even"}, "TU.partition must be one of 'iid', 'dirichlet'; got 'even'"),
+        ({"alpha": 0.0}, "TU.alpha must be above 0; got 0.0"),
+        ({"alpha": float("nan")}, "TU.alpha must be above 0; got nan"),
+        ({"attributes": "yes"}, "TU.attributes must be one of 'auto', 'always', 'never'; got 'yes'"),
+        ({"max_graphs": 2}, r"TU.max_graphs must be 0 \(all\) or at least 3; got 2"),
+    ],
+)
+def test_bad_options_fail_before_any_file_is_read(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TU(Path("nowhere"), **options)  # type: ignore[arg-type]
+
+
+def test_a_missing_set_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"TU: no file .*MUTAG_A\.txt; download https://"):
+        TU(tmp_path).load(0)
+
+
+def test_more_clients_than_graphs_allow(root: Path) -> None:
+    with pytest.raises(InputError, match=r"ENZYMES: 40 graphs of 2 classes dealt to 20 clients in equal"):
+        TU(root, "enzymes", clients=20).load(0)
+
+
+def test_presets_are_names_of_settings_and_sets(root: Path) -> None:
+    for name in ("bio", "dd", "proteins"):
+        built = discovery.build("data", "data", {"name": name, "root": str(root)})
+        assert built == TU(root, name)
+
+
+@pytest.mark.data
+def test_chem(data_root: Path) -> None:
+    shards = TU(data_root / "TUDataset").load(1)
+    assert [shard.graphs for shard in shards] == [188, 405, 467, 756, 344, 2000, 4110]
+    assert [shard.name for shard in shards] == list(GROUPS["chem"])
+    assert [shard.kinds for shard in shards] == [7, 53, 35, 53, 18, 38, 37]
+    assert sum(len(shard.rows("test")) for shard in shards) == 827
+
+
+@pytest.mark.data
+def test_nci1_over_ten_clients(data_root: Path) -> None:
+    shards = TU(data_root / "TUDataset", "nci1", partition="dirichlet").load(1)
+    assert len(shards) == 10
+    assert sum(shard.graphs for shard in shards) == 4110
+    assert min(len(np.unique(shard.label)) for shard in shards) == 2

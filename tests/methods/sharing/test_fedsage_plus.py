@@ -1,0 +1,154 @@
+"""A generator that is trained in the first rounds and then stays: by hand, and in runs on a graph of a few nodes."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from experiment.test_node_leaks import found, ran, random_features
+from experiment.test_resume_sharing import Killed, dying, measured
+from fedgraft.contracts import Update
+from fedgraft.domains.nodes.neighgen import WIDTHS
+from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.runner import execute, resume
+from fedgraft.methods.sharing.fedsage_plus import FROZEN, FedSagePlus
+from helpers.node_runs import SMALL, small
+from helpers.toy_runs import looped, same
+
+__all__ = ["dying"]
+
+
+def arrays(**values):
+    return {name.replace("__", "."): np.array([value], np.float32) for name, value in values.items()}
+
+
+MODEL = arrays(w=1, generator__w=2, generator__frozen=0)
+
+
+class Decaying:
+    """A trainer whose step takes a tenth off every parameter, as weight decay does whatever the gradient."""
+
+    def load(self, arrays):
+        self.parameters = {name: torch.from_numpy(array.copy()) for name, array in arrays.items() if name != FROZEN}
+        self.buffers = {FROZEN: arrays[FROZEN]}
+
+    def run(self, held=()):
+        for name, value in self.parameters.items():
+            value *= 1.0 if name in held else 0.9
+
+    def difference(self, start):
+        after = {**{name: value.numpy() for name, value in self.parameters.items()}, **self.buffers}
+        return {name: after[name] - value for name, value in start.items()}
+
+
+def merged(method, state, *steps):
+    """After rounds in which both of two clients add so much to everything."""
+    for step in steps:
+        update = {name: np.full(1, step, np.float32) * (name != FROZEN) for name in MODEL}
+        state = method.merge(state, [Update(0, 0.25, update), Update(1, 0.75, update)])
+    return state
+
+
+def test_a_worked_example_of_two_rounds_with_the_generator_and_one_without():
+    method = FedSagePlus(rounds=2)
+    state = merged(method, method.init(MODEL, 2), 0.5)
+    assert method.model(state) == arrays(w=1.5, generator__w=2.5, generator__frozen=0)
+    state = merged(method, state, 0.5)
+    assert method.model(state) == arrays(w=2.0, generator__w=3.0, generator__frozen=1)
+    state = merged(method, state, 0.5)
+    assert method.model(state) == arrays(w=2.5, generator__w=3.0, generator__frozen=1)
+    assert method.evaluated(state) == method.model(state)
+
+
+@pytest.mark.parametrize(("frozen", "moved"), [(0.0, -0.2), (1.0, 0.0), (0.98, 0.0)])
+def test_a_client_trains_the_generator_only_as_long_as_it_is_not_frozen(frozen, moved):
+    received = {**MODEL, FROZEN: np.array([frozen], np.float32)}
+    update, memory = FedSagePlus().local_update(Decaying(), received, None)
+    assert {name: value.item() for name, value in update.items()} == pytest.approx(
+        {"w": -0.1, "generator.w": moved, FROZEN: 0.0}
+    )
+    assert memory is None
+
+
+def test_without_a_generator_at_hand_it_is_fedavg():
+    method = FedSagePlus(rounds=1)
+    state = method.init(arrays(w=1), 2)
+    for _ in range(2):
+        state = method.merge(state, [Update(0, 1.0, arrays(w=1))])
+    assert method.model(state) == arrays(w=3)
+
+
+def test_no_rounds_are_refused():
+    with pytest.raises(InputError, match=r"FedSagePlus\.rounds must be >= 1; got 0\."):
+        FedSagePlus(rounds=0)
+
+
+def test_a_task_that_shares_more_is_refused():
+    with pytest.raises(
+        InputError, match="needs a task that offers generator, which 'node' with these options does not"
+    ):
+        small("fedsage_plus", task__share_features=True)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def models_of(**changes):
+    """The scored model after every round, the last state and the ledger's rows."""
+    experiment, shards = small("fedsage_plus", rounds=5, sharing__rounds=2, **changes)
+    models, rows = [], []
+    with looped(experiment, shards=shards) as (loop, _):
+
+        def note(state, row):
+            models.append(experiment.plan.sharing.evaluated(state.sharing))
+            rows.append(row)
+
+        state = loop.run(loop.start(), note)
+    return models, state, rows
+
+
+def test_the_generator_learns_for_two_rounds_and_the_classifier_for_all():
+    models, state, rows = models_of()
+    assert not any(row.failed for row in rows)
+    for round, (before, after) in enumerate(pairwise(models), start=2):
+        changed = {name for name in before if not np.array_equal(before[name], after[name])}
+        parts = {name.startswith("generator.") for name in changed - {FROZEN}}
+        assert parts == ({True, False} if round == 2 else {False}), round
+    assert [model[FROZEN].item() for model in models] == [0, 1, 1, 1, 1]
+    assert state.bytes["statistics"] > 0
+    assert 0 < state.bytes["halo"] < 4 * 2 * 64 * (4 * WIDTHS[-1] + 8), "embeddings travel in the first rounds alone"
+
+
+def test_equal_runs_are_equal_and_lossy_codecs_are_survived():
+    one, other = (models_of()[0] for _ in range(2))
+    assert same(one, other)
+    lossy, _, rows = models_of(codec=[{"name": "quantized", "bits": 4}], rows={"name": "quantized", "bits": 4})
+    assert not any(row.failed for row in rows)
+    assert [model[FROZEN].item() for model in lossy] == [0, 1, 1, 1, 1]
+    assert all(np.array_equal(lossy[1][name], lossy[-1][name]) for name in lossy[1] if name.startswith("generator."))
+
+
+def test_killed_and_resumed_it_ends_as_if_it_had_not_been(tmp_path, dying):
+    changes = {**SMALL, "rounds": 4, "sharing.rounds": 2, "checkpoint.every_seconds": 0}
+    whole = measured(execute(load("fedsage_plus", changes), tmp_path / "whole"))
+    dying(30)
+    with pytest.raises(Killed):
+        execute(load("fedsage_plus", changes), tmp_path / "run")
+    dying(0)
+    assert 0 < Store.open(tmp_path / "run").load()[0].round < 4
+    assert measured(resume(tmp_path / "run")) == whole
+    assert Store.open(tmp_path / "run").load()[1] == Store.open(tmp_path / "whole").load()[1]
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_no_piece_of_a_row_of_features_is_in_any_message(is_sparse):
+    experiment, shards = small("fedsage_plus", rounds=3, sharing__rounds=2)
+    shards = list(random_features(shards, is_sparse))
+    experiment = replace(experiment, plan=replace(experiment.plan, task=experiment.plan.task.fitted(shards)))
+    messages, _, state = ran(experiment, shards)
+    assert state.bytes["halo"] > 0
+    assert found(messages, shards) == 0

@@ -1,0 +1,271 @@
+"""What the node task reads and remembers in training, what clients tell each other of it, and its options."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedgraft import wire
+from fedgraft.contracts import Draw
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.nodes.shards import cut, merge_shards
+from fedgraft.errors import InputError, WireError
+from fedgraft.methods.models.gcn import GCN
+from fedgraft.methods.models.sage import SAGE
+from fedgraft.methods.tasks.node import Node
+from helpers.node_runs import introduced, mailbox_of, model_of, relayed, small
+from helpers.toy_nodes import whole
+from helpers.toy_runs import same
+
+PLAIN = {"task__neighbours": 0, "task__logit_adjustment": 0.0, "task__label_smoothing": 0.0}
+"""Losses are cross-entropies, of all neighbours."""
+
+
+def made(**changes):
+    """(task, model, every client's data) after all have looked once and told each other what they saw."""
+    experiment, shards = small(**changes)
+    task = experiment.plan.task
+    model, data = model_of(task), introduced(task, shards)
+    box = mailbox_of(task, shards)
+    state = box.start()
+    for client, each in enumerate(data):
+        looked(task, model, each)
+        box.publish(state, client, task.tell(each))
+    for client, each in enumerate(data):
+        task.hear(each, box.pull(state, client))
+    return task, model, data
+
+
+def looked(task, model, data, chance=7):
+    with torch.no_grad():
+        return task.look(model, data, chance)
+
+
+def losses(task, model, data, **draw):
+    draw.setdefault("examples", np.arange(task.examples(data)))
+    return task.loss(model, data, Draw(**draw), None).detach()
+
+
+@pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}])
+def test_losses_from_remembered_states_of_this_very_model_are_those_of_a_look(changes):
+    task, model, data = made(**PLAIN, **changes)
+    for each in data:
+        seen = looked(task, model, each)
+        assert seen.dtype == np.float32
+        for part in (slice(None), slice(1, None, 3)):
+            examples = np.arange(task.examples(each))[part]
+            np.testing.assert_allclose(losses(task, model, each, examples=examples), seen[part], rtol=1e-4, atol=1e-5)
+
+
+def test_a_look_is_told_to_others_once_and_a_step_tells_what_it_moved():
+    task, model, data = made()
+    here = data[0]
+    assert [len(mail.slot) for mail in task.tell(here)] == [0]
+    looked(task, model, here)
+    (mail,) = task.tell(here)
+    np.testing.assert_array_equal(mail.slot, here.needed)
+    np.testing.assert_array_equal(mail.rows, here.states.rows[0][here.needed])
+    step = np.array([0, 2, 5])
+    losses(task, model, here, examples=step)
+    assert [len(mail.slot) for mail in task.tell(here)] == [0], "a model that is only asked leaves no trace"
+    losses(task, model.train(), here, examples=step)
+    (mail,) = task.tell(here)
+    moved = here.rows["train"][step]
+    np.testing.assert_array_equal(mail.slot, moved[np.isin(moved, here.needed)])
+
+
+@pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution", "task__fresh": True}])
+@pytest.mark.parametrize("ahead", [False, True])
+def test_what_a_step_needs_is_all_that_it_reads(changes, ahead):
+    task, model, data = made(recipe="fedall", task__neighbours=2, **{"sampler__batches": 3, **changes})
+    here = data[0]
+    everything = here.states.to_tree()
+    step = {"examples": np.array([0, 3, 4]), "chance": 11}
+    wanted = Draw(**step, ahead=np.arange(task.examples(here)) if ahead else None)
+    expected = losses(task, model, here, **step)
+    needs = task.needs(here, wanted)
+    assert len(needs) == len(task.tables)
+    own = here.own
+    for layer, slots in enumerate(needs):
+        assert (np.diff(slots) > 0).all()
+        assert 0 < len(slots) <= here.halo
+        others = np.setdiff1d(np.arange(here.halo), slots)
+        here.states.rows[layer][own + others] = np.nan
+        here.states.known[layer][own + others] = False
+    assert torch.equal(losses(task, model, here, **step), expected), "nothing else is read"
+    if not ahead:
+        task.recall(here, everything)
+        for layer, slots in enumerate(needs):
+            here.states.rows[layer][own + slots] += 1
+        assert not torch.equal(losses(task, model, here, **step), expected)
+
+
+def test_equal_chances_are_equal_steps_and_the_number_of_neighbours_is_the_draws():
+    task, model, data = made(recipe="fedall", task__neighbours=2, sampler__batches=3)
+    here = data[1]
+    one, same_again, other = (losses(task, model, here, chance=chance) for chance in (5, 5, 6))
+    assert torch.equal(one, same_again)
+    assert not torch.equal(one, other)
+    everybody = losses(replace(task, neighbours=0), model, here, chance=5)
+    assert torch.equal(losses(task, model, here, chance=5, neighbours=(100, 100)), everybody)
+    with pytest.raises(InputError, match="layers must be 2, the model's convolutions; got 1"):
+        losses(task, model, here, neighbours=(3,))
+
+
+def test_what_is_computed_from_is_kept_while_nothing_changes_and_made_anew_when_it_does():
+    task, model, data = made(task__neighbours=0)
+    here = data[0]
+    before = losses(task, model, here)
+    kept = here.kept["train"]
+    losses(task, model, here)
+    assert here.kept["train"] is kept
+    memory = task.remember(here)
+    task.recall(here, None)
+    assert not torch.equal(losses(task, model, here), before)
+    task.recall(here, memory)
+    assert torch.equal(losses(task, model, here), before)
+
+
+def test_what_must_outlast_a_request_does():
+    task, model, data = made()
+    memory = wire.unpack(wire.pack(task.remember(data[2])))
+    expected = losses(task, model, data[2], chance=3)
+    again = introduced(task, small()[1])[2]
+    assert not torch.equal(losses(task, model, again, chance=3), expected)
+    task.recall(again, memory)
+    assert torch.equal(losses(task, model, again, chance=3), expected)
+    assert same(task.remember(again), memory)
+
+
+def test_relaying_a_layer_tells_all_that_others_need_of_it_and_of_no_other():
+    experiment, shards = small(task__head="convolution")
+    task = experiment.plan.task
+    model = model_of(task)
+    here = relayed(task, shards, model)[0]
+    for layer in range(2):
+        told = task.relay(model, here, layer)
+        assert [len(mail.slot) for mail in told] == [len(here.needed) * (number == layer) for number in range(2)]
+
+
+@pytest.mark.parametrize("hidden", [[6], [6, 5], [6, 5, 4]])
+def test_a_score_goes_on_from_what_was_relayed_and_is_what_it_is_anew(hidden):
+    experiment, shards = small(model__hidden=hidden)
+    task = experiment.plan.task
+    model, applied = model_of(task), []
+    for number, convolution in enumerate(model.convolutions):
+        convolution.register_forward_hook(lambda *_, number=number: applied.append(number))
+    data = relayed(task, shards, model)
+    scores = [task.evaluate(model, each) for each in data]
+    assert sorted(applied) == sorted([*range(len(hidden))] * len(data)), "every layer is computed once"
+    for each in data:
+        task.forget(each)
+    assert [task.evaluate(model, each) for each in data] == scores
+    assert sorted(applied) == sorted([*range(len(hidden))] * 2 * len(data))
+
+
+def test_rows_of_nodes_that_are_not_in_the_halo_are_refused():
+    task, _, data = made()
+    here = data[0]
+    with pytest.raises(WireError, match=f"a row of halo node {here.halo} where there are {here.halo}"):
+        task.hear(here, [type(m)(np.array([here.halo]), np.zeros((1, 6), np.float32)) for m in task.tell(here)])
+
+
+@pytest.mark.parametrize("encoder", [SAGE(hidden=(6, 5)), GCN(hidden=(6, 5))])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_labels_of_held_out_nodes_are_seen_by_no_step_and_no_state(encoder, is_sparse):
+    experiment, shards = small(data__sparse=is_sparse)
+    task = replace(experiment.plan.task, encoder=encoder)
+    blind = [replace(shard, label=np.where(shard.split > 0, (shard.label + 1) % 3, shard.label)) for shard in shards]
+    model, trees, found = model_of(task).train(), [], []
+    for each in (shards, blind):
+        data = introduced(task, each)[0]
+        found += [looked(task, model, data), losses(task, model, data, chance=4).numpy()]
+        trees.append(task.remember(data))
+    assert np.array_equal(found[0], found[2])
+    assert np.array_equal(found[1], found[3])
+    assert same(*trees)
+    assert task.statistics(shards[0]).keys() == task.statistics(blind[0]).keys()
+    assert same(task.statistics(shards[0]), task.statistics(blind[0]))
+
+
+@pytest.mark.parametrize("encoder", [SAGE(hidden=(6,)), GCN(hidden=(6,))])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_given_sums_of_neighbours_the_first_layer_is_that_of_the_whole_graph(encoder, is_sparse):
+    experiment, shards = small("fedgcn", data__sparse=is_sparse)
+    task = replace(experiment.plan.task, encoder=encoder, head="linear")
+    assert task.aggregates
+    model = model_of(task)
+    data, graph = introduced(task, shards), task.prepare(merge_shards(shards), {})
+    for split in SPLITS[1:]:
+        parts = [task.evaluate(model, each)[split] for each in data]
+        expected = task.evaluate(model, graph)[split]
+        assert sum(part["correct"] for part in parts) == expected["correct"]
+        assert sum(part["loss"] for part in parts) == pytest.approx(expected["loss"], rel=1e-4)
+
+
+def test_a_profile_tells_the_shares_of_classes():
+    shards = cut(whole(label=[0, 1, 2, 3, 4, 4], split=[0, 0, 0, 0, 1, 0], classes=5), np.zeros(6, int), ["all"])
+    task = Node(SAGE()).fitted(shards)
+    told = task.describe(task.prepare(shards[0], {}))
+    assert told == {f"label_{k}": pytest.approx(0.2) for k in range(5)}
+
+
+def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_alone():
+    task, model, (here, *_) = made(**PLAIN)
+    raised = replace(task, logit_adjustment=2.0)
+    counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
+    here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
+    logs = np.log(np.where(counts, counts / counts.sum(), 1e-4))
+    np.testing.assert_allclose(here.log_shares, logs, rtol=1e-6)
+
+    plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
+    label = torch.from_numpy(here.label[here.rows["train"]])
+    expected = torch.nn.functional.cross_entropy(plain + 2 * torch.from_numpy(logs), label, reduction="none")
+    np.testing.assert_allclose(losses(raised, model, here), expected, rtol=1e-4)
+    np.testing.assert_array_equal(looked(raised, model, here), looked(task, model, here))
+    assert raised.evaluate(model, here) == task.evaluate(model, here)
+
+
+def test_labels_are_spread_over_the_clients_classes_in_training_alone():
+    task, model, (here, *_) = made(**PLAIN)
+    smooth = replace(task, label_smoothing=0.3)
+    plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
+    logs, label = plain.log_softmax(1).numpy(), here.label[here.rows["train"]]
+    shares = np.bincount(label, minlength=task.classes) / len(label)
+    expected = -0.7 * logs[np.arange(len(label)), label] - 0.3 * logs @ shares
+    np.testing.assert_allclose(losses(smooth, model, here), expected, rtol=1e-4)
+    np.testing.assert_array_equal(looked(smooth, model, here), looked(task, model, here))
+    assert smooth.evaluate(model, here) == task.evaluate(model, here)
+
+
+def test_a_task_learns_of_the_data_what_its_model_must_know():
+    experiment, shards = small(data__sparse=True)
+    task = experiment.plan.task
+    assert (task.features, task.classes, task.sparse) == (8, 3, True)
+    assert task.fitted(shards) == task
+    assert len(task.sums) == len(set(task.sums)) == 3 + 3 * 3 + 2 * 160
+    with pytest.raises(InputError, match=r"task\.features = 9, but the data have 8\."):
+        replace(task, features=9).fitted(shards)
+    with pytest.raises(InputError, match=r"task\.classes = 4, but the data have 3\."):
+        replace(task, classes=4).fitted(shards)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"neighbours": -1}, r"Node\.neighbours must be >= 0; got -1\."),
+        ({"halo": -1}, r"Node\.halo must be >= 0; got -1\."),
+        ({"features": -1}, r"Node\.features must be >= 0; got -1\."),
+        ({"classes": -2}, r"Node\.classes must be >= 0; got -2\."),
+        ({"dropout": 1.0}, r"Node\.dropout must be in \[0, 1\); got 1\.0\."),
+        ({"logit_adjustment": -1.0}, r"Node\.logit_adjustment must be >= 0 \(0 = none\); got -1\.0\."),
+        ({"label_smoothing": 1.0}, r"Node\.label_smoothing must be in \[0, 1\); got 1\.0\."),
+        ({"dropout": -0.1}, r"Node\.dropout must be in \[0, 1\); got -0\.1\."),
+        ({"aggregates": True}, r"Node\.aggregates must be false where states are shared, or features are not; got"),
+        ({"aggregates": True, "share_states": False, "share_features": False}, r"Node\.aggregates must be false where"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(InputError, match=message):
+        Node(SAGE(), **options)

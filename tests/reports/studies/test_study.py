@@ -1,0 +1,253 @@
+"""A study on a tiny Ciao: every cell once, paired, resumable; and its page."""
+
+import dataclasses
+import json
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+
+from fedgraft.errors import InputError
+from fedgraft.reports.studies import study
+from fedgraft.reports.studies.page import tables, write_page
+from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
+
+TINY = Study(
+    name="tiny",
+    title="A tiny study",
+    recipe="fedacs",
+    reference="all",
+    common={"rounds": 3, "task.folds": 2, "model.layers": 1},
+    methods={
+        "fedacs": {"label": "FedACS"},
+        "all": {"label": "full participation", "changes": {"selector.name": "all"}},
+    },
+    panels=(
+        {
+            "title": "Default",
+            "data": ["ciao"],
+            "partitions": ["average"],
+            "clients": [3],
+            "runs": [["gcn", "all"], ["gcn", "fedacs"]],
+            "yardsticks": ["client_biases"],
+            "paper": {"ciao": {"gcn-all": [1.053, 851], "gcn-fedacs": [1.039, 568]}},
+        },
+    ),
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with a Ciao of forty users and six categories."""
+    g = np.random.default_rng(0)
+    rows = [
+        [1 + u, 1 + int(i), 1 + int(i) % 6, 1 + int(g.integers(5)), 1]
+        for u in range(40)
+        for i in g.choice(60, 12, False)
+    ]
+    links = [[1 + u, 1 + (u + step) % 40] for u in range(40) for step in (1, 3)]
+    (tmp_path / "data" / "ciao").mkdir(parents=True)
+    scipy.io.savemat(tmp_path / "data" / "ciao" / "rating.mat", {"rating": np.array(rows)})
+    scipy.io.savemat(tmp_path / "data" / "ciao" / "trustnetwork.mat", {"trustnetwork": np.array(links)})
+    return tmp_path
+
+
+def test_runs_every_cell_once_and_only_what_is_missing(root, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    said: list[str] = []
+    study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
+    found = study.results(TINY, root / "out", 1)
+    assert [cell.key for cell in found] == ["ciao-average-3-gcn-all-seed1", "ciao-average-3-gcn-fedacs-seed1"]
+    assert said[0] == "0 of 2 cells are done; 2 to run with 1 jobs."
+    assert all(len(result["curve"]) == 4 for result in found.values())
+    (root / "out" / "cells" / "ciao-average-3-gcn-fedacs-seed1.json").unlink()
+    study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
+    again = study.results(TINY, root / "out", 1)
+    assert [result["digest"] for result in again.values()] == [result["digest"] for result in found.values()]
+    text = tables(TINY, again, 1)
+    assert "| FedACS (GCN) |" in text
+    assert "67%" in text  # 568 of 851 KB, the paper's
+    write_page(TINY, again, 1, root / "page.md")
+    page = root / "page.md"
+    page.write_text(page.read_text().replace("# A tiny study", "# A tiny study\n\nWhat it shows."))
+    write_page(TINY, again, 1, page)
+    assert page.read_text().count("| FedACS (GCN) |") == text.count("| FedACS (GCN) |")
+    assert "What it shows." in page.read_text()
+
+
+def test_runs_a_cell_again_whose_settings_have_changed(root, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    said: list[str] = []
+    study.run(TINY, root / "data", root / "out", 1, 1, said.append)
+    before = study.results(TINY, root / "out", 1)
+    methods = {**TINY.methods, "all": {"label": "", "changes": {"selector.name": "all", "training.epochs": 2}}}
+    changed = dataclasses.replace(TINY, methods=methods)
+    assert [cell.method for cell in study.results(changed, root / "out", 1)] == ["fedacs"]
+    study.run(changed, root / "data", root / "out", 1, 1, said.append)
+    assert "1 of 2 cells are done; 1 to run with 1 jobs." in said
+    assert "1 of these were done with other settings than they have now, such as ciao-average-3-gcn-all-seed1." in said
+    after = study.results(changed, root / "out", 1)
+    assert [a["digest"] == b["digest"] for a, b in zip(before.values(), after.values(), strict=True)] == [False, True]
+
+
+def test_takes_results_of_before_settings_were_kept(root, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None)
+    for file in (root / "out" / "cells").iterdir():
+        content = json.loads(file.read_text())
+        del content["settings"]
+        file.write_text(json.dumps(content))
+    assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1))
+
+
+def test_runs_only_cells_that_match(root, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    study.run(TINY, root / "data", root / "out", 2, 1, lambda line: None, match="*-all-seed2")
+    assert [cell.key for cell in study.results(TINY, root / "out", 2)] == ["ciao-average-3-gcn-all-seed2"]
+    with pytest.raises(InputError, match=r"--match 'none\*' fits none of 2 cells, such as ciao-average-3-gcn-all-"):
+        study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None, match="none*")
+
+
+def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path, monkeypatch):
+    """The width of features, and that they are sparse, are known only from the data."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    panel = {**TINY.panels[0], "data": ["blocks"], "partitions": ["iid"], "runs": [["sage", "fedlocal"]]}
+    made = dataclasses.replace(
+        TINY,
+        recipe="fedais",
+        common={"rounds": 1, "selector.clients": 2, "data.nodes": 60, "data.features": 9, "data.sparse": True},
+        methods={"fedlocal": {"label": "", "recipe": "fedlocal"}},
+        panels=({**panel, "yardsticks": ["local_only", "centralised"]},),
+    )
+    study.run(made, tmp_path / "data", tmp_path / "out", 1, 1, lambda line: None)
+    (found,) = study.results(made, tmp_path / "out", 1).values()
+    assert found["yardsticks"].keys() == {"local_only", "centralised"}
+
+
+def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypatch):
+    """Clients' data are prepared once for all methods with one task; one that needs more of a task has its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    graphs = dataclasses.replace(
+        TINY,
+        recipe="cefgl",
+        common={"rounds": 2, "data.graphs": 20},
+        methods={
+            "fedavg": {"label": "", "changes": {"sharing.name": "fedavg"}},
+            "fedstar": {"label": "", "changes": {"sharing.name": "fedstar"}},
+        },
+        panels=({**TINY.panels[0], "data": ["molecules"], "partitions": [""], "clients": [2], "yardsticks": []},),
+    )
+    runs = [["gin", "fedavg"], ["gcn", "fedavg"], ["gin", "fedstar"], ["sage", "fedavg"]]
+    alone = []
+    for run in runs:
+        one = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": [run]},))
+        study.run(one, tmp_path / "data", tmp_path / "-".join(run), 1, 1, lambda line: None)
+        alone += [result["digest"] for result in study.results(one, tmp_path / "-".join(run), 1).values()]
+    together = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": runs},))
+    study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, lambda line: None)
+    found = study.results(together, tmp_path / "together", 1)
+    assert [result["digest"] for result in found.values()] == alone
+
+
+PARENT = """
+import multiprocessing as mp, os, time
+from concurrent.futures import ProcessPoolExecutor
+from fedgraft.reports.studies.study import begin_process
+
+pool = ProcessPoolExecutor(1, mp_context=mp.get_context("spawn"), initializer=begin_process)
+pool.submit(os.getpid).result()
+pool.submit(time.sleep, 600)
+print("at work", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_study_that_is_killed_leaves_no_process_at_work():
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == "at work\n"
+        parent.kill()
+        ended, _, _ = select.select([parent.stdout], [], [], 60)
+        assert ended, "a process has it open still"
+        assert parent.stdout.read() == ""
+
+
+def test_errors(root):
+    with pytest.raises(InputError, match=r"No study named 'fedac'\. Did you mean 'fedacs'"):
+        study.load("fedac")
+    with pytest.raises(InputError, match="holds no folder 'ciao'"):
+        study.run(TINY, root, root / "out", seeds=1, jobs=1, say=print)
+    (root / "page.md").write_text("no marks")
+    with pytest.raises(InputError, match="lacks the marks"):
+        write_page(TINY, {}, 1, root / "page.md")
+
+
+def test_tables_count_what_was_never_reached():
+    def result(curve, total):
+        yardsticks = {"client_biases": {"validation": 1.0, "test": 1.0}}
+        shared = {"better": "lower", "bytes": {"total": total}, "yardsticks": yardsticks}
+        return {**shared, "curve": curve, "test_at_best_validation": curve[-1][3]}
+
+    cells = list(panel_cells(TINY.panels[0], 1))
+    assert cells[0] == Cell(Split("ciao", "average", 3, 1), "gcn", "all")
+    full = result([[0, 0, 1.0, 1.0], [1, 2_000_000, 0.9, 0.91], [2, 4_000_000, 0.9, 0.91]], 4_000_000)
+    half = result([[0, 0, 1.0, 1.0], [1, 1_000_000, 0.901, 0.92], [2, 2_000_000, 0.95, 0.97]], 2_000_000)
+    never = result([[0, 0, 1.0, 1.0], [1, 1_000_000, 0.99, 0.99]], 1_000_000)
+    text = tables(TINY, {cells[0]: full, cells[1]: half}, 1)
+    assert "| FedACS (GCN) | 0.9700 | 0.0300 | 2.00 | 1.00 | 50 % | 1.039 | 568 | 67% |" in text
+    assert "| never | never |" in tables(TINY, {cells[0]: full, cells[1]: never}, 1)
+    assert "Not run yet." in tables(dataclasses.replace(TINY), {}, 1)
+
+
+ACCURACIES = dataclasses.replace(
+    TINY,
+    layout="accuracy",
+    panels=(
+        {
+            "title": "Table 1",
+            "data": ["chem", "dd"],
+            "partitions": [""],
+            "clients": [0],
+            "runs": [["gin", "all"], ["gin", "fedacs"]],
+            "yardsticks": ["majority"],
+            "paper": {"chem": {"gin-fedacs": 85.43}},
+        },
+    ),
+)
+
+
+def test_accuracies_stand_side_by_side():
+    def result(test, plain, total):
+        kept = {"test_at_best_validation": test, "test_plain_mean": plain, "bytes": {"total": total}}
+        return {**kept, "yardsticks": {"majority": {"validation": 0.6, "test": 0.61}}}
+
+    cells = {cell.key: cell for cell in ACCURACIES.cells(2)}
+    assert "chem-gin-all-seed1" in cells
+    found = {
+        cells["chem-gin-all-seed1"]: result(0.80, 0.78, 20_000_000),
+        cells["chem-gin-fedacs-seed1"]: result(0.84, 0.80, 1_000_000),
+        cells["chem-gin-fedacs-seed2"]: result(0.86, 0.82, 1_000_000),
+    }
+    text = tables(ACCURACIES, found, 2)
+    assert "| FedACS, gin | 85.00 ± 1.41 (81.00 ± 1.41) [85.43] |  |" in text
+    assert "| full participation, gin | 80.00 (78.00) |  |" in text
+    assert "chem: majority 61.00 ± 0.00" in text
+    assert "| FedACS, gin | 1 (20x) |  | 2 |" in text
+    assert "Not run yet." in tables(ACCURACIES, {}, 2)
+
+
+def test_the_studies_that_come_with_fedgraft_name_what_exists():
+    from fedgraft.experiment import experiment
+
+    for name in study.names():
+        found = study.load(name)
+        cells = found.cells(1)
+        assert len(cells) == len({cell.key for cell in cells})
+        for model, method in {(cell.model, cell.method) for cell in cells}:
+            changes = found.methods[method].get("changes", {})
+            data = {"data.name": found.panels[0]["data"][0], "data.root": "anywhere"}
+            experiment.load(found.recipe, {**data, "model.name": model, **found.common, **changes})
+        json.dumps(found.panels)

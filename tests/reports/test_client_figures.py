@@ -1,0 +1,103 @@
+"""Scores per client, the length of a message, and where examples lie."""
+
+import pandas as pd
+import pytest
+import torch
+
+from fedgraft.errors import InputError
+from fedgraft.experiment import experiment
+from fedgraft.experiment.predict import FinishedRun, predict
+from fedgraft.experiment.runner import execute
+from fedgraft.reports.client_figures import FEW_CLIENTS, bytes_by_codec, codec_name, representations, score_per_client
+from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.tsne import embed
+
+TINY = {
+    "data.name": "molecules",
+    "data.clients": 3,
+    "data.graphs": 60,
+    "model.hidden": 8,
+    "sharing.probability": 1.0,
+    "rounds": 4,
+    "runtime.workers": 0,
+    "yardsticks": [],
+}
+
+
+@pytest.fixture(scope="module")
+def graph_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graphs") / "run"
+    execute(experiment.load("cefgl", TINY), folder)
+    return RunFolder(folder)
+
+
+def test_every_client_has_a_bar_with_its_score(graph_run):
+    figure = score_per_client([graph_run])
+    (bars,) = figure.data
+    assert dict(zip(bars.x, bars.y, strict=True)) == graph_run.summary["test_per_client"]
+
+
+def test_many_clients_are_one_box(graph_run):
+    many = {f"client {k}": k / 100 for k in range(FEW_CLIENTS + 1)}
+    graph_run = RunFolder(graph_run.path)
+    graph_run.summary = {**graph_run.summary, "test_per_client": many}
+    assert [trace.type for trace in score_per_client([graph_run]).data] == ["box"]
+
+
+def test_messages_are_as_long_as_the_ledger_says(graph_run):
+    bars, raw = bytes_by_codec([graph_run]).data
+    model = graph_run.ledger[graph_run.ledger["purpose"] == "model"]
+    for place, direction in enumerate(("down", "up")):
+        mean = model.loc[model["direction"] == direction, "bytes"].mean()
+        assert raw.x[place] / bars.x[place] == pytest.approx(graph_run.shared_bytes / mean)
+    assert graph_run.shared_bytes == 4 * 4 * (8 * 8 + 8)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"codec": "identity"}, "identity"),
+        ({"codec": [{"name": "low_rank"}, {"name": "quantized", "bits": 4}]}, "low_rank, quantized (4 bits)"),
+        ({"codec": {"name": "sparse", "feedback": True}}, "sparse with feedback"),
+        ({"codec": {"name": "chain", "codecs": [{"name": "float16"}], "feedback": True}}, "float16 with feedback"),
+        ({"codec": "sparse", "downlink": "float16"}, "float16"),
+    ],
+)
+def test_codecs_are_named_as_people_would(content, text):
+    assert codec_name(content, "down") == text
+
+
+def test_test_examples_lie_somewhere_for_each_channel(graph_run):
+    points = embed(graph_run.path)
+    assert set(points["channel"]) == {"own model", "shared alone"}
+    assert points["client"].nunique() == 3
+    assert points[["x", "y"]].notna().all().all()
+    figure = representations(graph_run, points)
+    assert sum(len(trace.x) for trace in figure.data) == len(points)
+
+
+def test_ratings_have_no_hidden_layer_to_show(finished_run):
+    with pytest.raises(InputError, match="task 'rating' has no hidden layer"):
+        embed(finished_run)
+
+
+def test_a_client_s_model_has_the_score_of_the_summary(graph_run):
+    run = FinishedRun(graph_run.path)
+    for number, name in enumerate(run.names):
+        task, data = run.plan.task, run.prepared(number)
+        with torch.no_grad():
+            sums = task.evaluate(run.client_model(number), data)
+        assert task.score(sums["test"]) == pytest.approx(graph_run.summary["test_per_client"][name])
+
+
+def test_classes_of_new_graphs(graph_run):
+    names = FinishedRun(graph_run.path).names
+    kind = FinishedRun(graph_run.path).shards[0].kind_names[0]
+    nodes = pd.DataFrame({"graph": ["g"] * 3, "node": [0, 1, 2], "kind": [kind, kind, "unheard of"]})
+    edges = pd.DataFrame({"graph": ["g", "g"], "source": [0, 1], "target": [1, 2]})
+    found = predict(graph_run.path, {"nodes": nodes, "edges": edges}, client=names[0])
+    assert found["graph"].tolist() == ["g"]
+    assert found["client"].tolist() == [names[0]]
+    assert 0 < found["probability"][0] <= 1
+    with pytest.raises(InputError, match="--pairs is not for task 'graph', which takes --graphs, --nodes, --edges"):
+        predict(graph_run.path, {"pairs": nodes})

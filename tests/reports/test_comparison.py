@@ -1,0 +1,105 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fedgraft.errors import InputError
+from fedgraft.reports.comparison import compare, parse_target, render
+from helpers.fake_runs import write_run
+
+
+def text_of(table: list[dict[str, object]], width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as capture:
+        console.print(render(table))
+    return capture.get()
+
+
+def test_a_row_a_run_ready_for_json(tmp_path: Path) -> None:
+    good, bad = write_run(tmp_path / "good", end=0.95), write_run(tmp_path / "bad", end=1.05, cohort=3)
+    first, second = json.loads(json.dumps(compare([good, bad], "rmse=1.0"), allow_nan=False))
+    summary = json.loads((good / "summary.json").read_text())
+    point = next(point for point in summary["curve"] if point[3] <= 1.0)
+    assert first["run"] == "good"
+    assert first["target"] == 1.0
+    assert first["rounds_to_target"] == point[0]
+    assert first["bytes_to_target"] == point[1]
+    assert first["seconds_to_target"] == pytest.approx(point[2])
+    assert first["bytes"] == summary["bytes"]["total"]
+    assert first["yardsticks"] == summary["yardsticks"]
+    assert second["bytes_to_target"] is second["rounds_to_target"] is second["seconds_to_target"] is None
+
+
+def test_the_default_target_is_reached_by_the_best(tmp_path: Path) -> None:
+    table = compare([write_run(tmp_path / "a", end=0.95), write_run(tmp_path / "b", end=1.0)])
+    assert [row["bytes_to_target"] is not None for row in table] == [True, False]
+    assert all(row["target"] == table[0]["target"] for row in table)
+
+
+@pytest.mark.parametrize(("better", "metric", "winner"), [("lower", "rmse", "a"), ("higher", "auc", "b")])
+def test_the_best_is_marked(tmp_path: Path, better: str, metric: str, winner: str) -> None:
+    shape = {"better": better, "metric": metric, "start": 1.4 if better == "lower" else 0.1}
+    text = text_of(compare([write_run(tmp_path / name, end=end, **shape) for name, end in (("a", 0.8), ("b", 0.9))]))  # type: ignore[arg-type]
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    loser = "b" if winner == "a" else "a"
+    assert lines[winner].count("*") == 6
+    assert "*" not in lines[loser]
+    assert "not reached" in lines[loser]
+    assert f"Target: validation {metric}" in text
+    assert "central_biases" in lines
+    assert f"{metric}: {better} is better" in text
+
+
+def test_a_table_of_eighty_columns_cuts_nothing(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / "power_of_choice-seed1"), write_run(tmp_path / "b", end=1.05)]
+    table = [{**row, "seconds_to_target": 725.0} for row in compare(runs)]
+    text = text_of(table, width=80)
+    assert "12 min 05 s" in text
+    assert "…" not in text
+    assert "validation" in text.splitlines()[2]
+    assert "not reached" in text
+
+
+def test_nothing_is_best_alone_or_on_different_data(tmp_path: Path) -> None:
+    a, b = write_run(tmp_path / "a"), write_run(tmp_path / "b", dataset="epinions")
+    assert "*" not in text_of(compare([a]))
+    text = text_of(compare([a, b]))
+    assert "*" not in text
+    assert "Not the same data set" in text
+    assert "epinions: global_mean" in text
+
+
+def test_a_label_is_text_not_markup(tmp_path: Path) -> None:
+    assert "[red]x" in text_of(compare([write_run(tmp_path / "[red]x")]))
+
+
+def test_yardsticks_of_several_seeds_are_means(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / str(i), yardsticks={"majority": 0.4 + 0.2 * i, "mlp": None}) for i in range(2)]
+    text = text_of(compare(runs))
+    assert "majority (mean of 2)" in text
+    assert "0.5000" in text
+    assert "mlp" not in text
+
+
+def test_a_target_is_read() -> None:
+    assert parse_target("rmse=0.95", "rmse") == 0.95
+    assert parse_target(" auc = .8 ", "auc") == 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0.95", r"--target must be METRIC=SCORE, such as rmse=0\.95; got '0\.95'"),
+        ("rsme=0.95", r"--target: the metric must be one of .*; got 'rsme'\. Did you mean 'rmse'"),
+        ("accuracy=0.9", "--target names 'accuracy', but these runs are scored by 'rmse'"),
+        ("rmse=low", r"the score must be a number, such as rmse=0\.95; got 'rmse=low'"),
+        ("rmse=nan", "the score must be a number"),
+        ("rmse=", "the score must be a number"),
+        ("=1", "the metric must be one of"),
+    ],
+)
+def test_a_wrong_target_is_named(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_target(text, "rmse")

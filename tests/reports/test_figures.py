@@ -1,0 +1,176 @@
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedgraft.errors import InputError
+from fedgraft.reports import figures
+from fedgraft.reports.figure_style import RUN_COLOURS, score_range, spread_apart
+from fedgraft.reports.stored_runs import RunFolder, open_runs
+from helpers.fake_runs import write_run
+
+
+def several(folder: Path, count: int, clients: int = 5) -> list[RunFolder]:
+    ends = [0.95 + 0.01 * i for i in range(count)]
+    paths = [write_run(folder / f"run-{i}", clients=clients, end=end, seed=i) for i, end in enumerate(ends)]
+    return open_runs(paths)
+
+
+@pytest.mark.parametrize(("count", "clients"), [(1, 5), (6, 5), (1, 100), (6, 100)])
+def test_every_figure_can_be_drawn(tmp_path: Path, count: int, clients: int) -> None:
+    runs = several(tmp_path, count, clients)
+    drawn = figures.every(runs)
+    assert len(drawn) == 8
+    for figure in drawn:
+        assert isinstance(figure, go.Figure)
+        json.loads(figure.to_json())
+        assert figure.layout.paper_bgcolor == "white"
+        assert figure.layout.height - figure.layout.margin.t - figure.layout.margin.b >= 60
+
+
+@pytest.mark.parametrize("against", ["rounds", "bytes", "seconds"])
+def test_validation_is_solid_and_test_dashed_in_the_run_s_colour(tmp_path: Path, against: str) -> None:
+    runs = several(tmp_path, 2)
+    figure = figures.score(runs, against)
+    lines = [trace for trace in figure.data if trace.x[0] is not None]
+    assert [(trace.line.dash, trace.line.color) for trace in lines] == [
+        ("solid", RUN_COLOURS[0]),
+        ("dash", RUN_COLOURS[0]),
+        ("solid", RUN_COLOURS[1]),
+        ("dash", RUN_COLOURS[1]),
+    ]
+    np.testing.assert_allclose(lines[2].y, runs[1].curve["validation"])
+    unit = {"rounds": "round", "bytes": "(kB)", "seconds": "seconds"}[against]
+    assert figure.layout.xaxis.title.text.endswith(unit)
+    size = 1000 if against == "bytes" else 1
+    column = {"rounds": "round"}.get(against, against)
+    np.testing.assert_allclose(np.array(lines[2].x) * size, runs[1].curve[column])
+
+
+def test_the_legend_has_one_entry_a_run_whichever_split_is_shown(tmp_path: Path) -> None:
+    figure = figures.score(several(tmp_path, 3))
+    entries = [index for index, trace in enumerate(figure.data) if trace.showlegend is not False]
+    assert [figure.data[index].name for index in entries] == ["run-0", "run-1", "run-2"]
+    for button in figure.layout.updatemenus[0].buttons:
+        assert not set(entries) & set(button.args[1])
+
+
+def test_one_split_alone_needs_no_buttons(tmp_path: Path) -> None:
+    figure = figures.score(several(tmp_path, 1), splits=("test",))
+    assert not figure.layout.updatemenus
+    assert [trace.line.dash for trace in figure.data if trace.x[0] is not None] == ["dash"]
+
+
+def test_an_axis_of_log_bytes_leaves_out_zero_bytes(tmp_path: Path) -> None:
+    run = several(tmp_path, 1)[0]
+    run.curve.loc[0, "bytes"] = 0
+    figure = figures.score([run], "bytes", log_bytes=True)
+    assert figure.layout.xaxis.type == "log"
+    assert len(figure.data[0].x) == len(run.curve) - 1
+
+
+def test_yardsticks_are_labelled_lines(tmp_path: Path) -> None:
+    yardsticks = {"global_mean": 1.067, "central_biases": 0.949, "client_biases": 0.9495, "local_only": None}
+    figure = figures.score([RunFolder(write_run(tmp_path / "a", yardsticks=yardsticks))])
+    assert [line.y0 for line in figure.layout.shapes] == [0.949, 0.9495, 1.067]
+    assert [note.text for note in figure.layout.annotations] == [
+        "central_biases 0.949",
+        "client_biases 0.9495",
+        "global_mean 1.067",
+    ]
+    low, high = figure.layout.yaxis.range
+    pixels = (figure.layout.height - figure.layout.margin.t - 64 - 22) / (high - low)
+    places = [note.y * pixels - note.ay for note in figure.layout.annotations]
+    assert min(np.diff(places)) >= 18
+    assert low < 0.949 < 1.067 < high
+
+
+@given(st.lists(st.floats(0, 400), max_size=8).map(sorted), st.floats(1, 40))
+def test_spread_labels_keep_their_distance_and_order(places: list[float], gap: float) -> None:
+    spread = spread_apart(places, gap)
+    assert len(spread) == len(places)
+    assert all(b - a >= gap - 1e-6 for a, b in pairwise(spread))
+    if all(b - a >= gap for a, b in pairwise(places)):
+        assert spread == pytest.approx(places)
+
+
+def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
+    low, high, cut = score_range([RunFolder(write_run(tmp_path / "a", start=40.0, rounds=60))], ("validation",))
+    assert cut
+    assert low < 0.949
+    assert high < 12
+    low, high, cut = score_range([RunFolder(write_run(tmp_path / "b", start=1.2))], ("validation",))
+    assert not cut
+    assert high > 1.2
+
+
+def test_runs_without_any_score_can_be_drawn(tmp_path: Path) -> None:
+    run = RunFolder(write_run(tmp_path / "a", yardsticks={}))
+    run.curve[["validation", "test"]] = math.nan
+    assert len(figures.every([run])) == 7
+    with pytest.raises(InputError, match="no target to reach"):
+        figures.bytes_to_target([run])
+
+
+def test_bytes_to_target_says_what_was_not_reached(tmp_path: Path) -> None:
+    runs = several(tmp_path, 2)
+    point = runs[0].reaching(1.0)
+    assert point is not None
+    first, second = figures.bytes_to_target(runs, 1.0).data
+    assert first.x[0] * 1000 == point["bytes"]
+    assert first.text[0] == f"{point['bytes'] / 1000:.0f} kB, round {int(point['round'])}"
+    assert first.marker.color == RUN_COLOURS[0]
+    assert second.text[0].endswith(f"round {int(runs[1].reaching(1.0)['round'])}")  # type: ignore[index]
+    nobody = figures.bytes_to_target(runs, 0.5).data
+    assert [bar.x[0] for bar in nobody] == [0, 0]
+    assert nobody[0].text[0] == f"not reached (best {runs[0].best_validation:.4g})"
+
+
+def test_the_heat_map_says_who_was_chosen_and_who_failed(tmp_path: Path) -> None:
+    run = RunFolder(write_run(tmp_path / "a", clients=5, cohort=2, rounds=10))
+    cells = figures.chosen([run]).data[0].z
+    assert cells.shape == (5, 10)
+    assert (cells > 0).sum(axis=0).tolist() == [2] * 10
+    assert (cells == 2).sum(axis=0).tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
+    assert cells[run.rounds["selected"][4][0], 4] == 2
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 20])
+def test_cells_of_the_heat_map_are_centred_on_their_round_and_client(tmp_path: Path, rounds: int) -> None:
+    run = RunFolder(write_run(tmp_path / "a", clients=2, cohort=1, rounds=rounds))
+    cells = figures.chosen([run]).data[0]
+    assert cells.x.tolist() == [round + 0.5 for round in range(rounds + 1)]
+    assert cells.y.tolist() == [-0.5, 0.5, 1.5]
+
+
+def test_bars_of_purposes_sum_to_the_ledger(tmp_path: Path) -> None:
+    runs = several(tmp_path, 2)
+    bars = [trace for trace in figures.bytes_by_purpose(runs).data if isinstance(trace, go.Bar)]
+    assert [bar.name for bar in bars] == ["model", "statistics", "header"]
+    sums = np.sum([bar.x for bar in bars], axis=0) * 1000
+    said = [run.summary["bytes"][direction] for run in runs for direction in ("down", "up")]
+    np.testing.assert_allclose(sums, said)
+
+
+def test_labels_are_text_not_markup(tmp_path: Path) -> None:
+    runs = [RunFolder(write_run(tmp_path / "a"), label="<b>a & b</b>")]
+    for figure in figures.every(runs):
+        assert "<b>a & b</b>" not in figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+
+
+def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+    runs = several(tmp_path, 1)
+    with pytest.raises(InputError, match=r"against must be one of .* got 'byte'\. Did you mean 'bytes'"):
+        figures.score(runs, "byte")
+    with pytest.raises(InputError, match=r"splits must be one of .* got 'train'"):
+        figures.score(runs, splits=("train",))
+    with pytest.raises(InputError, match="at least one run"):
+        figures.chosen([])
+    with pytest.raises(InputError, match="different metrics"):
+        figures.score([*runs, RunFolder(write_run(tmp_path / "b", metric="auc", better="higher"))])

@@ -1,0 +1,135 @@
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.reports.html_report import write_report
+from helpers.fake_runs import write_run
+
+EVIL = '<img src=x onerror="alert(1)">&</script>'
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text outside scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._silent = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._silent = tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent = False
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self._silent else data + "\n"
+
+
+def read(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
+    out = write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", seed=2)], tmp_path / "new" / "r.html")
+    assert [path.name for path in out.parent.iterdir()] == ["r.html"]
+    page = read(out)
+    assert not [attributes for _, attributes in page.tags if {"src", "href"} & set(attributes)]
+    assert sum("plotly.js v" in script for script in re.findall(r"<script>(.*?)</script>", out.read_text(), re.S)) == 1
+    figures = [a["id"] for t, a in page.tags if a.get("class") == "plotly-graph-div"]
+    assert figures == [f"figure-{i}" for i in range(1, 9)]
+    policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_page_says_what_was_run(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / "a", end=0.95), write_run(tmp_path / "b", end=1.05, recipe="random", seed=2)]
+    text = read(write_report(folders, tmp_path / "r.html", "rmse=1.0", "Who trains?")).text
+    for part in (
+        "Who trains?",
+        "ciao",
+        "fedacs, random",
+        "torch 2.13.0",
+        f"{2:032x}",
+        "not reached",
+        "validation rmse ≤ 1",
+        "central_biases",
+        "0.9490",
+        'name = "random"',
+        "What differs",
+        "selector.name",
+    ):
+        assert part in text
+    assert "Warning" not in text
+
+
+def test_equal_runs_give_an_equal_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a")
+    first, second = (write_report([folder], tmp_path / name).read_bytes() for name in ("1.html", "2.html"))
+    assert first == second
+
+
+def test_different_data_is_warned_about(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / "a"), write_run(tmp_path / "b", dataset="epinions", clients=7)]
+    text = read(write_report(folders, tmp_path / "r.html")).text
+    assert "do not have the same data set (ciao, epinions)" in text
+    assert "do not have the same number of clients (5, 7)" in text
+    assert "★" not in text
+
+
+def test_whatever_a_run_holds_is_shown_as_text(tmp_path: Path) -> None:
+    toml = f"recipe = 'x'\nnote = '''{EVIL}'''\n"
+    folder = write_run(tmp_path / "<i>a & b", recipe=EVIL, dataset=EVIL, yardsticks={EVIL: 1.0}, toml=toml)
+    other = write_run(tmp_path / "b", dataset="<u>")
+    page = read(write_report([folder, other], tmp_path / "r.html", title=EVIL))
+    assert not {"img", "i", "u"} & {tag for tag, _ in page.tags}
+    assert page.text.count(EVIL) >= 6
+
+
+def test_a_run_without_scores_can_be_reported(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", yardsticks={})
+    path = folder / "summary.json"
+    summary = json.loads(path.read_text())
+    summary.update(dict.fromkeys(("validation", "test", "test_at_best_validation")))
+    path.write_text(json.dumps({**summary, "curve": [[0, 1, 0.0, None, None, None]]}))
+    assert "Bytes to validation" not in write_report([folder], tmp_path / "r.html").read_text()
+
+
+def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a")
+    other = write_run(tmp_path / "b", metric="auc", better="higher")
+    with pytest.raises(InputError, match="different metrics"):
+        write_report([a, other], tmp_path / "r.html")
+    with pytest.raises(InputError, match="no such folder"):
+        write_report([tmp_path / "c"], tmp_path / "r.html")
+    with pytest.raises(InputError, match="--target names 'auc'"):
+        write_report([a], tmp_path / "r.html", "auc=0.8")
+    assert not (tmp_path / "r.html").exists()
+    with pytest.raises(InputError, match=r"a/summary\.json/r\.html cannot be written"):
+        write_report([a], a / "summary.json" / "r.html")
+
+
+@pytest.mark.slow
+def test_the_page_draws_its_figures_in_a_browser(tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no chromium or google-chrome on the path to open the report with")
+    out = write_report([write_run(tmp_path / "a")], tmp_path / "r.html")
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--enable-logging=stderr"]
+    done = subprocess.run(
+        [browser, *options, profile, "--dump-dom", out.as_uri()], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.count('class="main-svg"') >= 6
+    assert "RMSE against bytes" in done.stdout
+    assert "CONSOLE" not in done.stderr
