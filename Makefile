@@ -5,17 +5,19 @@
 #           here:  make PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" install
 #           For another CUDA version, name its index instead (.../whl/cu126). The version stays the one of constraints.txt.
 # ARGS      options for what the target calls:  make test ARGS="tests/methods/selectors -x"
+# JOBS      processes that run the tests, one per core by default:  make test JOBS=0 runs them in one, for a debugger
 
 PYTHON ?= python3
 PIP_ARGS ?=
 ARGS ?=
+JOBS ?= auto
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint bench bench-nodes-scale study-fedacs study-cefgl study-fedais study-levers clean
+.PHONY: help install demo test lint bench bench-nodes-scale same-results study-fedacs study-cefgl study-fedais study-levers clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +30,7 @@ demo: .venv/.installed  ## a first federated run, its figures and report, in ./d
 # One thread each: tests are small, and threads that fight for cores make them slower.
 test: export OMP_NUM_THREADS = 1
 test: .venv/.installed  ## run the tests
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 lint: .venv/.installed  ## check style, formatting, types and the floors of the architecture
 	$(BIN)/ruff check
@@ -41,6 +43,9 @@ bench: .venv/.installed  ## time the hot paths against their limits
 
 bench-nodes-scale: .venv/.installed  ## measure node classification as graphs grow, and draw it; half an hour
 	$(BIN)/python benchmarks/scale_nodes.py $(ARGS)
+
+same-results: .venv/.installed  ## run two commits in turns and compare digests, bytes, scores:  make same-results ARGS=HEAD~1
+	$(BIN)/python benchmarks/same_results.py $(ARGS)
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
 	$(BIN)/fedgraft study fedacs $(ARGS)

@@ -21,7 +21,7 @@ class Floor:
     def __init__(self, plan: Plan, shards: Sequence[Any]) -> None:
         self._plan = plan
         self._data = prepare(plan, shards)
-        self._blocks = [plan.task.blocks(data) for data in self._data]
+        self._blocks = [plan.blocks(data) for data in self._data]
         examples = [plan.task.examples(data) for data in self._data]
         self._shares = [count / sum(examples) for count in examples]
         self.flat = plan.build_model()
@@ -44,7 +44,7 @@ class Floor:
         g = randomness.generator(self._plan.seed, "train", number, client)
         for index in g.permutation(len(blocks))[: training.blocks or None]:
             draws = self._plan.sampler.draw(None, blocks[index], Stage(), g)
-            nodes = task.encode(module, data, blocks[index])
+            nodes = self._plan.blocked.encode(module, data, blocks[index]) if self._plan.blocked else None
             shared = None if nodes is None else nodes.detach().requires_grad_()
             for draw in draws:
                 self.flat.gradient.zero_()

@@ -16,9 +16,11 @@ from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.plan import Plan
 from fedgraft.methods.aggregation import moved
+from fedgraft.methods.selectors.random import Random
 from fedgraft.wire.layouts import Array, Arrays, finite
-from nodes import EPOCHS, WARM_UP, Floor, sized
+from nodes import COHORT, EPOCHS, WARM_UP, Floor, sized
 from timing import in_turns, ratio
+from workloads import federation
 
 
 class Least(Floor):
@@ -60,23 +62,27 @@ class Least(Floor):
             begin += array.nbytes
 
 
-def s256_over_floor() -> float:
-    """Seconds of a round / seconds of the floor; PubMed's size, SAGE of 256 and 128."""
-    return _over_floor("s256", False, 15)
+def s256_over_least(share: float = 1.0, repeats: int = 15) -> float:
+    """Seconds of our round / seconds of the least federation; PubMed's size, SAGE of 256 and 128."""
+    return _over_least("s256", share, repeats)
 
 
-def g64_over_floor(share: float = 1.0, repeats: int = 60) -> float:
-    """Seconds of a round / seconds of the floor; PubMed's size, GCN of 64."""
-    return _over_floor("g64", False, repeats, share)
+def g64_over_least(share: float = 1.0, repeats: int = 60) -> float:
+    """Seconds of our round / seconds of the least federation; PubMed's size, GCN of 64."""
+    return _over_least("g64", share, repeats)
 
 
 def cs_over_floor() -> float:
-    """Seconds of a round / seconds of the floor; Coauthor's size, SAGE of 256 and 128."""
-    return _over_floor("s256", True, 7)
-
-
-def _over_floor(model: str, coauthor: bool, repeats: int, share: float = 1.0) -> float:
-    plan, shards = sized(model, EPOCHS, coauthor, share)
+    """Seconds of the least federation / seconds of the floor; Coauthor's size, SAGE of 256 and 128."""
+    plan, shards = sized("s256", EPOCHS, True, 1.0)
     least, floor = Least(plan, shards), Floor(plan, shards)
-    seconds = in_turns({"least": least.round, "floor": floor.round}, repeats, warm_up=WARM_UP)
+    seconds = in_turns({"least": least.round, "floor": floor.round}, 7, warm_up=WARM_UP)
     return ratio(seconds, "least", "floor")
+
+
+def _over_least(model: str, share: float, repeats: int) -> float:
+    plan, shards = sized(model, EPOCHS, False, share)
+    least = Least(plan, shards)
+    with federation(plan, shards, Random(clients=COHORT)) as ours:
+        seconds = in_turns({"ours": ours.round, "least": least.round}, repeats, warm_up=WARM_UP)
+    return ratio(seconds, "ours", "least")

@@ -41,8 +41,8 @@ def ratio(seconds: Mapping[str, list[float]], over: str, under: str) -> float:
 class Apart:
     """A variant in a process of its own, one thread, where nothing is set as our runtime sets it.
 
-    Our allocator keeps what is freed (`fedgraft.engine.allocator`): beside ours, in one process, a loop that does
-    without would have that from us.
+    Our allocator keeps what is freed (`fedgraft.engine.allocator`): beside ours, in one process, a loop without it
+    would have that from us.
 
     Args:
         make: called there; what it returns has a method `round`.

@@ -1,20 +1,19 @@
 """What is run: a federation sized like Ciao on generated shops, and clients that have next to nothing to do."""
 
 import tempfile
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Selector, Sums, Task
-from fedgraft.engine.plan import SPLITS, Plan
+from fedgraft.contracts import Draw, Selector, Sums, Task
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
@@ -22,7 +21,7 @@ from fedgraft.experiment import experiment
 from fedgraft.experiment.run_folder import Store
 from fedgraft.methods.selectors.all import All
 from fedgraft.runtimes.in_process import InProcess
-from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.layouts import Arrays
 
 CIAO = {"users": 7000, "items": 100_000, "links": 110_000, "count": 280_000}
 """Sizes of the real data set, near enough."""
@@ -54,8 +53,10 @@ def assays(graphs: int = GRAPHS) -> tuple[Plan, tuple[Any, ...]]:
 
 def prepare(plan: Plan, shards: Sequence[Any]) -> list[Any]:
     """Every client's prepared data, after the set-up in which clients may publish statistics."""
-    published = {client: plan.task.statistics(shard) for client, shard in enumerate(shards)}
-    combined = plan.task.combine(published) if any(published.values()) else {}
+    if plan.publishing is None:
+        return [plan.task.prepare(shard, {}) for shard in shards]
+    published = {client: plan.publishing.statistics(shard) for client, shard in enumerate(shards)}
+    combined = plan.publishing.combine(published) if any(published.values()) else {}
     return [plan.task.prepare(shard, combined.get(client, {})) for client, shard in enumerate(shards)]
 
 
@@ -114,10 +115,13 @@ class Idle(Task[int, int]):
 
     metric: ClassVar[str] = "none"
     better: ClassVar[str] = "lower"
-    asks: ClassVar[tuple[str, ...]] = ("nothing",)
-    sums: ClassVar[tuple[str, ...]] = ("count",)
 
     model_of: Task[Any, Any]
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """A count."""
+        return ("count",)
 
     def prepare(self, shard: int, shared: Arrays) -> int:
         """The client's index is all it has."""
@@ -127,21 +131,9 @@ class Idle(Task[int, int]):
         """One."""
         return 1
 
-    def describe(self, data: int) -> dict[str, float]:
-        """Nothing."""
-        return {}
-
-    def merge(self, shards: Sequence[int]) -> int:
-        """Any."""
-        return shards[0]
-
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """The other task's model."""
         return self.model_of.model(g)
-
-    def blocks(self, data: int) -> Sequence[Indices]:
-        """One block of one example."""
-        return [np.zeros(1, np.int64)]
 
     def loss(self, model: nn.Module, data: int, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
         """Of one number of the model."""
@@ -149,19 +141,11 @@ class Idle(Task[int, int]):
 
     def evaluate(self, model: nn.Module, data: int) -> dict[str, Sums]:
         """Nothing to score."""
-        return {split: {"count": 1.0} for split in SPLITS}
+        return {split: {"count": 1.0} for split in SCORED_SPLITS}
 
     def score(self, sums: Sums) -> float:
         """Nothing to score."""
         return 0.0
-
-    def questions(self, shards: Sequence[int], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
-        """Nobody asks."""
-        return {}
-
-    def predict(self, model: nn.Module, shard: int, shared: Arrays, asked: object) -> dict[str, Array]:
-        """Nobody asks."""
-        return {}
 
 
 def idle() -> Plan:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+pytest_plugins = ["helpers.killed_runs"]
 torch.set_num_threads(1)
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
@@ -33,3 +34,11 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished") / "run"
     execute(experiment.load("fedacs", {**TINY, "rounds": 4}), folder)
     return folder
+
+
+@pytest.fixture
+def fedgraft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    """Run the command in this process, in an empty folder."""
+    from helpers.command import caller  # for the same reason
+
+    return caller(monkeypatch, capsys, tmp_path)

@@ -8,11 +8,10 @@ Names are imported when they are first used, so that a worker process loads neit
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
+    from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, MachineError
     from fedgraft.experiment.experiment import Experiment
     from fedgraft.experiment.runner import Interrupted
     from fedgraft.interface.api import Run, compare, open, resume, run
@@ -26,6 +25,7 @@ __all__ = [
     "FedgraftError",
     "InputError",
     "Interrupted",
+    "MachineError",
     "Run",
     "__version__",
     "compare",
@@ -36,7 +36,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("Run", "compare", "open", "resume", "run"), "interface.api"),
-    **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),
+    **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError", "MachineError"), "errors"),
     "Experiment": "experiment.experiment",
     "Interrupted": "experiment.runner",
 }
@@ -45,7 +45,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        value: Any = version("fedgraft")
+        value: Any = import_module("importlib.metadata").version("fedgraft")
     elif name in _HOMES:
         value = getattr(import_module(f"fedgraft.{_HOMES[name]}"), name)
     else:

@@ -5,11 +5,19 @@ FedgraftError
 ├── BudgetError           the budget does not pay for a single round                    (exit code 3)
 ├── WireError             bytes that are not a message of ours, or break their own limits
 ├── ClientError           a client's reply cannot be used; costs that client its round
-└── AllClientsFailedError no client of a cohort answered, with every reason              (exit code 1)
+├── AllClientsFailedError no client of a cohort answered, with every reason              (exit code 1)
+└── MachineError          this machine could not do its part: memory, a worker process  (exit code 1)
 """
 
 import difflib
+import errno
+import unicodedata
 from collections.abc import Iterable, Mapping
+
+_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""Unicode's categories of control and format characters, surrogates, ends of lines and of paragraphs."""
+_JOINERS = "\u200c\u200d"
+"""Format characters that words of some scripts, and some emoji, are written with."""
 
 
 class FedgraftError(Exception):
@@ -17,7 +25,7 @@ class FedgraftError(Exception):
 
 
 class InputError(FedgraftError):
-    """What the user gave is wrong; the message names it, the value, what is allowed, the nearest right name."""
+    """Wrong input of the user; the message names it, the value, what is allowed, the nearest right name."""
 
 
 class BudgetError(FedgraftError):
@@ -36,9 +44,51 @@ class AllClientsFailedError(FedgraftError):
     """No client of a cohort answered; carries every reason."""
 
     def __init__(self, round: int, reasons: Mapping[int, str]) -> None:
-        lines = "\n".join(f"  client {client}: {reason}" for client, reason in sorted(reasons.items()))
-        super().__init__(f"Round {round}: all {len(reasons)} selected clients failed.\n{lines}")
-        self.reasons = dict(reasons)
+        super().__init__(round, reasons)
+        self.round, self.reasons = round, dict(reasons)
+
+    def __str__(self) -> str:
+        lines = "\n".join(f"  client {client}: {reason}" for client, reason in sorted(self.reasons.items()))
+        return f"Round {self.round}: all {len(self.reasons)} selected clients failed.\n{lines}"
+
+
+class MachineError(FedgraftError):
+    """This machine could not do its part, such as for lack of memory: no client is to blame, and the run ends."""
+
+
+_SHORTAGES = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "alloc_failed",
+    "can't start new thread",
+    "failed to map segment",
+    "storage size calculation overflowed",
+)
+"""What errors of torch, of the system and of the loader of libraries say where memory is short."""
+_TOO_BIG = ("array is too big", "maximum allowed dimension exceeded", "maximum allowed size exceeded")
+"""What NumPy says of arrays for which no memory is enough."""
+_SAID = 200
+"""Characters of such an error that are told."""
+
+
+def memory_shortage(error: BaseException) -> str:
+    """Return what an exception, or what led to it, says of too little memory on this machine; "" for nothing."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError) or _tells_of_shortage(seen):
+            said = " ".join(str(seen).split())[:_SAID]
+            return f"out of memory ({said})" if said else "out of memory"
+        seen = seen.__cause__ or seen.__context__
+    return ""
+
+
+def _tells_of_shortage(error: BaseException) -> bool:
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    told = {RuntimeError: _SHORTAGES, ImportError: _SHORTAGES, ValueError: _TOO_BIG}
+    return any(sign in str(error).lower() for kind, signs in told.items() if isinstance(error, kind) for sign in signs)
 
 
 def unknown(what: str, got: object, known: Iterable[str]) -> InputError:
@@ -66,3 +116,21 @@ def nearest(got: object, names: Iterable[str]) -> str:
     by_lower_case = {name.lower(): name for name in names}
     near = difflib.get_close_matches(str(got).lower(), by_lower_case, n=1, cutoff=0.5)
     return f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""
+
+
+def printable(text: str) -> str:
+    r"""A text in which control characters can be seen and do nothing; it is one line.
+
+    What a client or a data file calls something is shown to people in this form alone: no name clears a screen, begins
+    a line that looks like ours, or hides a part of itself.
+
+    >>> print(printable("a\x1b[2J\nb"))
+    a\x1b[2J\nb
+    """
+    return text if text.isprintable() else "".join(map(_seen, text))
+
+
+def _seen(character: str) -> str:
+    if unicodedata.category(character) not in _UNSEEN or character in _JOINERS:
+        return character
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,11 +1,10 @@
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from fedgraft.contracts import randomness
-from fedgraft.errors import FedgraftError
 
 PLACES = st.tuples(
     st.integers(0, 2**40), st.sampled_from(["train", "select", "probe"]), st.integers(0, 999), st.integers(0, 99)
@@ -33,9 +32,26 @@ def test_two_places_never_share_a_stream(one, two):
     assert same == same_torch == (one == two)
 
 
-def test_drawing_in_spite_of_saying_no_is_an_error():
-    with pytest.raises(FedgraftError, match="chancy = False drew"):
-        randomness.UNUSED.random(3)
+@given(PLACES)
+def test_a_lazy_generator_gives_the_same_numbers(place):
+    lazy, plain = randomness.lazy(*place), randomness.generator(*place)
+    assert np.array_equal(lazy.permutation(9), plain.permutation(9))
+    assert np.array_equal(lazy.random(4), plain.random(4))
+    assert (lazy.integers(1000), lazy.normal()) == (plain.integers(1000), plain.normal())
+    assert (
+        lazy.bit_generator.state["state"]["counter"].tolist() == plain.bit_generator.state["state"]["counter"].tolist()
+    )
+
+
+def test_a_lazy_generator_is_made_once_and_only_when_it_is_used(monkeypatch):
+    made, generator = [], randomness.generator
+    monkeypatch.setattr(randomness, "generator", lambda *place: made.append(place) or generator(*place))
+    unused, used = randomness.lazy(1, "train", 2, 3), randomness.lazy(1, "train", 2, 4)
+    assert made == []
+    assert used.random() != used.random()
+    assert made == [(1, "train", 2, 4)]
+    unused.random()
+    assert made == [(1, "train", 2, 4), (1, "train", 2, 3)]
 
 
 def test_global_generators_are_put_back():
@@ -62,3 +78,10 @@ def test_global_generators_are_put_back_after_an_error():
     except KeyError:
         pass
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_lazy_generator_passes_for_one_where_libraries_check():
+    g = randomness.lazy(1, "draw", 2, 3)
+    assert isinstance(g, np.random.Generator)
+    wanted = stats.norm.rvs(size=3, random_state=randomness.generator(1, "draw", 2, 3))
+    assert stats.norm.rvs(size=3, random_state=g).tolist() == wanted.tolist()

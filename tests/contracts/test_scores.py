@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.contracts.scores import first_reaching, improves, merge, root_mean_square
+from fedgraft.contracts.scores import add, first_reaching, improves, root_mean_square
 
 
 def test_sums_of_parts_are_the_sums_of_their_union():
-    assert merge([{"error": 1.0, "count": 2.0}, {"error": 3.0, "count": 5.0}]) == {"error": 4.0, "count": 7.0}
-    assert merge([]) == {}
+    assert add([{"error": 1.0, "count": 2.0}, {"error": 3.0, "count": 5.0}]) == {"error": 4.0, "count": 7.0}
+    assert add([]) == {}
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.integers(0, 20))
 def test_merging_in_two_steps_is_merging_at_once(values, cut):
     parts = [{"error": value} for value in values]
-    halves = [merge(half) for half in (parts[:cut], parts[cut:]) if half]
-    assert merge(halves)["error"] == pytest.approx(merge(parts)["error"], abs=1e-6)
+    halves = [add(half) for half in (parts[:cut], parts[cut:]) if half]
+    assert add(halves)["error"] == pytest.approx(add(parts)["error"], abs=1e-6)
 
 
 def test_root_mean_square_of_a_worked_example():

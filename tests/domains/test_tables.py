@@ -12,6 +12,7 @@ from fedgraft.domains.tables import (
     folder_of_tables,
     numbers,
     read_table,
+    renamed,
     row_of,
 )
 from fedgraft.errors import InputError
@@ -184,3 +185,14 @@ def test_folder(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1\n")
     with pytest.raises(InputError, match="holds two files named 'a'"):
         folder_of_tables(tmp_path, "p", {"p.x": "x"})
+
+
+def test_columns_of_questions_are_renamed_once() -> None:
+    table = pd.DataFrame({"who": [1], "client": ["a"], "note": ["x"]})
+    found = renamed({"pairs": table, "more": table}, {"pairs": {"who": "user", "client": "client"}})
+    assert {name: list(each) for name, each in found.items()} == {
+        "pairs": ["user", "client", "note"],
+        "more": ["who", "client", "note"],
+    }
+    with pytest.raises(InputError, match=r"^--pairs: columns 'who' and 'note' both say the note; one is needed\.$"):
+        renamed({"pairs": table}, {"pairs": {"who": "note"}})

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.contracts.values import Mail
-from fedgraft.engine.halo_codec import Courier, asked_arrays, bits_of, part_of, slots_of
+from fedgraft.contracts.values import HaloRows
+from fedgraft.engine.halo_codec import HaloCodec, asked_arrays, bits_of, part_of, slots_of
 from fedgraft.errors import WireError
 from fedgraft.experiment.codec_sections import build_codec
 from fedgraft.wire import Message
@@ -27,10 +27,10 @@ def g(seed=0):
     return np.random.default_rng(seed)
 
 
-def mail_of(*slots, seed=0):
+def rows_of(*slots, seed=0):
     """Random rows of so many layers."""
     return [
-        Mail(np.array(slot, np.int64), g(seed).standard_normal((len(slot), width)).astype(np.float32))
+        HaloRows(np.array(slot, np.int64), g(seed).standard_normal((len(slot), width)).astype(np.float32))
         for slot, width in zip(slots, (6, 5), strict=True)
     ]
 
@@ -58,14 +58,14 @@ def test_bits_tell_slots_exactly(slots):
 @settings(max_examples=30, deadline=None)
 @given(one=st.sets(st.integers(0, 40)), two=st.sets(st.integers(0, 40)), seed=st.integers(0, 100))
 def test_what_is_encoded_travels_and_comes_back(one, two, seed):
-    plan, sent = PLAN, mail_of(sorted(one), sorted(two), seed=seed)
-    courier = Courier(plan)
-    arrays = courier.encode(sent, g())
-    message = wire.encode(Message("rows", 3, arrays=arrays), plan.coded_mail_layout)
-    assert len(message) == wire.message_bytes() + wire.arrays_bytes(arrays, plan.coded_mail_layout)
-    received = wire.decode(message, {"rows": plan.coded_mail_layout}).arrays
-    assert equal(courier.decode(received), sent)
-    assert equal(courier.read(courier.raw(sent)), sent)
+    plan, sent = PLAN, rows_of(sorted(one), sorted(two), seed=seed)
+    codec = HaloCodec(plan)
+    arrays = codec.encode(sent, g())
+    message = wire.encode(Message("rows", 3, arrays=arrays), plan.coded_halo_layout)
+    assert len(message) == wire.message_bytes() + wire.arrays_bytes(arrays, plan.coded_halo_layout)
+    received = wire.decode(message, {"rows": plan.coded_halo_layout}).arrays
+    assert equal(codec.decode(received), sent)
+    assert equal(codec.read(codec.raw(sent)), sent)
 
 
 PLAN = plan_of()
@@ -80,36 +80,36 @@ PLAN = plan_of()
     ],
 )
 def test_rows_go_through_their_codec_and_slots_do_not(rows, precision):
-    plan, sent = plan_of(rows), mail_of([0, 4, 9], [4])
-    courier = Courier(plan)
-    arrays = courier.encode(sent, g())
-    wire.check(arrays, plan.coded_mail_layout)
-    assert all(spec.name.startswith("halo.") for spec in plan.coded_mail_layout)
-    found = courier.decode(arrays)
+    plan, sent = plan_of(rows), rows_of([0, 4, 9], [4])
+    codec = HaloCodec(plan)
+    arrays = codec.encode(sent, g())
+    wire.check(arrays, plan.coded_halo_layout)
+    assert all(spec.name.startswith("halo.") for spec in plan.coded_halo_layout)
+    found = codec.decode(arrays)
     for mine, its in zip(found, sent, strict=True):
         assert mine.slot.tolist() == its.slot.tolist()
         np.testing.assert_allclose(mine.rows, its.rows, atol=precision * 3)
     assert not equal(found, sent)
-    plain = Courier(PLAN).encode(sent, g())
+    plain = HaloCodec(PLAN).encode(sent, g())
     assert sum(a.nbytes for a in arrays.values()) < sum(a.nbytes for a in plain.values())
-    assert equal(courier.read(courier.raw(sent)), sent), "for the experimenter they are exact"
+    assert equal(codec.read(codec.raw(sent)), sent), "for the experimenter they are exact"
 
 
 @pytest.mark.parametrize("rows", ["identity", "float16", {"name": "quantized", "bits": 4}])
 @pytest.mark.parametrize("nodes", [0, 1, 9, 40])
 def test_no_rows_of_so_many_nodes_take_more_than_their_bound(rows, nodes):
     plan = plan_of(rows)
-    courier, bound = Courier(plan), plan.mail_bounds(nodes)
-    most = wire.message_bytes(plan.coded_mail_layout, (), bound)
+    codec, bound = HaloCodec(plan), plan.halo_bounds(nodes)
+    most = wire.message_bytes(plan.coded_halo_layout, (), bound)
     for slots in (range(nodes), range(0, nodes, 2), range(0)):
-        arrays = courier.encode(mail_of(list(slots), list(slots)), g())
-        size = len(wire.encode(Message("rows", arrays=arrays), plan.coded_mail_layout))
+        arrays = codec.encode(rows_of(list(slots), list(slots)), g())
+        size = len(wire.encode(Message("rows", arrays=arrays), plan.coded_halo_layout))
         assert size <= most
     if rows == "identity" and nodes:
         assert (
             len(
                 wire.encode(
-                    Message("rows", arrays=courier.encode(mail_of(*[range(nodes)] * 2), g())), plan.coded_mail_layout
+                    Message("rows", arrays=codec.encode(rows_of(*[range(nodes)] * 2), g())), plan.coded_halo_layout
                 )
             )
             == most
@@ -117,16 +117,16 @@ def test_no_rows_of_so_many_nodes_take_more_than_their_bound(rows, nodes):
 
 
 def test_nothing_is_rows_of_no_node():
-    courier = Courier(PLAN)
-    for arrays in (courier.raw(courier.nothing()), courier.raw([]), courier.encode([], g())):
-        assert [(len(mail.slot), mail.rows.shape) for mail in courier.decode(arrays)] == [(0, (0, 6)), (0, (0, 5))]
+    codec = HaloCodec(PLAN)
+    for arrays in (codec.raw(codec.nothing()), codec.raw([]), codec.encode([], g())):
+        assert [(len(each.slot), each.rows.shape) for each in codec.decode(arrays)] == [(0, (0, 6)), (0, (0, 5))]
 
 
-def test_where_no_rows_travel_nothing_does():
-    courier = Courier(toy().plan)
-    assert courier.encode([], g()) == {}
-    assert courier.decode({}) == []
-    assert courier.nothing() == []
+def test_without_halo_rows_nothing_travels():
+    codec = HaloCodec(toy().plan)
+    assert codec.encode([], g()) == {}
+    assert codec.decode({}) == []
+    assert codec.nothing() == []
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_where_no_rows_travel_nothing_does():
         ({"halo.rows.0": np.full((2, 6), np.inf, np.float32)}, "a row is not finite"),
     ],
 )
-def test_rows_that_nobody_can_have_told_are_refused(change, reason):
-    arrays = Courier(PLAN).raw(mail_of([0, 4], [4]))
+def test_rows_that_nobody_can_have_pushed_are_refused(change, reason):
+    arrays = HaloCodec(PLAN).raw(rows_of([0, 4], [4]))
     with pytest.raises(WireError, match=reason):
-        Courier(PLAN).decode({**arrays, **change})
+        HaloCodec(PLAN).decode({**arrays, **change})
 
 
 def test_which_rows_are_asked_for():
@@ -152,5 +152,5 @@ def test_which_rows_are_asked_for():
     assert [slots_of(array).tolist() for array in arrays.values()] == [[1, 9], []]
     assert not PLAN.asked_layout.specs, "who is sent what changed asks for nothing"
     assert asked_arrays((), PLAN.asked_layout) == {}
-    both = {**arrays, **Courier(plan).raw([])}
+    both = {**arrays, **HaloCodec(plan).raw([])}
     assert part_of(both, plan.asked_layout).keys() == arrays.keys()

@@ -1,10 +1,13 @@
-"""The optimiser over one flat vector against torch's own, and what it remembers."""
+"""The options of training, and the optimiser over one flat vector against torch's own."""
+
+import math
 
 import numpy as np
 import pytest
 import torch
 
 from fedgraft.engine.training import Optimizer, Training
+from fedgraft.errors import InputError
 from fedgraft.nn.flat_model import FlatModel
 
 OPTIONS = [
@@ -57,20 +60,19 @@ def test_it_is_torchs_own_bit_for_bit_and_forgets_when_it_is_reset(options):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("how", [("park", "unpark"), ("read", "load")])
-def test_it_goes_on_where_it_was_put_aside_whatever_came_between(options, how):
+def test_it_goes_on_where_it_was_put_aside_whatever_came_between(options):
     flat, straight = model(), model()
     optimizer, other = (Optimizer(Training(**options), each) for each in (flat, straight))
     for each, one in ((optimizer, flat), (other, straight)):
         one.vector.fill_(1.0)
         each.reset(RATE)
         walk(each, one, range(2))
-    vector, aside = flat.vector.clone(), getattr(optimizer, how[0])()
+    vector, aside = flat.vector.clone(), optimizer.park()
     optimizer.reset(7 * RATE)
     walk(optimizer, flat, range(3))
     flat.vector.copy_(vector)
     optimizer.reset(RATE)
-    getattr(optimizer, how[1])(aside)
+    optimizer.unpark(aside)
     walk(optimizer, flat, range(2, 4))
     walk(other, straight, range(2, 4))
     assert torch.equal(flat.vector, straight.vector)
@@ -80,7 +82,50 @@ def test_before_the_first_step_there_is_nothing_to_remember():
     flat = model()
     optimizer = Optimizer(Training(optimizer="adam"), flat)
     optimizer.reset(RATE)
-    assert (optimizer.read(), optimizer.park()) == ({}, {})
+    assert optimizer.park() == {}
     walk(optimizer, flat, [0])
-    optimizer.load({})
-    assert optimizer.read() == {}
+    optimizer.unpark({})
+    assert optimizer.park() == {}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [
+        ("constant", [0.1, 0.1, 0.1, 0.1, 0.1]),
+        ("linear", [0.1, 0.0775, 0.055, 0.0325, 0.01]),
+        ("cosine", [0.1, 0.0868198, 0.055, 0.0231802, 0.01]),
+    ],
+)
+def test_schedules_fall_to_the_final_rate(schedule, rates):
+    training = Training(learning_rate=0.1, schedule=schedule, final_rate=0.1)
+    assert [training.rate(progress / 4) for progress in range(5)] == pytest.approx(rates)
+
+
+def test_one_cycle_rises_as_a_power_and_falls_as_a_cosine():
+    training = Training(learning_rate=1.0, schedule="one_cycle", final_rate=0.1, warm_up=0.4, warm_up_power=2.0)
+    rates = [training.rate(progress / 10) for progress in range(11)]
+    assert rates[:5] == pytest.approx([0.1, 0.1, 4 / 16, 9 / 16, 1.0])  # 1 / 16 is below the final rate
+    assert rates[6] == pytest.approx(0.1 + 0.9 * (0.5 + 0.5 * math.cos(math.pi / 3)))
+    assert rates[-1] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("epochs", 0),
+        ("blocks", -1),
+        ("optimizer", "rmsprop"),
+        ("learning_rate", 0.0),
+        ("learning_rate", math.nan),
+        ("schedule", "cos"),
+        ("final_rate", 1.1),
+        ("warm_up", 1.0),
+        ("momentum", 1.0),
+        ("second_moment", 1.0),
+        ("weight_decay", -0.1),
+        ("clip", -1.0),
+    ],
+)
+def test_impossible_trainings_are_refused(option, value):
+    with pytest.raises(InputError, match=rf"^training\.{option} must be"):
+        Training(**{option: value})

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from fedgraft.contracts.scores import merge
-from fedgraft.engine.plan import SPLITS
+from fedgraft.contracts.scores import add
+from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment import baselines
 from fedgraft.experiment.baselines import scores
@@ -28,7 +28,7 @@ def test_local_only_is_every_client_alone():
     shards = experiment.data.load(1)
     alone = [best(experiment, [shard]) for shard in shards]
     expected = {
-        split: experiment.plan.task.score(merge(sums[split] for sums in alone)) for split in ("validation", "test")
+        split: experiment.plan.task.score(add(sums[split] for sums in alone)) for split in ("validation", "test")
     }
     assert scores(experiment, shards, ["local_only"]) == {"local_only": expected}
 
@@ -36,7 +36,7 @@ def test_local_only_is_every_client_alone():
 def test_centralised_is_all_data_in_one_place():
     experiment = toy(**FEW)
     shards = experiment.data.load(1)
-    sums = best(experiment, [experiment.plan.task.merge(shards)])
+    sums = best(experiment, [experiment.plan.task.pooled(shards)])
     found = scores(experiment, shards, ["centralised"])["centralised"]
     assert found == {split: experiment.plan.task.score(sums[split]) for split in SPLITS}
 
@@ -59,7 +59,7 @@ def test_a_split_is_scored_once(monkeypatch, cache):
     assert scores(experiment, shards, ["local_only"]) == first
     for other, changed in (
         (toy(**{**FEW, "training": {**SGD, "learning_rate": 0.01}}), shards),
-        (toy(**FEW, sharing={"averaging": 0.5}), shards),
+        (toy(**FEW, evaluation={"averaging": 0.5}), shards),
         (experiment, experiment.data.load(2)),
     ):
         with pytest.raises(TypeError):

@@ -4,56 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from fedgraft import wire
+from helpers.leaking_runs import LENGTH, found, ran, random_features, stretches
 from helpers.node_runs import OFTEN, small
-from helpers.toy_runs import looped, same
+from helpers.toy_runs import same
 
-LENGTH = 8
 """Bytes that are looked for, two features in a row: few enough to find a piece of a row, too many to be chance."""
-
-
-def ran(experiment, shards):
-    """(every message, what the clients remember, the last state)."""
-    with looped(experiment, shards=shards) as (loop, runtime):
-        state = loop.run(loop.start(), lambda state, row: None)
-        memories = dict(runtime.memories(changed=False))
-    messages = [each[-1] for each in (*runtime.sent, *runtime.received)]
-    assert all(isinstance(message, bytes) for message in messages)
-    return messages, memories, state
-
-
-def stretches(blob):
-    """Every stretch of so many bytes, wherever it begins, as a number."""
-    ends = (len(blob) - begin - (len(blob) - begin) % LENGTH + begin for begin in range(LENGTH))
-    parts = [np.frombuffer(blob[begin:end], "<u8") for begin, end in enumerate(ends) if end > begin]
-    return np.unique(np.concatenate([np.zeros(0, "<u8"), *parts]))
-
-
-def rows_of(shards):
-    """The bytes of every node's features; of sparse ones those that are not zero."""
-    for shard in shards:
-        for node in range(shard.own):
-            row = shard.features[node]
-            yield (row if isinstance(row, np.ndarray) else row.data).tobytes()
-
-
-def found(messages, shards):
-    """How many stretches of features occur in any message."""
-    wanted = np.unique(np.concatenate([stretches(row) for row in rows_of(shards)]))
-    assert len(wanted) > 1000
-    return sum(np.isin(stretches(message), wanted, assume_unique=True).sum() for message in messages)
-
-
-def random_features(shards, is_sparse):
-    """The same graph with features of random numbers."""
-    g = np.random.default_rng(3)
-    for shard in shards:
-        features = g.standard_normal((shard.own, 8)).astype(np.float32)
-        if is_sparse:
-            features = sparse.csr_matrix(features * (g.random(features.shape) < 0.6))
-        yield replace(shard, features=features)
 
 
 def test_a_stretch_is_found_wherever_it_is():
@@ -82,7 +39,7 @@ def test_features_that_are_not_shared_are_in_no_message(recipe, changes, is_spar
     experiment = replace(experiment, plan=replace(experiment.plan, task=experiment.plan.task.fitted(shards)))
     assert experiment.plan.task.sparse == is_sparse
     messages, _, state = ran(experiment, shards)
-    assert state.bytes["halo"] > 0, "and yet clients told each other of their nodes"
+    assert state.bytes["halo"] > 0, "and yet clients exchanged rows"
     assert found(messages, shards) == 0
 
 
@@ -113,7 +70,7 @@ def test_no_message_and_no_memory_depends_on_labels_of_test_nodes(recipe, change
     (messages, memories, state), (others, others_memories, other) = (ran(experiment, each) for each in (shards, blind))
     assert messages == others, "bit for bit"
     assert memories == others_memories
-    for name in ("sharing", "mailbox", "sampler", "selector", "chosen", "bytes"):
+    for name in ("sharing", "halo_store", "sampler", "selector", "chosen", "bytes"):
         assert same(getattr(state, name), getattr(other, name)), name
     assert [point["validation"] for point in state.curve] == [point["validation"] for point in other.curve]
     assert state.losses["test"] != other.losses["test"], "but what is scored is another"

@@ -5,21 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.server.test_halo_exchange import everywhere, length, often, opened, replies_of
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.contracts.values import Halo
 from fedgraft.domains.nodes.shards import cut
-from fedgraft.engine.halo_codec import Courier
-from fedgraft.engine.plan import MAIL
-from fedgraft.engine.server.halo_store import Mailbox
+from fedgraft.engine.halo_codec import HaloCodec
+from fedgraft.engine.plan import HALO
+from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment import baselines
 from fedgraft.experiment.discovery import find
 from fedgraft.wire import Message
 from helpers.node_runs import OFTEN, small
+from helpers.segmented_rounds import everywhere, often, opened, replies_of
 from helpers.toy_nodes import whole
-from helpers.toy_runs import looped, run
+from helpers.toy_runs import length, looped, run
 
 
 @pytest.mark.parametrize("kind", ["train", "rows"])
@@ -31,7 +31,7 @@ def test_a_reply_of_a_kind_that_is_none_costs_that_client_its_round(kind):
 
     state, (row,), _ = run(everywhere(experiment), tamper, shards)
     assert row.failed == {1: f"answered 'rows' of round 1 to {kind!r} of round 1"}
-    assert state.version == 1
+    assert state.merges == 1
 
 
 def test_a_client_cannot_make_a_round_dearer_than_was_said_before():
@@ -41,19 +41,20 @@ def test_a_client_cannot_make_a_round_dearer_than_was_said_before():
     def tamper(kind, round, client, reply):
         if kind not in ("train", "rows") or client != 1:
             return reply
-        arrays = Courier(plan).raw([])
+        arrays = HaloCodec(plan).raw([])
         empty = len(wire.encode(Message("wait", round, arrays=arrays), *replies_of(plan, "wait")))
-        arrays[f"{MAIL}slots.0"] = np.zeros(limits[client] - empty, np.uint8)  # of no node, but long
+        arrays[f"{HALO}slots.0"] = np.zeros(limits[client] - empty, np.uint8)  # of no node, but long
         return wire.encode(Message("wait", round, arrays=arrays), *replies_of(plan, "wait"))
 
     with looped(everywhere(experiment), tamper, shards) as (loop, runtime):
         state = loop.start()
-        limits[1] = loop._post._reply_limit("train") + loop._post._segments.most_bytes(1)[0]
+        messenger = loop._messenger
+        limits[1] = messenger.limits.reply_bytes("train") + messenger._halo.most_bytes(1)[0]
         rows = []
         loop.run(state, lambda state, row: rows.append(row))
     assert rows[0].failed == {1: "tells more of its nodes than there is to tell"}
     spent = sum(length(m) for _, r, c, m in [*runtime.sent, *runtime.received] if (r, c) == (1, 1))
-    assert spent <= loop._post.most_training_bytes(1)
+    assert spent <= messenger.most_training_bytes(1)
 
 
 def test_nobody_with_sound_addresses_is_an_error_with_the_reasons():
@@ -90,14 +91,14 @@ def test_addresses_at_a_client_that_never_answered_cost_the_server_nothing():
     with looped(everywhere(experiment, (0, 1, 2)), tamper, shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
     assert state.failing == {"3": "gone"}
-    assert sum(rows.nbytes for rows in state.mailbox["rows"]) < 10_000
+    assert sum(rows.nbytes for rows in state.halo_store["rows"]) < 10_000
 
 
-def test_a_mailbox_keeps_rows_of_needed_nodes_alone():
+def test_a_halo_store_keeps_rows_of_needed_nodes_alone():
     few = Halo(np.array([1, 1]), np.array([7, 2**31]))
-    box = Mailbox([3, 2**31 + 1], [few, Halo(np.array([0]), np.array([2]))], [4])
-    assert box.start()["rows"][0].shape == (3, 4)
-    assert [box.needed(client).tolist() for client in range(2)] == [[2], [7, 2**31]]
+    store = HaloStore([3, 2**31 + 1], [few, Halo(np.array([0]), np.array([2]))], [4])
+    assert store.start()["rows"][0].shape == (3, 4)
+    assert [store.needed(client).tolist() for client in range(2)] == [[2], [7, 2**31]]
 
 
 @pytest.mark.parametrize("recipe", ["fedais", "fedall", "fedpns"])
@@ -114,19 +115,19 @@ def test_local_only_is_trained_on_what_a_client_has_without_the_others(recipe):
     experiment, shards = small(recipe, data__clients=2, training__learning_rate=0.05, rounds=3, selector__clients=2)
     task = experiment.plan.task
     owner = np.repeat([0, 1], [shard.own for shard in shards])
-    graph = task.merge(shards)
+    graph = task.pooled(shards)
     receiver = np.repeat(np.arange(graph.own), graph.degree)
     inner = (owner[receiver] == owner[graph.senders]) & (receiver < graph.senders)
     edges = list(zip(receiver[inner].tolist(), graph.senders[inner].tolist(), strict=True))
     inner_graph = replace(whole(edges, label=graph.label, classes=3), features=graph.features, split=graph.split)
     parts = cut(inner_graph, owner, ["a", "b"])
     assert [part.halo for part in parts] == [0, 0]
-    assert [task.apart(shard).halo for shard in shards] == [0, 0]
+    assert [task.alone(shard).halo for shard in shards] == [0, 0]
     found = baselines._train(experiment, shards, "local_only")
     assert found == baselines._train(experiment, parts, "local_only")
-    with looped(replace(experiment, selector=find("selectors", "all")()), shards=[task.apart(shards[0])]) as (loop, _):
+    with looped(replace(experiment, selector=find("selectors", "all")()), shards=[task.alone(shards[0])]) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
-    assert state.version == 3, "it does train"
+    assert state.merges == 3, "it does train"
 
 
 def test_a_codec_that_cannot_code_rows_is_an_error_before_the_run():

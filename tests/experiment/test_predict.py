@@ -156,3 +156,44 @@ def test_a_run_on_cuda_answers_on_the_cpu(finished_run: Path, tmp_path: Path) ->
     text = (copy / "experiment.toml").read_text()
     (copy / "experiment.toml").write_text(text.replace('device = "cpu"', 'device = "cuda"'))
     pd.testing.assert_frame_equal(ask(copy, PAIRS), ask(finished_run, PAIRS))
+
+
+# --- tables by name ---------------------------------------------------------------------------------------------------
+
+
+def test_own_tables_are_given_in_order_by_keyword_or_by_name(finished_run: Path, own: pd.DataFrame) -> None:
+    trust = pd.DataFrame({"user": ["ben"], "trusts": ["ann"]})
+    first = ask(finished_run, PAIRS, own, trust)
+    asked = {"pairs": PAIRS}
+    pd.testing.assert_frame_equal(predict(finished_run, asked, own=own, own_trust=trust), first)
+    pd.testing.assert_frame_equal(predict(finished_run, {**asked, "data": own, "trust": trust}), first)
+    pd.testing.assert_frame_equal(predict(finished_run, {**asked, "data": None}), ask(finished_run, PAIRS))
+
+
+@pytest.mark.parametrize(
+    ("tables", "own", "keywords", "message"),
+    [
+        ({"pears": PAIRS}, [], {}, r"--pears is not for task 'rating', which takes --pairs, .* Did you mean 'pairs'\?"),
+        ({"data": PAIRS}, [], {}, r"Nothing is asked: give --pairs\."),
+        ({"pairs": PAIRS, "trust": PAIRS}, [], {}, "--trust belongs to --data, one client's own data; give both"),
+        ({"pairs": PAIRS}, [], {"own_trust": PAIRS}, "own_trust needs own, the table that it belongs to"),
+        ({"pairs": PAIRS}, [], {"own_edges": PAIRS}, "own_edges is not for task 'rating', which takes own, own_trust"),
+        ({"pairs": PAIRS}, [PAIRS] * 3, {}, "3 tables of one client's own are given; task 'rating' takes 2"),
+    ],
+)
+def test_tables_that_the_run_does_not_know(finished_run: Path, tables, own, keywords, message) -> None:
+    with pytest.raises(InputError, match=message):
+        predict(finished_run, tables, None, *own, **keywords)
+
+
+def test_a_data_set_without_abilities_is_asked_in_the_words_of_its_task(
+    finished_run: Path, own: pd.DataFrame, tmp_path: Path
+) -> None:
+    changes = {**TINY, "data.name": "helpers.plain_data:PlainShops", "rounds": 4}
+    execute(experiment.load("fedacs", changes), tmp_path / "run")
+    PAIRS.to_csv(tmp_path / "pairs.csv", index=False)
+    pd.testing.assert_frame_equal(ask(tmp_path / "run", tmp_path / "pairs.csv"), ask(finished_run, PAIRS))
+    with pytest.raises(InputError, match=r"^own is not for task 'rating', which takes no table of one client's own\.$"):
+        ask(tmp_path / "run", PAIRS, own)
+    with pytest.raises(InputError, match=r"^--data is not for task 'rating', which takes --pairs\.$"):
+        predict(tmp_path / "run", {"pairs": PAIRS, "data": own})

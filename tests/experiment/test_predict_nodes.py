@@ -16,6 +16,7 @@ from fedgraft.experiment import experiment
 from fedgraft.experiment.predict import FinishedRun, predict
 from fedgraft.experiment.runner import execute
 from fedgraft.interface import cli
+from helpers.stored_runs import make_earlier
 
 QUICK = {
     "model.hidden": [8, 8],
@@ -191,7 +192,7 @@ def test_a_part_has_the_columns_of_the_runs_own_tables(tables: Path, tmp_path: P
     ):
         predict(folder, asked, own=own.assign(subject=["lew", "art"]), own_edges=cites)
     text = (folder / "experiment.toml").read_text()
-    (folder / "origin.json").unlink()  # which an older version did not write either
+    make_earlier(folder)
     assert 'class_names = [\n    "art",\n    "law",\n]' in text
     (folder / "experiment.toml").write_text(text.replace('class_names = [\n    "art",\n    "law",\n]', ""))
     with pytest.raises(InputError, match=r"task\.class_names is missing .* name the 2 classes there"):
@@ -223,7 +224,7 @@ def test_a_part_of_sparse_features_need_not_say_what_is_zero(tmp_path: Path) -> 
         ({"own": "gone.csv", "own_edges": "gone.csv"}, "--data: no file gone.csv"),
         (
             {"own": pd.DataFrame(), "own_edges": "e.csv", "own_trust": "t.csv"},
-            "--trust is for ratings; this run's task",
+            "own_trust is not for task 'node', which takes own, own_edges",
         ),
         ({"client": "nobody"}, "predict.nodes, row 1: No client named 'nobody'"),
     ],
@@ -235,7 +236,7 @@ def test_what_does_not_fit(run: Path, more: dict, message: str) -> None:
 
 def test_other_tasks_have_no_nodes_of_their_own(finished_run: Path) -> None:
     table = pd.DataFrame({"user": ["a"], "item": ["b"], "rating": [1]})
-    with pytest.raises(InputError, match="--data-edges is for nodes; this run's task is 'rating'"):
+    with pytest.raises(InputError, match="own_edges is not for task 'rating', which takes own, own_trust"):
         predict(finished_run, {"pairs": table}, own=table, own_edges=table)
 
 

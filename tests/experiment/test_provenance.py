@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from experiment.test_resume_sharing import Killed, dying
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predict import predict
 from fedgraft.experiment.provenance import check_clients, check_options, digest_of, origin_of
 from fedgraft.experiment.runner import execute, resume
+from helpers.killed_runs import Killed
 from helpers.node_runs import SMALL
-
-__all__ = ["dying"]
 
 
 @dataclass

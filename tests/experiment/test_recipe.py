@@ -1,9 +1,13 @@
 """What a recipe wants in place of its own options, where another method is named."""
 
+from dataclasses import replace
+
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipe import override
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.recipe import override, parse_override, read_recipe, renamed
+from helpers.toy_runs import toy
 
 ALTERNATIVES = {
     "sharing": {"name": "cefgl", "probability": 0.25},
@@ -57,3 +61,89 @@ def test_an_alternative_must_hold_sections():
     ]:
         with pytest.raises(InputError, match=message):
             override({"alternatives": alternatives}, {"sharing.name": "fedper"})
+
+
+def test_a_whole_number_that_no_machine_counts_to_is_refused():
+    override({}, {"seed": 2**63 - 1, "data.users": -(2**63)})
+    for changes, name in (
+        ({"seed": 2**63}, "seed"),
+        ({"data.users": 10**22}, r"data\.users"),
+        ({"codec": [{"name": "quantized", "bits": 10**22}]}, r"codec\[0\]\.bits"),
+    ):
+        with pytest.raises(InputError, match=rf"^{name} must be a whole number of at most 64 bits; got \d+\.$"):
+            override({}, changes)
+
+
+def test_lists_and_keys_without_end_are_no_recipe(tmp_path):
+    (tmp_path / "dotted.toml").write_text("a." * 20_000 + "b = 1")
+    assert override(read_recipe(str(tmp_path / "dotted.toml"))[1], {}).keys() == {"a"}
+    deep = "[" * 20_000
+    assert parse_override(f"rounds={deep}") == ("rounds", deep)
+    (tmp_path / "deep.toml").write_text(f"rounds = {deep}")
+    with pytest.raises(InputError, match=r"deep\.toml is not valid TOML: maximum recursion depth exceeded"):
+        read_recipe(str(tmp_path / "deep.toml"))
+
+
+# --- earlier names of options -----------------------------------------------------------------------------------------
+
+EARLIER = {"sharing": {"name": "fedavg", "averaging": 0.8}, "evaluation": {"every": 2}}
+
+
+def test_an_earlier_name_is_replaced_by_that_of_now():
+    expected = {"sharing": {"name": "fedavg"}, "evaluation": {"averaging": 0.8, "every": 2}}
+    assert renamed(EARLIER) == renamed(expected) == expected
+    assert renamed({"sharing": {"averaging": 0.8}}) == {"sharing": {}, "evaluation": {"averaging": 0.8}}
+    assert EARLIER["sharing"]["averaging"] == 0.8, "what is given stays as it is"
+    assert renamed({"sharing": "fedavg", "rounds": 3}) == {"sharing": "fedavg", "rounds": 3}
+
+
+def test_of_both_names_that_of_now_counts():
+    assert renamed({**EARLIER, "evaluation": {"averaging": 0.5}})["evaluation"] == {"averaging": 0.5}
+
+
+def test_an_override_may_say_the_earlier_name():
+    assert override({}, {"sharing.averaging": 0.4}) == {"evaluation": {"averaging": 0.4}}
+    assert load("fedacs", {"sharing.averaging": 0.4}) == load("fedacs", {"evaluation.averaging": 0.4})
+    assert load("fedacs", {"sharing.averaging": 0.4}).evaluation.averaging == 0.4
+
+
+def test_a_recipe_that_says_the_earlier_name_is_that_which_says_it_as_of_now():
+    one, other = toy(sharing={"averaging": 0.8}), toy(evaluation={"averaging": 0.8})
+    assert one == other
+    assert one.sections["sharing"] == {"name": "fedavg", "weights": "examples"}
+    assert one.sections["evaluation"]["averaging"] == 0.8
+
+
+def test_a_stored_experiment_may_say_the_earlier_name(tmp_path):
+    now = toy(evaluation={"averaging": 0.8})
+    text = now.to_toml().replace("averaging = 0.8\n", "").replace("[sharing]\n", "[sharing]\naveraging = 0.8\n")
+    assert "averaging" in text.split("[sharing]")[1].split("[")[0]
+    assert type(now).from_toml(text) == now
+    (tmp_path / "experiment.toml").write_text(text)
+    path = str(tmp_path / "experiment.toml")
+    assert load(path) == now
+    assert load(path, {"evaluation.averaging": 0.3}).evaluation.averaging == 0.3
+    assert load(path, {"sharing.averaging": 0.3}).evaluation.averaging == 0.3
+    assert load(path, {"sharing.name": "fedper"}).evaluation.averaging == 0, "it was an option of FedAvg"
+
+
+@pytest.mark.parametrize(("recipe", "decay"), [("fedacs", 0.8), ("fedais", 0.7), ("three_levers", 0.8)])
+def test_recipes_average_what_they_score_unless_another_sharing_method_is_named(recipe, decay):
+    data = {} if recipe == "fedacs" else {"data.root": "."}
+    own = load(recipe, data)
+    assert own.evaluation.averaging == decay
+    assert load(recipe, {**data, "sharing.name": "fedavg"}) == own
+    for name in ("fedprox", "scaffold", "cefgl", "local"):
+        other = load(recipe, {**data, "sharing.name": name})
+        assert other.evaluation == replace(own.evaluation, averaging=0.0), "nothing else is switched off"
+    said = {"sharing.name": "fedprox", "evaluation.averaging": 0.5}
+    assert load(recipe, {**data, **said}).evaluation.averaging == 0.5
+
+
+@pytest.mark.parametrize("name", ["cefgl", "local"])
+def test_clients_that_keep_models_are_not_scored_with_a_mean_that_nobody_has(name):
+    wanted = (
+        r"^evaluation\.averaging must be 0 with sharing \w+, whose clients are scored with the model that they keep"
+    )
+    with pytest.raises(InputError, match=wanted):
+        toy(sharing={"name": name}, evaluation={"averaging": 0.5})

@@ -13,6 +13,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import runner
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import Interrupted, execute, resume
+from fedgraft.runtimes.signals import Terminated
 from helpers.toy_runs import EVERYTHING, execute_and_die, toy
 
 KILLS = np.random.default_rng(1)
@@ -122,15 +123,15 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, whole
 
 
 class Presses:
-    """Presses Ctrl-C at some round, so many times."""
+    """Presses Ctrl-C at some round, so many times, or sends another signal."""
 
-    def __init__(self, round, times=1):
-        self.round, self.times = round, times
+    def __init__(self, round, times=1, number=signal.SIGINT):
+        self.round, self.times, self.number = round, times, number
 
     def after_round(self, state, row):
         if row.round == self.round:
             for _ in range(self.times):
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(self.number)
 
 
 def test_ctrl_c_ends_the_round_stores_it_and_the_run_goes_on_later(tmp_path, whole):
@@ -158,6 +159,18 @@ def test_a_second_ctrl_c_stops_at_once_and_the_last_checkpoint_counts(tmp_path, 
         execute(toy(**EVERYTHING), tmp_path / "run", Presses(4, times=2))
     assert Store.open(tmp_path / "run").load()[0].round == 4
     finished(tmp_path / "run", whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_schedulers_and_closed_terminals_send_is_like_ctrl_c(tmp_path, whole, number):
+    experiment = toy(**{**EVERYTHING, "checkpoint": {"every_seconds": 1e9}})
+    with pytest.raises(Interrupted, match="interrupted after round 5") as stop:
+        execute(experiment, tmp_path / "run", Presses(4, number=number))
+    assert stop.value.number == number
+    assert signal.getsignal(number) == signal.SIG_DFL
+    with pytest.raises(Terminated):
+        resume(tmp_path / "run", Presses(7, times=2, number=number))
+    finished(tmp_path / "run", whole, changed=("experiment",))
 
 
 def test_without_a_folder_a_run_can_be_interrupted_too():

@@ -1,13 +1,12 @@
 """Every sharing method, with all that its clients remember, survives being killed: on one worker, two, or none."""
 
-import os
-
 import pytest
 
 from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import execute, resume
+from helpers.killed_runs import Killed, measured
 
 EVERYTHING = {
     "data.name": "molecules",
@@ -24,36 +23,6 @@ CODEC = [{"name": "low_rank", "rank": 3}, {"name": "quantized", "bits": 5, "roun
 NOT_FOR_GRAPHS = {"fedsage_plus"}
 """What survives it in a test of its own."""
 OPTIONS = {"gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True}}
-
-
-class Killed(BaseException):
-    """What nothing catches, like a kill."""
-
-
-@pytest.fixture
-def dying(monkeypatch):
-    """A function that lets the n-th write to disk from now on be the last."""
-    fsync = os.fsync
-
-    def arm(at_call):
-        calls = 0
-
-        def call(handle):
-            nonlocal calls
-            calls += 1
-            if calls == at_call:
-                raise Killed
-            fsync(handle)
-
-        monkeypatch.setattr(os, "fsync", call)
-
-    return arm
-
-
-def measured(summary):
-    """A summary without what a clock on the wall measured."""
-    curve = [[*point[:2], *point[3:]] for point in summary["curve"]]
-    return {**{key: value for key, value in summary.items() if key != "seconds"}, "curve": curve}
 
 
 @pytest.mark.parametrize("name", sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS))

@@ -114,9 +114,7 @@ def test_what_is_not_finite_is_null_in_rows(store):
 @given(data=st.data())
 def test_any_damage_of_a_checkpoint_is_found(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("run")
-    store = Store(folder)
-    (folder / "checkpoint").mkdir()
-    (folder / "experiment.toml").write_text("")
+    store = Store.create(folder, "", {})
     store.checkpoint(state(1), [(0, b"memory")])
     path = data.draw(st.sampled_from(sorted((folder / "checkpoint").iterdir())))
     content = bytearray(path.read_bytes())
@@ -176,10 +174,9 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
         execute(toy(budget={"bytes": 10}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("keep")
     with pytest.raises(InputError, match="None of the 5 clients has a training example"):
         execute(toy(data={"name": "helpers.toy:Lines", "points": 0}), tmp_path / "mine")
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"], "an empty folder that was there stays, and stays empty"
 
 
 # Two processes at one folder.
@@ -198,7 +195,9 @@ def test_while_a_run_is_written_nobody_else_writes_there(tmp_path):
 
 def test_of_two_that_begin_at_once_the_slower_one_is_told_and_changes_nothing(tmp_path, monkeypatch):
     with Store.create(tmp_path / "run", "recipe = 'first'\n", {}) as first:
-        monkeypatch.setattr(Store, "check_free", lambda folder: None)  # as it was when the slower one looked
+        monkeypatch.setattr(
+            "fedgraft.experiment.folder_check.check_free", lambda folder: None
+        )  # as it was when the slower one looked
         with pytest.raises(InputError, match="being written by another process"):
             Store.create(tmp_path / "run", "recipe = 'second'\n", {})
         assert first.experiment_toml() == "recipe = 'first'\n"
@@ -225,7 +224,7 @@ def test_a_full_disk_is_one_clear_error_and_the_last_checkpoint_is_intact(store,
         if what == "fsync":
             patch.setattr(os, "fsync", fail)
         elif what == "append":
-            patch.setattr("fedgraft.experiment.run_folder._append", fail)
+            patch.setattr("fedgraft.experiment.disk.append", fail)
         else:
             patch.setattr(Path, "replace", fail)
         with pytest.raises(

@@ -28,7 +28,7 @@ def test_a_round_collects_or_it_does_not():
     seen = kinds(runtime)
     assert set.union(*seen.values()) == {"train", "alone"}
     assert all(len(kind) == 1 for kind in seen.values())
-    assert state.version == sum(kind == {"train"} for kind in seen.values())
+    assert state.merges == sum(kind == {"train"} for kind in seen.values())
     assert [row.selected for row in rows] == [(0, 1, 2, 3, 4)] * 12
 
 
@@ -70,7 +70,7 @@ def test_the_first_model_is_sent_to_nobody():
 def test_without_any_collecting_round_only_the_set_up_costs_bytes():
     state, rows, _ = run(toy(**ALONE))
     assert {row.bytes for row in rows} == {0}
-    assert state.version == 0
+    assert state.merges == 0
     assert state.bytes["model"] == 0
 
 
@@ -109,9 +109,9 @@ def test_both_ends_hold_the_very_same_model(codec):
             loop.step(state)
             for client, blob in runtime.inner.memories(changed=False):
                 memory = wire.unpack(blob)
-                if "held" in memory and state.held.get(str(client)) == state.version:
+                if "held" in memory and state.broadcast["held"].get(str(client)) == state.merges:
                     assert same(dict(memory["held"]), state.sharing["model"])
-        assert state.version > 1
+        assert state.merges > 1
 
 
 def test_workers_make_no_difference_and_neither_does_a_resume():
@@ -134,15 +134,16 @@ def test_a_client_that_is_cut_off_keeps_what_it_has():
 
     state, rows, _ = run(toy(**{**ALWAYS, "rounds": 5}), tamper)
     assert [sorted(row.failed) for row in rows] == [[], [1], [1], [], []]
-    assert state.held["1"] == state.held["0"] == state.version - 1
+    held = state.broadcast["held"]
+    assert held["1"] == held["0"] == state.merges - 1
 
 
 def test_learning_rates_go_on_in_silent_rounds():
     changes = {**ALONE, "training": {**SGD, "schedule": "linear", "final_rate": 0.0}, "rounds": 4}
     _, _, runtime = run(toy(**changes))
-    flags = [wire.decode(blob).flags for kind, _, client, blob in runtime.sent if kind == "alone" and client == 0]
-    assert flags == sorted(flags)
-    assert len(set(flags)) == 4
+    progress = [wire.decode(blob).progress for kind, _, client, blob in runtime.sent if kind == "alone" and client == 0]
+    assert progress == sorted(progress)
+    assert len(set(progress)) == 4
 
 
 def test_whoever_holds_the_model_is_not_sent_it_to_be_scored():
@@ -157,7 +158,7 @@ def test_whoever_holds_the_model_is_not_sent_it_to_be_scored():
         for kind, round, _, blob in runtime.sent
         if kind in ("train", "alone", "evaluate") and round
     ]
-    assert sum(sent) == 5 * there.version  # each model once to each client
+    assert sum(sent) == 5 * there.merges  # each model once to each client
 
 
 def test_a_probe_long_ago_is_not_what_a_client_goes_on_from():

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, printable
 from fedgraft.experiment.units import human_bytes, human_seconds, parse_bytes, unit_of_bytes
 
 
@@ -100,3 +100,28 @@ def test_an_axis_has_the_unit_of_its_largest_value() -> None:
 @given(st.integers(0, 10**15))
 def test_what_is_written_is_read_back_within_its_digits(count: int) -> None:
     assert parse_bytes(human_bytes(count)) == pytest.approx(count, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("client 3, Größe 東京", "client 3, Größe 東京"),
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("gone\nround 9/9\r", r"gone\nround 9/9\r"),
+        ("\x00\x7f\x9b31m", r"\x00\x7f\x9b31m"),
+        ("\u202egpj.exe\u2066", r"\u202egpj.exe\u2066"),
+        ("a\u2028b\u2029c\ufeff", r"a\u2028b\u2029c\ufeff"),
+        ("file-\udcff", r"file-\udcff"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+    ],
+)
+def test_control_characters_are_seen_and_do_nothing(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters()))
+def test_what_is_printable_is_one_line_that_any_stream_takes(text: str) -> None:
+    shown = printable(text)
+    assert len(shown.splitlines()) <= 1
+    shown.encode()
+    assert printable(shown) == shown

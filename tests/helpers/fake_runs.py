@@ -45,10 +45,14 @@ def write_run(
     every: int = 1,
     yardsticks: Mapping[str, float | None] | None = None,
     failures: bool = True,
+    counted: Mapping[str, int] | None = None,
     finished: bool = True,
     toml: str = "",
 ) -> Path:
-    """A run whose score goes exponentially from `start` to `end`; in every fifth round the first client fails."""
+    """A run whose score goes exponentially from `start` to `end`; in every fifth round the first client fails.
+
+    Its summary says nothing of failures, as that of an earlier version, but what is `counted`.
+    """
     g = np.random.default_rng(seed)
     experiment = toml or TOML.format(recipe=recipe, dataset=dataset, seed=seed, rounds=rounds, cohort=cohort)
     store = Store.create(folder, experiment, ENVIRONMENT)
@@ -119,6 +123,7 @@ def write_run(
             "simulated_seconds": 30.0 * rounds,
             "flops": None,
             "selections": selections,
+            **({} if counted is None else {"failures": dict(counted)}),
             "digest": f"{seed:032x}",
             "curve": curve,
             "yardsticks": YARDSTICKS if yardsticks is None else dict(yardsticks),

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts.values import Halo
-from fedgraft.engine.server.halo_store import Mailbox
+from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.experiment.experiment import load
 
 SMALL = {
@@ -30,7 +30,7 @@ PLAIN = {
     "codec": "identity",
     "downlink": "identity",
     "rows": "identity",
-    "sharing.averaging": 0.0,
+    "evaluation.averaging": 0.0,
     "task.scale": 0.0,
     "evaluation.every": 1,
 }
@@ -43,8 +43,6 @@ def small(recipe="fedais", shards=None, **changes):
     """(experiment, shards): a recipe on a graph of a few nodes; "__" in a key stands for a dot."""
     changes = {key.replace("__", "."): value for key, value in changes.items()}
     plain = PLAIN if recipe == "fedais" else {}
-    if "sharing.name" in changes:
-        plain = {key: value for key, value in plain.items() if key != "sharing.averaging"}
     if shards is not None:
         return load(recipe, {**SMALL, **plain, **changes}).fitted(shards), shards
     experiment, dealt = _made(recipe, json.dumps({**SMALL, **plain, **changes}))
@@ -72,32 +70,35 @@ def model_of(task, seed=0, spread=0.5):
 def introduced(task, shards):
     """Every client's prepared data once all have introduced themselves."""
     published = {client: task.statistics(shard) for client, shard in enumerate(shards)}
-    if not any(published.values()):
-        return [task.prepare(shard, {}) for shard in shards]
-    for arrays in published.values():
-        task.check(arrays)
-    told = task.combine(published)
-    return [task.prepare(shard, told[client]) for client, shard in enumerate(shards)]
+    combined = {}
+    if any(published.values()):
+        for arrays in published.values():
+            task.check(arrays)
+        combined = task.combine(published)
+    data = [task.prepare(shard, combined.get(client, {})) for client, shard in enumerate(shards)]
+    return [task.opened(each, None) for each in data]
 
 
-def mailbox_of(task, shards):
+def store_of(task, shards):
     """Whose rows go where."""
     found = task.halos({client: task.statistics(shard) for client, shard in enumerate(shards)})
-    return Mailbox([found[c][0] for c in sorted(found)], [Halo(*found[c][1]) for c in sorted(found)], task.tables)
+    return HaloStore(
+        [found[c][0] for c in sorted(found)], [Halo(*found[c][1]) for c in sorted(found)], task.halo_widths
+    )
 
 
 def relayed(task, shards, model):
     """Every client's data with the states of its halo under one model, layer by layer."""
     data = introduced(task, shards)
-    if not task.tables:
+    if not task.halo_widths:
         return data
-    box = mailbox_of(task, shards)
-    state = box.start()
-    for layer in range(len(task.tables)):
+    store = store_of(task, shards)
+    state = store.start()
+    for layer in range(len(task.halo_widths)):
         for client, each in enumerate(data):
-            box.publish(state, client, task.relay(model, each, layer))
+            store.publish(state, client, task.relay(model, each, layer))
         for client, each in enumerate(data):
-            task.hear(each, box.pull(state, client))
+            task.receive(each, store.pull(state, client))
     return data
 
 

@@ -1,6 +1,6 @@
 """Shards of ratings written by hand or drawn, and what a model sees of them."""
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.samplers.all import All
 from fedgraft.methods.tasks.rating import Pairs, Rating, RatingData
 from fedgraft.nn.flat_model import FlatModel
+from helpers.toy_runs import toy
 
 ENCODERS = {"gcn": GCN(hidden=4, embedding=4, layers=2), "gat": GAT(hidden=4, embedding=4, layers=2)}
 
@@ -60,7 +61,7 @@ def rerated(shard: RatingShard, rows, seed: int = 0) -> RatingShard:
     rating = shard.rating.copy()
     rating[rows] = 1 + (rating[rows] - 1 + g.integers(1, 5, len(rows))) % 5
     assert (rating[rows] != shard.rating[rows]).all()
-    return dataclasses.replace(shard, rating=rating)
+    return replace(shard, rating=rating)
 
 
 def known_of(pairs: Pairs) -> dict[str, bytes]:
@@ -99,7 +100,7 @@ def trained(task: Rating, shard: RatingShard) -> bytes:
     """All parameters after three local epochs."""
     flat = FlatModel(lively(task))
     training = Training(epochs=3, learning_rate=0.02)
-    data = task.prepare(shard, {})
-    g = randomness.generator(1, "train")
-    LocalTrainer(task, All(batch_size=4), training, flat, Optimizer(training, flat), data, None, lambda: g, 0.02).run()
+    plan = replace(toy().plan, task=task, sampler=All(batch_size=4), training=training)
+    data, g = task.prepare(shard, {}), randomness.generator(1, "train")
+    LocalTrainer(plan, flat, Optimizer(training, flat), data, None, g, 0.02).run()
     return flat.vector.numpy().tobytes()

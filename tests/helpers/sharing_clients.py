@@ -33,7 +33,7 @@ class Quadratic:
     def difference(self, start):
         return {name: array - start[name] for name, array in self.read(list(start)).items()}
 
-    def run(self, penalty=None, correct_gradient=None, project=None, epochs=None):
+    def run(self, penalty=None, correct_gradient=None, project=None, epochs=None, frozen=()):
         assert penalty is None
         assert project is None
         for _ in range(self.planned):

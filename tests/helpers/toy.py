@@ -2,9 +2,11 @@
 
 import math
 import os
+import signal
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -12,8 +14,9 @@ import pandas as pd
 import torch
 from torch import nn
 
-from fedgraft.contracts import Draw, Questions, Sums, Task
-from fedgraft.contracts.providers import Data
+from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.task_abilities import PooledTask, PredictingTask, ProfiledTask
 from fedgraft.wire.layouts import Arrays
 
 
@@ -60,18 +63,32 @@ class Linear(nn.Module):
 
 
 @dataclass(frozen=True)
-class Line(Task[Points, Points]):
-    """Least squares. `fault` makes one client misbehave: "raise", "hang", "die", "nan", "shape"."""
+class Line(PooledTask[Points, Points], PredictingTask[Points, Points], ProfiledTask[Points, Points]):
+    """Least squares. `fault` makes one client misbehave.
+
+    Args:
+        fault: "raise", "hang", "die", "kill", "memory" and "torch" (too little of it, as Python and torch tell), "nan".
+        faulty_points: how many points the client has.
+        at: when it does so, in "training" or "scoring".
+        times: how often; 0 = always.
+        tally: a file that counts the times.
+    """
 
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("points",)
-    sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
     profile: ClassVar[frozenset[str]] = frozenset({f"label_{k}" for k in range(5)})
 
     width: int = 3
     fault: str = ""
     faulty_points: int = 0
+    at: str = "training"
+    times: int = 0
+    tally: str = ""
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        return "squared_error", "count"
 
     def prepare(self, shard: Points, shared: Arrays) -> Points:
         return shard
@@ -83,27 +100,44 @@ class Line(Task[Points, Points]):
         counts = np.histogram(data.y[data.split == 0], bins=[-math.inf, -3, -1, 1, 3, math.inf])[0]
         return {f"label_{k}": float(count / max(1, self.examples(data))) for k, count in enumerate(counts)}
 
-    def merge(self, shards: Sequence[Points]) -> Points:
+    def pooled(self, shards: Sequence[Points]) -> Points:
         return Points(*(np.concatenate([getattr(s, name) for s in shards]) for name in ("x", "y", "split")))
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         return Linear(self.width, g)
 
     def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
-        if self.fault and len(data.y) == self.faulty_points:
-            if self.fault == "raise":
-                raise ValueError("this client is broken")
-            if self.fault == "hang":
-                time.sleep(60)
-            if self.fault == "die":
-                os._exit(9)
-            if self.fault == "nan":
-                return model(torch.from_numpy(data.x)) * math.nan
+        if self._fails(data, "training"):
+            return model(torch.from_numpy(data.x)) * math.nan
         rows = np.flatnonzero(data.split == 0)[draw.examples]
         return (model(torch.from_numpy(data.x[rows])) - torch.from_numpy(data.y[rows])) ** 2
 
     def evaluate(self, model: nn.Module, data: Points) -> dict[str, Sums]:
+        self._fails(data, "scoring")
         return {split: self._sums(model, data, number) for number, split in enumerate(("validation", "test"), start=1)}
+
+    def _fails(self, data: Points, at: str) -> bool:
+        """Misbehave, if that is what this client does now; whether it is by numbers that are none."""
+        if not self.fault or len(data.y) != self.faulty_points or at != self.at:
+            return False
+        if self.times:
+            with Path(self.tally).open("ab") as file:
+                if file.tell() == self.times:
+                    return False
+                file.write(b"x")
+        if self.fault == "raise":
+            raise ValueError("this client is broken")
+        if self.fault == "hang":
+            time.sleep(60)
+        if self.fault == "die":
+            os._exit(9)
+        if self.fault == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "memory":
+            np.empty(1 << 60, np.uint8)
+        if self.fault == "torch":
+            torch.empty(1 << 60, dtype=torch.uint8)
+        return self.fault == "nan"
 
     def _sums(self, model: nn.Module, data: Points, number: int) -> Sums:
         rows = data.split == number

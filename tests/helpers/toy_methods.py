@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from fedgraft.contracts import Codec, Draw, Probe, Sampler, Selection, Selector, Sharing
+from fedgraft.contracts import Codec, Draw, Probe, ProbingSelector, Sampler, Selection, Selector, Sharing
+from fedgraft.contracts.task_abilities import PublishingTask
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 from helpers.toy import Line, Lines
 
@@ -28,13 +29,13 @@ class Without(Selector[None]):
 
 
 @dataclass(frozen=True)
-class Scripted(Selector[dict]):
+class Scripted(ProbingSelector[dict]):
     """The given cohorts, one a round; and whom to probe before each."""
 
     cohorts: tuple[tuple[int, ...], ...]
     weights: tuple[float, ...] | None = None
     probed: tuple[int, ...] = ()
-    needs: ClassVar[frozenset[str]] = frozenset({"loss", "loss_sq", "update"})
+    reports: ClassVar[frozenset[str]] = frozenset({"loss", "loss_sq", "update"})
 
     def init(self, view):
         return {"learnt": []}
@@ -122,11 +123,12 @@ class Momentum(Sharing[dict]):
 
 
 @dataclass(frozen=True)
-class Published(Line):
+class Published(Line, PublishingTask):
     """The line, its targets centred on the mean of all clients; every client publishes count and sum."""
 
     varying: bool = False
 
+    @property
     def statistics_layout(self):
         return Layout((Spec("sums", "float64", (2,)), *((Spec("more", "uint8", (VARIABLE,)),) if self.varying else ())))
 
@@ -135,8 +137,12 @@ class Published(Line):
         more = {"more": np.zeros(len(shard.y), np.uint8)} if self.varying else {}
         return {"sums": np.array([len(own), own.sum()]), **more}
 
+    @property
     def combined_layout(self):
         return Layout((Spec("mean", "float64", (1,)),))
+
+    def check(self, statistics):
+        """Anything may be published."""
 
     def combine(self, statistics):
         count, total = sum(arrays["sums"] for arrays in statistics.values())
@@ -145,6 +151,13 @@ class Published(Line):
     def prepare(self, shard, shared):
         mean = shared["mean"][0] if shared else 0.0
         return type(shard)(shard.x, (shard.y - mean).astype(np.float32), shard.split)
+
+
+@dataclass(frozen=True)
+class Counted(Lines):
+    """Lines for the task whose clients publish."""
+
+    task: ClassVar[str] = "helpers.toy_methods:Published"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
+from fedgraft.contracts.task_abilities import PartsTask, VariantTask
 from helpers.toy import Line, Linear
 from helpers.toy import Lines as Plain
 
@@ -41,10 +42,15 @@ class Model(nn.Module):
 
 
 @dataclass(frozen=True)
-class Parts(Line):
+class Parts(Line, PartsTask, VariantTask):
     """Least squares by a sum of three; heads have one row for every 40 points."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"structure", "head", "generator"})
+    @property
+    def offers(self):
+        return frozenset({"structure", "head", "generator"})
+
+    def with_parts(self, parts):
+        return self
 
     def personal(self, name):
         return name.startswith("head.")

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from fedgraft import wire
-from fedgraft.contracts import Runtime
+from fedgraft.contracts import ClientFailed, Runtime
+from fedgraft.engine.server.exchange import PURPOSE_OF_KIND
+from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.experiment import build
 from fedgraft.experiment.runner import _loop, execute
 from fedgraft.runtimes.in_process import InProcess
+from fedgraft.wire import Message
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
 
@@ -47,15 +50,15 @@ class Wrapped(Runtime):
     def exchange(self, requests, limits, deadline_seconds):
         replies = self.inner.exchange(requests, limits, deadline_seconds)
         for client, request in requests.items():
-            message = wire.decode(request, self.inner._plan.request_layouts, self.inner._plan.told)
+            message = wire.decode(request, self.inner._plan.request_layouts, self.inner._plan.request_names)
             self.sent.append((message.kind, message.round, client, request))
             if self.tamper is not None:
                 replies[client] = self.tamper(message.kind, message.round, client, replies[client])
             self.received.append((message.kind, message.round, client, replies[client]))
         return replies
 
-    def measure(self, requests, models):
-        return self.inner.measure(requests, models)
+    def measure(self, requests, models, deadline_seconds):
+        return self.inner.measure(requests, models, deadline_seconds)
 
     def memories(self, changed=True):
         return self.inner.memories(changed)
@@ -104,6 +107,53 @@ def same(one, two):
     return one == two or (one != one and two != two)
 
 
+def scripted(*cohorts, **options):
+    """A selector with these cohorts, one a round."""
+    return {"name": "helpers.toy_methods:Scripted", "cohorts": [list(cohort) for cohort in cohorts], **options}
+
+
+def gone(*clients, rounds=range(99)):
+    """What fails these clients' training in these rounds."""
+
+    def tamper(kind, round, client, reply):
+        return ClientFailed(f"{client} is gone") if kind == "train" and client in clients and round in rounds else reply
+
+    return tamper
+
+
+def upload(arrays, report=1.0, layout=None, kind="train", round=None):
+    """Return what makes a reply of (round, plan), in place of what a client trained."""
+
+    def make(round_asked, plan):
+        if arrays is None:
+            return wire.encode(Message(kind, round or round_asked, {"loss": report}), names=("loss",))
+        message = Message(kind, round or round_asked, {"loss": report}, arrays)
+        return wire.encode(message, layout or plan.upload_layout, ("loss",))
+
+    return make
+
+
+def length(reply):
+    """Bytes of a reply that was charged."""
+    return reply.bytes_up if isinstance(reply, ClientFailed) else len(reply)
+
+
+def charged(runtime, ledger):
+    """Hold every total of the ledger against the messages themselves, of which none holds halo rows."""
+    expected = dict.fromkeys((*DIRECTIONS, *PURPOSES), 0)
+    for direction, messages in (("down", runtime.sent), ("up", runtime.received)):
+        for kind, _, _, message in messages:
+            header = 0 if isinstance(message, ClientFailed) else wire.header_bytes(message)
+            expected[direction] += length(message)
+            expected["header"] += header
+            expected[PURPOSE_OF_KIND[kind]] += length(message) - header
+    assert ledger.totals == expected
+    assert ledger.total == expected["down"] + expected["up"] > 0
+    return expected
+
+
+PUBLISHING = {"data": {"name": "helpers.toy_methods:Counted"}}
+"""A toy experiment whose clients publish statistics."""
 EVERYTHING = {
     "rounds": 12,
     "selector": {"name": "power_of_choice", "clients": 3, "candidates": 4},

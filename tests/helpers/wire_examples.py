@@ -71,7 +71,7 @@ def example(rows=5):
             "values": g.standard_normal((rows, 2)).astype(np.float16),
             "step": np.array(0.125),
         },
-        flags=513,
+        progress=513,
     )
 
 

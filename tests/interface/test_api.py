@@ -69,6 +69,15 @@ def test_the_model_is_the_one_that_was_best(run):
     assert any(not torch.equal(value, initial[name]) for name, value in run.model.named_parameters())
 
 
+def test_where_all_share_one_model_each_client_has_it(run):
+    (name, *_), shared = run.summary["test_per_client"], dict(run.model.named_parameters())
+    own = dict(run.client_model(name).named_parameters())
+    assert own.keys() == shared.keys()
+    assert all(torch.equal(value, shared[name]) for name, value in own.items())
+    with pytest.raises(InputError, match=r"^No client named 'nobody'\..* Known: "):
+        run.client_model("nobody")
+
+
 def test_predictions(run):
     shard = run.experiment.data.load(1)[0]
     pairs = pd.DataFrame({"user": shard.user_ids[:3], "item": shard.item_ids[:3]})
@@ -249,10 +258,11 @@ def test_what_is_wrong_with_a_table_is_told_of_the_table(tmp_path):
 
 
 def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
-    (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(fedgraft.BudgetError):
-        fedgraft.run("fedacs", data={"ratings": ratings(), "clients": 2}, out=tmp_path, budget={"bytes": 10}, **QUICK)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    for folder in (tmp_path / "new" / "run", tmp_path):
+        with pytest.raises(fedgraft.BudgetError):
+            fedgraft.run("fedacs", data={"ratings": ratings(), "clients": 2}, out=folder, budget={"bytes": 10}, **QUICK)
+        assert list(tmp_path.iterdir()) == []
+    assert tmp_path.is_dir(), "an empty folder that was there stays"
 
 
 @pytest.mark.parametrize("where", ["InProcess", "_loop"])
@@ -261,7 +271,7 @@ def test_nor_does_one_that_breaks_before_its_first_checkpoint(tmp_path, monkeypa
         raise RuntimeError("can't allocate memory")
 
     monkeypatch.setattr(f"fedgraft.experiment.runner.{where}", broken)
-    with pytest.raises(RuntimeError, match="can't allocate memory"):
+    with pytest.raises(fedgraft.MachineError, match=r"out of memory \(can't allocate memory\)\.$"):
         fedgraft.run("fedacs", data=SHOPS, out=tmp_path / "run", **QUICK)
     assert not (tmp_path / "run").exists()
 
@@ -284,8 +294,9 @@ def test_nothing_of_anybody_is_overwritten(stored, tmp_path):
     assert (stored.folder / "data" / "ratings.parquet").read_bytes() == before
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "ratings.parquet").write_text("mine")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="is not empty: it holds 'data'"):
         fedgraft.run("fedacs", data={"ratings": ratings(), "clients": 2}, out=tmp_path, **QUICK)
+    assert [path.read_text() for path in tmp_path.rglob("*.parquet")] == ["mine"]
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------

@@ -1,56 +1,16 @@
 """The command line: what goes where, which exit code, and which words when something is wrong."""
 
 import json
-import os
-import signal
+import logging
 import subprocess
 import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
-from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment import discovery
-from fedgraft.interface import cli
 from helpers.tiny import ARGUMENTS
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """Standard output, which must be exactly one JSON object."""
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        assert self.out.count("\n") == 1
-        return found
-
-
-@pytest.fixture
-def fedgraft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    """Run the command in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["fedgraft", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return call
-
 
 # --- run and resume ---------------------------------------------------------------------------------------------------
 
@@ -149,7 +109,6 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["report", "nowhere", "-o", "x.html"], ["nowhere"]),
         (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.csv"], ["nowhere is not a run's folder"]),
         (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.txt"], ["--out o.txt must end in .csv or .parquet"]),
-        (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.csv", "--trust", "t.csv"], ["--trust belongs to --data"]),
         (["rum"], ["No such command 'rum'"]),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else None,
@@ -164,6 +123,17 @@ def test_bad_input_is_one_message_and_exit_code_2(fedgraft, arguments, words) ->
     for word in words:
         assert word in done.err
     assert not Path("a").exists()
+
+
+def test_names_of_folders_and_notes_on_data_cannot_steer_a_terminal(fedgraft, monkeypatch, caplog) -> None:
+    folder = "a\x1b[2J\nround 9"
+    done = fedgraft("run", "fedacs", *ARGUMENTS, "--out", folder)
+    assert r"in a\x1b[2J\nround 9" in done.out
+    compared, missed = fedgraft("compare", folder), fedgraft("resume", folder + "b")
+    assert r"a\x1b[2J\nround 9b is not a run" in missed.err
+    assert "\x1b" not in "".join(each.out + each.err for each in (done, compared, missed))
+    logging.getLogger("fedgraft.data").warning("set %s: odd", folder)
+    assert caplog.messages == [r"set a\x1b[2J\nround 9: odd"]
 
 
 def test_an_out_that_holds_a_run_is_not_touched(fedgraft) -> None:
@@ -198,6 +168,15 @@ def test_predict_writes_answers(fedgraft, finished_run: Path, suffix: str) -> No
     answers = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
     assert list(answers) == ["user", "item", "client", "rating", "basis"]
     assert answers["basis"][1].startswith("new user")
+
+
+def test_an_id_that_a_spreadsheet_would_compute_is_text_in_csv_and_as_it_is_in_parquet(fedgraft, finished_run) -> None:
+    Path("pairs.csv").write_text("user,item,=note\n=1+1,item-01,-5\n")
+    for suffix in ("csv", "parquet"):
+        assert fedgraft("predict", finished_run, "--pairs", "pairs.csv", "-o", f"out.{suffix}").code == 0
+    row = pd.read_csv("out.csv", dtype=str).iloc[0]
+    assert (row["user"], row["item"], row["'=note"]) == ("'=1+1", "item-01", "-5")
+    assert pd.read_parquet("out.parquet")[["user", "=note"]].iloc[0].tolist() == ["=1+1", "-5"]
 
 
 def test_predict_with_a_clients_own_files(fedgraft, finished_run: Path) -> None:
@@ -300,67 +279,3 @@ def test_help_names_every_command_and_is_no_error(fedgraft) -> None:
     for command in ("run", "resume", "predict", "compare", "report", "list", "show"):
         assert f"  {command} " in shown.out
         assert fedgraft(command, "-h").code == 0
-
-
-# --- interruption -----------------------------------------------------------------------------------------------------
-
-
-def test_an_interrupted_run_is_exit_code_130_and_can_be_resumed(fedgraft) -> None:
-    long = [*(argument for argument in ARGUMENTS if not argument.startswith("rounds")), "rounds=30"]
-    script = "import sys; from fedgraft.interface.cli import main; sys.argv[0] = 'fedgraft'; main()"
-    command = [sys.executable, "-c", script, "run", "fedacs", *long, "--out", "a", "--json"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    try:
-        began = time.monotonic()
-        while not Path("a/rounds.jsonl").exists() and time.monotonic() - began < 60:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130, err
-    assert out == ""
-    assert "Interrupted. Continue with: fedgraft resume a" in err
-    assert "Traceback" not in err
-    assert not Path("a/summary.json").exists()
-    resumed = fedgraft("resume", "a", "--json")
-    assert resumed.code == 0
-    whole = fedgraft("run", "fedacs", *long, "--out", "b", "--json").json()
-    assert resumed.json()["rounds"] == 30
-    assert resumed.json()["digest"] == whole["digest"]
-    assert resumed.json()["bytes"] == whole["bytes"]
-
-
-def test_an_interruption_before_the_first_round_is_exit_code_130_too(fedgraft, monkeypatch) -> None:
-    def interrupted(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "execute", interrupted)
-    done = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a")
-    assert done.code == 130
-    assert done.out == ""
-    monkeypatch.setattr(cli, "compare_runs", interrupted)
-    assert fedgraft("compare", "a").code == 130
-
-
-def test_errors_that_are_not_the_users_keep_their_own_exit_code(fedgraft, monkeypatch) -> None:
-    def failed(*arguments: object) -> None:
-        raise AllClientsFailedError(3, {0: "[no] reply", 1: "nan"})
-
-    monkeypatch.setattr(cli, "execute", failed)
-    done = fedgraft("run", "fedacs", *ARGUMENTS)
-    assert done.code == 1
-    assert "Round 3: all 2 selected clients failed." in done.err
-    assert "client 0: [no] reply" in done.err, "brackets in a reason are no markup"
-
-
-def test_too_little_memory_is_one_line(fedgraft, monkeypatch) -> None:
-    def failed(*arguments: object) -> None:
-        raise MemoryError("Unable to allocate 9 TiB")
-
-    monkeypatch.setattr(cli, "execute", failed)
-    done = fedgraft("run", "fedacs", *ARGUMENTS)
-    assert done.code == 1
-    assert done.err == "error: There is not enough memory. Unable to allocate 9 TiB\n"

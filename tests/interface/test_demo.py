@@ -4,6 +4,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.predict import predict
+from fedgraft.experiment.runner import Interrupted
 from fedgraft.interface import demo
 from helpers.tiny import TINY
 
@@ -60,3 +61,18 @@ def test_a_foreign_folder_inside_a_demonstration_is_kept(shown):
         assert (out / "fedacs" / "summary.json").exists()
     finally:
         toml.write_text(ours)
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [(KeyboardInterrupt(), 130, "Interrupted;"), (Interrupted("after round 1", 15), 143, "Ended by SIGTERM;")],
+)
+def test_an_interrupted_demonstration_begins_anew(tmp_path, capsys, monkeypatch, stop, code, said):
+    def stopped(*_, **__):
+        raise stop
+
+    monkeypatch.setattr(demo.api, "run", stopped)
+    with pytest.raises(SystemExit) as ended:
+        demo.main(["--out", str(tmp_path / "demo")])
+    assert ended.value.code == code
+    assert capsys.readouterr().err == f"{said} started again, the demonstration begins anew.\n"

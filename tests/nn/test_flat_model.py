@@ -23,16 +23,16 @@ def test_vector_and_parameters_are_one_memory():
     assert flat.gradient[-1] == 4  # the last bias, once per example
 
 
-def test_what_is_held_is_no_part_of_what_moves():
+def test_frozen_parameters_are_no_part_of_what_moves():
     flat = FlatModel(model())
     order = list(flat.parameters)
     flat.vector.copy_(torch.arange(15.0))
-    flat.hold([order[0], order[3]])
+    flat.freeze([order[0], order[3]])
     assert list(flat.gradients) == [order[1], order[2], *order[4:]]
     assert [part.tolist() for part in flat.moving(flat.vector)] == [[6, 7, 8, 9], [12, 13, 14]]
-    flat.hold(order)
+    flat.freeze(order)
     assert (flat.moving(flat.vector), flat.gradients) == ([], {})
-    flat.hold(())
+    flat.freeze(())
     assert [part.data_ptr() for part in flat.moving(flat.vector)] == [flat.vector.data_ptr()]
     assert list(flat.gradients) == order
 

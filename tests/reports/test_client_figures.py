@@ -76,6 +76,17 @@ def test_test_examples_lie_somewhere_for_each_channel(graph_run):
     assert sum(len(trace.x) for trace in figure.data) == len(points)
 
 
+def test_names_of_clients_and_classes_are_text_not_markup(graph_run):
+    name = "<a href='https://evil'>a</a> %{evil}"
+    points = pd.DataFrame({"channel": "own model", "client": name, "class": name, "x": [0.0], "y": [1.0]})
+    drawn = representations(graph_run, points).to_plotly_json()
+    (trace,), (title, *_) = drawn["data"], drawn["layout"]["annotations"]
+    for text in (trace["name"], trace["hovertemplate"], title["text"]):
+        assert "&lt;a href" in text
+        assert "<a" not in text
+        assert "%{" not in text
+
+
 def test_ratings_have_no_hidden_layer_to_show(finished_run):
     with pytest.raises(InputError, match="task 'rating' has no hidden layer"):
         embed(finished_run)

@@ -103,3 +103,22 @@ def test_a_target_is_read() -> None:
 def test_a_wrong_target_is_named(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_target(text, "rmse")
+
+
+NONE = {"setup": 0, "probe": 0, "training": 0, "scoring": 0}
+
+
+def test_failures_are_told_of_every_run_that_had_any(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / "[red]x", counted={**NONE, "training": 2, "scoring": 5}),
+        write_run(tmp_path / "b", counted={**NONE, "setup": 1}),
+        write_run(tmp_path / "good", counted=NONE),
+        write_run(tmp_path / "old"),
+    ]
+    table = compare(runs)
+    assert [row["failures"] and sum(row["failures"].values()) for row in table] == [7, 1, 0, None]
+    text = " ".join(text_of(table).split())
+    assert "[red]x: clients failed, 2 in training, 5 in scoring; a scoring that lacks clients has no score." in text
+    assert "b: clients failed, 1 in setup." in text
+    assert text.count("failed") == 2
+    assert "failed" not in text_of(compare(runs[2:]))

@@ -1,5 +1,7 @@
+import html
 import json
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from fedgraft.errors import InputError
 from fedgraft.reports import figures
 from fedgraft.reports.figure_style import RUN_COLOURS, score_range, spread_apart
 from fedgraft.reports.stored_runs import RunFolder, open_runs
-from helpers.fake_runs import write_run
+from helpers.fake_runs import TOML, write_run
 
 
 def several(folder: Path, count: int, clients: int = 5) -> list[RunFolder]:
@@ -141,6 +143,17 @@ def test_the_heat_map_says_who_was_chosen_and_who_failed(tmp_path: Path) -> None
     assert cells[run.rounds["selected"][4][0], 4] == 2
 
 
+def test_who_failed_at_something_else_than_training_is_not_shown_as_chosen(tmp_path: Path) -> None:
+    run = RunFolder(write_run(tmp_path / "a", clients=5, cohort=2, rounds=5, failures=False))
+    others = [
+        {k: "scoring: gone" if k % 2 else "probe: gone" for k in range(5) if k not in s} for s in run.rounds["selected"]
+    ]
+    run.rounds["failed"] = others
+    cells = figures.chosen([run]).data[0].z
+    assert (cells > 0).sum(axis=0).tolist() == [2] * 5
+    assert not (cells == 2).any()
+
+
 @pytest.mark.parametrize("rounds", [1, 2, 20])
 def test_cells_of_the_heat_map_are_centred_on_their_round_and_client(tmp_path: Path, rounds: int) -> None:
     run = RunFolder(write_run(tmp_path / "a", clients=2, cohort=1, rounds=rounds))
@@ -158,10 +171,33 @@ def test_bars_of_purposes_sum_to_the_ledger(tmp_path: Path) -> None:
     np.testing.assert_allclose(sums, said)
 
 
-def test_labels_are_text_not_markup(tmp_path: Path) -> None:
-    runs = [RunFolder(write_run(tmp_path / "a"), label="<b>a & b</b>")]
-    for figure in figures.every(runs):
-        assert "<b>a & b</b>" not in figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+NAME = "<a href='https://evil'>a</a> & %{evil} $evil$ \x1b"
+"""What Plotly would make a link, a field of a hover template and a formula of."""
+
+
+def texts(content: object) -> Iterator[str]:
+    """Every text in a figure."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from texts(part)
+
+
+@pytest.mark.parametrize("clients", [5, 40])
+def test_names_are_text_not_markup(tmp_path: Path, clients: int) -> None:
+    toml = TOML.format(recipe="r", dataset="d", seed=1, rounds=8, cohort=2) + f"[codec]\nname = {json.dumps(NAME)}\n"
+    folder = write_run(tmp_path / "a", yardsticks={NAME: 1.0}, metric=NAME, toml=toml)
+    run = RunFolder(folder, label=NAME)
+    run.summary["test_per_client"] = {f"{NAME} {client}": 1.0 for client in range(clients)}
+    drawn = figures.every([run])
+    shown = [text for figure in drawn for text in texts(json.loads(figure.to_json()))]
+    assert sum("evil" in text for text in shown) > 10
+    for markup in ("<a", "%{evil", "$evil", "\x1b"):
+        assert not [text for text in shown if markup in text]
+    (per_client,) = [figure for figure in drawn if "per client" in figure.layout.title.text]
+    labels = per_client.data[0].x if clients == 5 else per_client.data[0].text
+    assert html.unescape(labels[0]) == NAME.replace("\x1b", r"\x1b") + " 0", "as it is, but for control characters"
 
 
 def test_wrong_arguments_are_named(tmp_path: Path) -> None:

@@ -87,6 +87,14 @@ def test_different_data_is_warned_about(tmp_path: Path) -> None:
     assert "★" not in text
 
 
+def test_failures_are_warned_about(tmp_path: Path) -> None:
+    counted = {"setup": 0, "probe": 1, "training": 2, "scoring": 0}
+    folders = [write_run(tmp_path / "a", counted=counted), write_run(tmp_path / "b")]
+    text = read(write_report(folders, tmp_path / "r.html")).text
+    assert "a: clients failed, 1 in probe, 2 in training." in text
+    assert "clients failed" not in read(write_report(folders[1:], tmp_path / "r.html")).text
+
+
 def test_whatever_a_run_holds_is_shown_as_text(tmp_path: Path) -> None:
     toml = f"recipe = 'x'\nnote = '''{EVIL}'''\n"
     folder = write_run(tmp_path / "<i>a & b", recipe=EVIL, dataset=EVIL, yardsticks={EVIL: 1.0}, toml=toml)
@@ -94,6 +102,34 @@ def test_whatever_a_run_holds_is_shown_as_text(tmp_path: Path) -> None:
     page = read(write_report([folder, other], tmp_path / "r.html", title=EVIL))
     assert not {"img", "i", "u"} & {tag for tag, _ in page.tags}
     assert page.text.count(EVIL) >= 6
+
+
+def test_what_a_run_holds_is_no_template(tmp_path: Path) -> None:
+    toml = "recipe = 'x'\nnote = '{{ 7 * 7 }}{% raw %}{# gone #}'\n"
+    text = read(write_report([write_run(tmp_path / "a", toml=toml)], tmp_path / "r.html", title="{{ title }}")).text
+    assert toml in text
+    assert text.count("{{ title }}") == 2
+
+
+def test_control_characters_of_a_folder_are_visible(tmp_path: Path) -> None:
+    page = write_report([write_run(tmp_path / "a\x1b[31m")], tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "\x1b" not in page
+    assert page.count(r"a\x1b[31m") >= 3  # summary, runs, settings
+
+
+def test_the_best_run_is_marked(tmp_path: Path) -> None:
+    page = read(write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", end=1.0)], tmp_path / "r.html"))
+    classes = [attributes.get("class") for tag, attributes in page.tags if tag == "td"]
+    assert classes.count("best") == 4  # three scores and the bytes to the target
+    assert "★ best of the runs." in page.text
+
+
+def test_every_setting_is_open_in_print(tmp_path: Path) -> None:
+    page = write_report([write_run(tmp_path / "a")], tmp_path / "r.html").read_text(encoding="utf-8")
+    script = re.findall(r"<script>(.*?)</script>", page, re.S)[-1]
+    assert '"beforeprint"' in script
+    assert "d.open = true" in script
+    assert "@media print" in page
 
 
 def test_a_run_without_scores_can_be_reported(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from fedgraft.errors import InputError
 from fedgraft.reports.stored_runs import RunFolder, default_target, open_runs
@@ -90,6 +92,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"metric": 3}, "metric is '3'"),
+        ({"recipe": "half \ud800"}, "recipe is"),
         ({"better": "best"}, "better is 'best'"),
         ({"rounds": -1}, "rounds is '-1'"),
         ({"seconds": None}, "seconds is 'None'"),
@@ -126,6 +129,18 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         ("ledger.jsonl", entries + entries, r"ledger\.jsonl is damaged: its entries sum to \d+ bytes, summary\.json"),
         ("ledger.jsonl", entries.replace("header", "head"), r"ledger\.jsonl is damaged: purpose 'head' is none of"),
         ("ledger.jsonl", "\xff\n", r"ledger\.jsonl.* is damaged"),
+        ("ledger.jsonl", "[]\n", r"ledger\.jsonl, line 1 is damaged: it holds no table"),
+        ("ledger.jsonl", entries.replace('"header"', '["header"]'), r"ledger\.jsonl is damaged: purpose \['header'\]"),
+        *(
+            ("ledger.jsonl", entries.replace(": 40", f": {value}"), r"ledger\.jsonl is damaged: bytes is not a whole")
+            for value in ("-40", "40.5", '"40"', "true", "null", "18446744073709551615", "1" + 30 * "0", "[40]")
+        ),
+        ("rounds.jsonl", "3\n", r"rounds\.jsonl, line 1 is damaged: it holds no table"),
+        ("rounds.jsonl", rows.replace('"round": 1', '"round": "1"'), "line 1: round is '1'"),
+        ("rounds.jsonl", rows.replace('"selected": [', '"selected": [-1, '), r"line 1: selected is '\[-1"),
+        ("rounds.jsonl", rows.replace('"failed": {}', '"failed": {"x": ""}'), "line 1: failed is"),
+        ("rounds.jsonl", rows.replace('"loss": 1.0', '"loss": NaN'), "line 1: loss is 'nan'"),
+        ("rounds.jsonl", rows.replace('"seconds": 0.2', '"seconds": null'), "line 1: seconds is 'None'"),
         ("environment.json", "", r"environment\.json is damaged"),
         ("environment.json", "[]", r"environment\.json is damaged: it holds no table"),
     ]:
@@ -150,3 +165,26 @@ def test_a_missing_file_is_called_missing(tmp_path: Path, name: str, read: str) 
     (run.path / name).unlink()
     with pytest.raises(InputError, match=rf"a/{name} is missing\.$"):
         getattr(run, read)
+
+
+@pytest.mark.parametrize(
+    "name", ["experiment.toml", "summary.json", "environment.json", "rounds.jsonl", "ledger.jsonl"]
+)
+def test_what_is_no_utf_8_is_damaged(tmp_path: Path, name: str) -> None:
+    path = write_run(tmp_path / "a", rounds=2) / name
+    path.write_bytes(b"\xff" + path.read_bytes())
+    with pytest.raises(InputError, match=rf"{name}(, line 1)? is damaged: it is not UTF-8 text"):
+        _ = (run := RunFolder(tmp_path / "a")).environment, run.rounds, run.ledger
+
+
+def test_a_model_is_what_was_written(tmp_path: Path) -> None:
+    run = RunFolder(write_run(tmp_path / "a", rounds=2))
+    assert run.shared_bytes == 20_000
+    path = tmp_path / "a" / "model.safetensors"
+    content = path.read_bytes()
+    for changed in (content[:-1] + b"\x01", content[:50], b"", b"x" * 60, content.replace(b"F32", b"F64", 1)):
+        path.write_bytes(changed)
+        with pytest.raises(InputError, match=r"model\.safetensors is damaged: "):
+            _ = RunFolder(tmp_path / "a").shared_bytes
+    path.write_bytes(save({"weight": np.zeros(3, np.float32)}))  # as earlier versions, and others, write it
+    assert RunFolder(tmp_path / "a").shared_bytes == 12

@@ -11,12 +11,13 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
-from fedgraft.runtimes.in_process import InProcess, _Worker
-from fedgraft.runtimes.shared_memory import Parcel
+from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.pool import _Batch, _Job, _Worker
+from fedgraft.runtimes.shared_memory import SharedBlock
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Made, MadeOnce
+from fedgraft.wire.lazy import Made, MadeOnce
 from helpers.toy_methods import Published
-from helpers.toy_runs import SGD, looped, remembered, run, same, toy
+from helpers.toy_runs import SGD, charged, looped, remembered, run, same, toy
 
 EVERYTHING = {
     "rounds": 3,
@@ -47,12 +48,12 @@ def all_answer(runtime):
 
 def start(runtime):
     """Wait for every worker."""
-    while not all(worker.ready for worker in runtime._workers):
-        runtime._collect({})
+    while not all(worker.ready for worker in runtime._pool._workers):
+        runtime._pool._collect(_Batch([], None))
 
 
 def pids(runtime):
-    return [worker.process.pid for worker in runtime._workers]
+    return [worker.process.pid for worker in runtime._pool._workers]
 
 
 def alive(pid):
@@ -110,13 +111,35 @@ def test_a_reply_beyond_its_limit_fails_that_client_and_changes_no_memory(worker
         runtime.close()
 
 
+def test_a_reply_that_is_too_long_costs_that_client_its_round_and_leaves_the_average_alone():
+    rows = []
+    with looped(toy()) as (loop, runtime):
+        serve = runtime.inner._inline.serve
+
+        def long(client, request, *rest):
+            served = serve(client, request, *rest)
+            return replace(served, reply=bytes(5000)) if (client, wire.kind_of(request)) == (2, "train") else served
+
+        runtime.inner._inline.serve = long
+        state = loop.run(loop.start(), lambda state, row: rows.append(row))
+    expected, expected_rows, _ = run(toy(selector={"name": "helpers.toy_methods:Without"}))
+    assert same(state.sharing, expected.sharing)
+    for row, honest in zip(rows, expected_rows, strict=True):
+        assert row.failed == {2: "a reply of 5000 bytes where at most 276 are allowed"}
+        assert (row.validation, row.loss) == (honest.validation, honest.loss)
+    charged(runtime, loop.ledger)
+    entries = [entry for entry in loop.ledger.drain() if (entry.client, entry.direction) == (2, "up")]
+    assert [entry.bytes for entry in entries if entry.round] == [276] * 3, "no more than is allowed is charged"
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_measurement_is_remembered_as_any_message_is(workers):
     runtime = inprocess(workers)
     try:
         arrays = runtime._plan.build_model().initial
         probe = wire.encode(Message("probe", 1, arrays=arrays), runtime._plan.model_layout)
-        assert all(isinstance(reply, bytes) for reply in runtime.measure(dict.fromkeys(range(5), probe), {}).values())
+        replies = runtime.measure(dict.fromkeys(range(5), probe), {}, None)
+        assert all(isinstance(reply, bytes) for reply in replies.values())
         assert [client for client, _ in runtime.memories()] == [0, 1, 2, 3, 4]
         assert list(runtime.memories()) == [], "each change is told once"
         runtime.exchange({3: hellos(runtime)[3]}, limits(runtime), None)
@@ -159,7 +182,7 @@ def test_workers_that_die_are_replaced_and_none_is_left_behind():
         # Killed while they have nothing to do: nobody's fault.
         for pid in first:
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not any(worker.process.is_alive() for worker in runtime._workers))
+        wait_for(lambda: not any(worker.process.is_alive() for worker in runtime._pool._workers))
         assert all_answer(runtime)
         second = pids(runtime)
         assert not set(first) & set(second)
@@ -189,7 +212,7 @@ def test_a_hanging_client_is_given_up_alone_and_closing_does_not_wait():
         plan = runtime._plan
         model = wire.encode(Message("train", 2, arrays=plan.first), plan.model_layout)
         start(runtime)
-        runtime._send(0, 2, model)
+        runtime._pool._begin(runtime._pool._workers[0], _Job(2, model, b""), None)
         busy = pids(runtime)
         started = time.monotonic()
     assert time.monotonic() - started < 4
@@ -215,7 +238,7 @@ def published():
     return replace(experiment.plan, task=Published(width=experiment.plan.task.width)), shards
 
 
-def told_all(plan, runtime, mean):
+def set_up_all(plan, runtime, mean):
     layout = plan.request_layouts["statistics"]
     requests = {
         client: wire.encode(Message("statistics", 0, arrays={"mean": np.array([mean + client])}), layout)
@@ -233,20 +256,20 @@ def losses(plan, runtime):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_clients_were_told_before_training_is_remembered_apart_and_handed_to_whoever_serves_them(workers):
+def test_set_ups_are_remembered_apart_and_handed_to_whoever_serves_a_client(workers):
     plan, shards = published()
     with closing(InProcess(plan, shards, workers)) as runtime:
-        requests = told_all(plan, runtime, 5.0)
+        requests = set_up_all(plan, runtime, 5.0)
         memories = dict(runtime.memories())
         assert memories == {~client: request for client, request in requests.items()}
         assert dict(runtime.memories()) == {}
         expected = losses(plan, runtime)
         if workers:
             for index in range(workers):
-                runtime._replace(index)  # whoever comes in their place has prepared nobody's data
+                runtime._pool._replace(index)  # whoever comes in their place has prepared nobody's data
             assert losses(plan, runtime) == expected
     with closing(InProcess(plan, shards, workers)) as again:
-        assert losses(plan, again) != expected, "nobody told them"
+        assert losses(plan, again) != expected, "none was set up"
     with closing(InProcess(plan, shards, workers)) as again:
         again.restore(memories)
         assert losses(plan, again) == expected
@@ -267,8 +290,8 @@ def probed(runtime, value, workers_killed=False):
     train = wire.encode(Message("train", 1), plan.request_layouts["train"])
     replies = [runtime.exchange(dict.fromkeys(runtime.clients(), probe), most, None)]
     if workers_killed:
-        for index in range(len(runtime._workers)):
-            runtime._replace(index)
+        for index in range(len(runtime._pool._workers)):
+            runtime._pool._replace(index)
     kept = remembered(runtime)
     return [*replies, kept, runtime.exchange(dict.fromkeys(runtime.clients(), train), most, None), remembered(runtime)]
 
@@ -279,9 +302,11 @@ def test_large_memories_are_shared_with_workers_and_survive_them():
     with closing(inprocess(2, **WIDE)) as runtime:
         assert probed(runtime, 0.001) == expected
         assert probed(runtime, 0.001, workers_killed=True) == expected
-        assert not any(isinstance(memory, Parcel) for memory in runtime._memories.values()), "what is left is small"
+        assert not any(isinstance(memory, SharedBlock) for memory in runtime._memories.values()), (
+            "what is left is small"
+        )
         runtime.restore(expected[1])
-        assert all(isinstance(memory, Parcel) for memory in runtime._memories.values())
+        assert all(isinstance(memory, SharedBlock) for memory in runtime._memories.values())
         assert remembered(runtime) == expected[1]
         train = wire.encode(Message("train", 1), runtime._plan.request_layouts["train"])
         requests = dict.fromkeys(runtime.clients(), train)
@@ -291,12 +316,12 @@ def test_large_memories_are_shared_with_workers_and_survive_them():
 def test_a_large_memory_is_not_sent_again_to_who_has_it():
     with closing(inprocess(1, **WIDE)) as runtime:
         probed(runtime, 0.001)
-        (worker,) = runtime._workers
+        (worker,) = runtime._pool._workers
         assert worker.memories == {}
         plan = runtime._plan
         probe = wire.encode(Message("probe", 1, arrays=plan.first), plan.request_layouts["probe"])
         runtime.exchange({2: probe}, {2: 1 << 22}, None)
-        assert isinstance(runtime._memories[2], Parcel)
+        assert isinstance(runtime._memories[2], SharedBlock)
         assert worker.memories[2] is runtime._memories[2]
         before = remembered(runtime)[2]
         refused = runtime.exchange({2: wire.encode(Message("train", 1), plan.request_layouts["train"])}, {2: 30}, None)
@@ -314,21 +339,26 @@ def test_no_request_is_made_twice(kind):
     made, hello = [], wire.encode(Message("hello", 0))
     with closing(inprocess(2)) as runtime:
         requests = kind(runtime.clients(), lambda client: made.append(client) or hello)
-        replies = runtime.measure(requests, {}) if kind is Made else runtime.exchange(requests, limits(runtime), None)
+        given = {} if kind is Made else limits(runtime)
+        replies = (runtime.measure if kind is Made else runtime.exchange)(requests, given, None)
     assert all(isinstance(reply, bytes) for reply in replies.values())
     assert sorted(made) == [0, 1, 2, 3, 4]
 
 
 def test_the_last_clients_wait_for_those_who_have_their_data():
-    runtime = inprocess(0)
-    one, two = (_Worker(None, None, ready=True, clients=clients) for clients in ({0, 1}, {2, 3, 4}))
-    runtime._workers = [one, two]
-    assert runtime._pick(one, [2, 1]) == 1, "its own first"
-    assert runtime._pick(one, [2, 7]) == 7, "then one that nobody has"
-    two.task = 3
-    assert runtime._pick(one, [2, 4]) == 2, "two would wait for the other"
-    assert runtime._pick(one, [2]) is None
-    two.task = None
-    assert runtime._pick(one, [2]) == 2, "nobody is at work"
-    runtime._workers = []
-    runtime.close()
+    with closing(inprocess(1)) as runtime:
+        pool = runtime._pool
+        one, two = (_Worker(None, None, ready=True, clients=clients) for clients in ({0, 1}, {2, 3, 4}))
+        started, pool._workers = pool._workers, [one, two]
+
+        def pick(waiting):
+            return pool._pick(one, _Batch(waiting, None))
+
+        assert pick([2, 1]) == 1, "its own first"
+        assert pick([2, 7]) == 7, "then one that nobody has"
+        two.job = _Job(3, b"", b"")
+        assert pick([2, 4]) == 2, "two would wait for the other"
+        assert pick([2]) is None
+        two.job = None
+        assert pick([2]) == 2, "nobody is at work"
+        pool._workers = started

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.wire.layouts import VARIABLE, Layout, Made, MadeOnce, Spec, digest, finite
+from fedgraft.wire.layouts import VARIABLE, Layout, Spec, digest, finite
+from fedgraft.wire.lazy import Made, MadeOnce
 
 
 def test_a_layout_says_names_types_and_shapes_in_order():

@@ -14,6 +14,7 @@ from fedgraft.errors import WireError
 from fedgraft.wire import Message
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
+from fedgraft.wire.messages import DETAILS
 from helpers.wire_examples import LAYOUT, NAMES, example, peak_bytes, same
 
 
@@ -21,7 +22,7 @@ def test_message_round_trip():
     message = example()
     blob = wire.encode(message, LAYOUT, NAMES)
     again = wire.decode(blob, LAYOUT, NAMES, limit=len(blob))
-    assert (again.kind, again.round, again.flags, again.text) == ("train", 7, 513, "")
+    assert (again.kind, again.round, again.progress, again.text) == ("train", 7, 513, "")
     assert dict(again.report) == dict(message.report)
     assert same(again.arrays, message.arrays)
     payload = 3 * 2 * 4 + (4 + 5 * 8) + 4 + (4 + 5 * 2 * 2) + 8
@@ -64,6 +65,23 @@ def test_any_layout(specs, report, round, data):
     assert len(blob) == wire.message_bytes(layout, names, Layout.of(arrays))
     assert wire.header_bytes(blob) == wire.message_bytes(None, names) <= 64
     assert all(not array.flags.writeable and array.flags.aligned for array in again.arrays.values())
+
+
+@pytest.mark.parametrize("kind", wire.KINDS)
+def test_two_bytes_beside_the_kind_hold_its_detail_and_are_0_in_other_kinds(kind):
+    detail = DETAILS.get(kind)
+    blob = wire.encode(Message(kind, 3, **({detail: 513} if detail else {})))
+    assert blob[6:8] == ((513).to_bytes(2, "little") if detail else bytes(2))
+    again = wire.decode(blob)
+    found = {name: getattr(again, name) for name in ("progress", "segment", "layer")}
+    assert found == {"progress": 0, "segment": 0, "layer": 0, **({detail: 513} if detail else {})}
+    if detail is None:
+        with pytest.raises(WireError, match=f"kind {kind!r} has no use for the number 512"):
+            wire.decode(_patch(blob, 7, 2))
+
+
+def test_details_by_kind():
+    assert DETAILS == {"train": "progress", "alone": "progress", "rows": "segment", "relay": "layer"}
 
 
 def test_message_without_arrays_fits_any_layout():
@@ -164,8 +182,14 @@ def test_a_tiny_message_that_declares_a_huge_array_allocates_nothing():
     ("message", "reason"),
     [
         (Message("training"), "must be one of error, hello"),
-        (Message("train", round=2**32), "32 bits"),
-        (Message("train", flags=-1), "flags into 16"),
+        (Message("train", round=2**32), "round must fit into 32 bits"),
+        (Message("hello", round=-1), "round must fit into 32 bits; got -1"),
+        (Message("train", progress=-1), "progress must fit into 16 bits; got -1"),
+        (Message("rows", segment=2**16), "segment must fit into 16 bits; got 65536"),
+        (Message("train", layer=1), "'train' has no layer"),
+        (Message("rows", layer=1, progress=2), "'rows' has no progress, no layer"),
+        (Message("probe", progress=1), "'probe' has no progress"),
+        (Message("error", segment=1, text="no"), "'error' has no segment"),
         (Message("train", report={"loss": 1.0}), r"must hold \[\]; got \['loss'\]"),
         (Message("train", text="hello"), "Only messages of kind 'error'"),
         (Message("error", arrays={}), "a text and nothing else"),

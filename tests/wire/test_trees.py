@@ -138,6 +138,23 @@ def test_impossible_trees(blob, message):
         wire.unpack(blob)
 
 
+@pytest.mark.parametrize(
+    ("longer", "value"),
+    [
+        (b"\xcc\x05", 5),
+        (b"\xd3" + struct.pack(">q", -3), -3),
+        (b"\xca" + struct.pack(">f", 0.5), 0.5),
+        (b"\xd9\x02ab", "ab"),
+        (b"\xc6\x00\x00\x00\x01x", b"x"),
+        (b"\xc7\x04\x01" + bytes(4), []),
+    ],
+)
+def test_a_longer_form_is_the_same_value_and_is_packed_short(longer, value):
+    found = wire.unpack(tree_bytes(longer))
+    assert same(found, value)
+    assert wire.pack(found) == wire.pack(value) != tree_bytes(longer)
+
+
 def test_a_tiny_blob_allocates_little_whatever_it_declares():
     for blob in (
         tree_bytes(extension(3, b"\x0b" + struct.pack("<II", 2**16, 2**15))),

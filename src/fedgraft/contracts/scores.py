@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fedgraft.contracts import Sums
 
 
-def merge(parts: Iterable[Mapping[str, float]]) -> Sums:
+def add(parts: Iterable[Mapping[str, float]]) -> Sums:
     """Add sums key by key: the sums of disjoint examples are those of their union."""
     total: Sums = {}
     for part in parts:
@@ -21,7 +21,7 @@ def root_mean_square(squared_error: float, count: float) -> float:
 
 
 def improves(score: float, best: float | None, better: str) -> bool:
-    """Whether `score` is strictly better than `best` ("lower" or "higher"); nan never is."""
+    """Return whether `score` is strictly better than `best` ("lower" or "higher"); nan never is."""
     if math.isnan(score):
         return False
     if best is None or math.isnan(best):

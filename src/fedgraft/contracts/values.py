@@ -1,11 +1,11 @@
-"""The values that contracts hand to each other in a round: what a selector sees, a sampler draws, a trainer offers.
+"""The values that contracts exchange in a round: what a selector sees, a sampler draws, a trainer offers.
 
-They are data without behaviour of their own; `contracts` says who makes them and who reads them.
+They are data without behaviour of their own.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 from fedgraft.wire.layouts import Arrays
 
+State = TypeVar("State")
+"""What a method remembers between rounds: a tree that the wire can carry, usually a TypedDict of arrays."""
 Indices = NDArray[np.int64]
 SPLITS = ("train", "validation", "test")
-"""What a client's examples are cut into; a shard numbers them 0, 1, 2."""
+"""Names of the parts of a client's examples; a shard numbers them 0, 1, 2."""
+SCORED_SPLITS = SPLITS[1:]
+"""Names of the parts that a model is scored on."""
 Sums = dict[str, float]
-"""Mergeable sums of one split: adding two clients' sums key by key gives the sums of both together."""
+"""Sums of one split, by name: adding two clients' sums key by key gives the sums of both together."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What the server knows when it chooses. Arrays are indexed by client.
+    """The server's knowledge before it chooses. Arrays are indexed by client.
 
     Args:
         round: the round about to start, counted from 1.
@@ -62,10 +66,12 @@ class View:
 
 @dataclass(frozen=True)
 class Probe:
-    """Ask these clients for the current model's `needs` on their own data before choosing; the bytes are charged."""
+    """The clients to ask for the current model's losses on their own data before choosing; the bytes are charged.
+
+    `View.probed` then holds "loss" and "loss_sq" of each that answered.
+    """
 
     clients: tuple[int, ...]
-    needs: frozenset[str] = frozenset({"loss"})
 
 
 @dataclass(frozen=True)
@@ -82,17 +88,17 @@ class Selection:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a round brought, for the selector to learn from.
+    """Results of a round, for the selector to learn from.
 
     Args:
         selected: the cohort, ascending.
-        reports: {client: {name: value}} of those that answered, at least the names in the selector's `needs`.
+        reports: {client: {name: value}} of those that answered, at least the names in the selector's `reports`.
         failed: {client: reason}.
         score: the task's score of the new global model on the selector's `score_split`; None if not evaluated.
         bytes: bytes of the round, all purposes, both directions.
         seconds: {client: simulated seconds of its round}.
-        updates: {client: decoded upload}; empty unless `needs` holds "update".
-        told: {client: what the sampler told it with its order to train}.
+        updates: {client: decoded upload}; empty unless `reports` holds "update".
+        guidance: {client: {name: scalar that its sampler was sent with the order to train}}.
     """
 
     selected: tuple[int, ...]
@@ -102,45 +108,45 @@ class Outcome:
     bytes: int
     seconds: Mapping[int, float]
     updates: Mapping[int, Arrays] = field(default_factory=dict)
-    told: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    guidance: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a client's round is when a sampler draws.
+    """The point of a client's round at which a sampler draws.
 
     Args:
         epoch: the pass about to be made over the examples, counted from 0.
-        told: what the sampler's other half told from the server, by name.
+        guidance: {name: scalar that the sampler's half at the server sent}.
     """
 
     epoch: int = 0
-    told: Mapping[str, float] = field(default_factory=dict)
+    guidance: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One local step.
+    """One local step of a client: its examples and their weights.
 
     Args:
-        examples: whose loss is minimised.
-        weights: theirs; None = plain mean.
-        refresh: whether the client asks for other clients' rows anew before it.
+        examples: int64 [n], whose loss is minimised.
+        weights: float32 [n]; None = plain mean.
+        refresh: whether the client asks for other clients' rows anew before the step.
         neighbours: most neighbours of a node that take part, per layer, first layer first; empty = as the task says.
-        chance: where the task's own randomness in this step comes from; the trainer gives it where it is 0.
-        ahead: examples whose rows are asked for with `refresh`; None = this step's.
+        seed: of the task's own randomness in this step; 0 = the trainer draws one.
+        ahead: int64, examples whose rows are asked for with `refresh`; None = this step's.
     """
 
     examples: Indices
     weights: NDArray[np.float32] | None = None
     refresh: bool = False
     neighbours: tuple[int, ...] = ()
-    chance: int = 0
+    seed: int = 0
     ahead: Indices | None = None
 
 
 class Halo(NamedTuple):
-    """The nodes that a client needs and others own, by address.
+    """Addresses of the nodes that a client needs and others own.
 
     Args:
         owner: int64 [halo], a client.
@@ -151,11 +157,11 @@ class Halo(NamedTuple):
     place: Indices
 
 
-class Mail(NamedTuple):
-    """Rows of some nodes: of a client's own, or of its halo.
+class HaloRows(NamedTuple):
+    """Hidden states of some nodes in one layer: of a client's own nodes, or of its halo.
 
     Args:
-        slot: int64 [rows], which of them, ascending.
+        slot: int64 [rows], numbers of the nodes among its own or in its halo, ascending.
         rows: float32 [rows, width].
     """
 
@@ -185,7 +191,7 @@ class Trainer(Protocol):
     collects: bool
 
     def load(self, arrays: Arrays) -> None:
-        """Overwrite the named parameters."""
+        """Overwrite the named parameters with arrays."""
         ...
 
     def read(self, names: Sequence[str] | None = None) -> Arrays:
@@ -202,11 +208,11 @@ class Trainer(Protocol):
         correct_gradient: Correction | None = None,
         project: Projection | None = None,
         epochs: int | None = None,
-        held: Collection[str] = (),
+        frozen: Collection[str] = (),
     ) -> None:
         """So many local epochs, by default the configured number; an optimiser starts afresh.
 
-        Parameters that are `held`, by name, stay as they are: they get no gradient, and no step is spent on them.
+        Parameters that are `frozen`, by name, stay as they are: they get no gradient, and no step is spent on them.
         """
         ...
 
@@ -222,7 +228,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Questions:
-    """What one client is to answer.
+    """Questions to one client's model.
 
     Args:
         rows: int64 [answers], the rows of the table of questions that it answers, counted from 0.
@@ -235,7 +241,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class ClientFailed:
-    """What `exchange` returns for a client whose reply did not come or cannot be trusted."""
+    """The answer of `exchange` for a client whose reply did not come, or cannot be trusted."""
 
     reason: str
     bytes_up: int = 0

@@ -1,7 +1,6 @@
-"""Reads a user's own tables, CSV or Parquet or DataFrame, with errors that name file, row, column and value."""
+"""Reads columns of a user's own tables, in files or memory, with errors that name file, row, column and value."""
 
 import difflib
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -9,16 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedgraft.contracts.table_files import SUFFIXES, Given, check_names, read_file
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
-SUFFIXES = (".csv", ".parquet")
-
 Source = list[tuple[str, int]]
 """Where rows come from: (file, number of its rows) in order."""
-
-_TOO_WIDE = re.compile(r"Expected \d+ fields in line (\d+), saw (\d+)")
-"""How pandas says that a row, but the first, has more fields than the header."""
 
 
 def check_roles(owner: str, roles: Iterable[tuple[str, str]]) -> None:
@@ -53,7 +48,7 @@ def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -
 
 
 def read_table(
-    given: str | Path | pd.DataFrame,
+    given: Given,
     parameter: str,
     wanted: Mapping[str, str],
     optional: Sequence[str] = (),
@@ -75,7 +70,7 @@ def read_table(
     else:
         name, table = str(given), _with_text_names(read_file(Path(given), parameter))
     present = list(table.columns)
-    _check_names(present, name)
+    check_names(present, name)
     for option, column in wanted.items():
         if column not in table:
             near = difflib.get_close_matches(column.lower(), [p.lower() for p in present], n=1, cutoff=0.5)
@@ -85,6 +80,24 @@ def read_table(
         raise InputError(f"{name}: no rows; at least one is needed.")
     columns = dict.fromkeys([*wanted.values(), *(column for column in optional if column in table)])
     return table[list(columns)].reset_index(drop=True), [(name, len(table))]
+
+
+def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str, str]]) -> dict[str, pd.DataFrame]:
+    """Return tables of questions with their columns named as tasks know them.
+
+    Args:
+        tables: by name.
+        names: {table: {column of the user's: what tasks call it}}.
+
+    Raises `InputError` where two columns are the same to a task.
+    """
+    found = {}
+    for name, table in tables.items():
+        for own, column in (usual := names.get(name, {})).items():
+            if own != column and {own, column} <= {*table.columns}:
+                raise InputError(f"--{name}: columns {own!r} and {column!r} both say the {column}; one is needed.")
+        found[name] = table.rename(columns=usual)
+    return found
 
 
 def folder_of_tables(
@@ -186,61 +199,5 @@ def row_of(source: Source, row: int | np.integer) -> str:
     return f"{name}, row {int(row) - int(ends[place]) + count + 1}"
 
 
-def read_file(path: Path, parameter: str) -> pd.DataFrame:
-    """A whole table; `parameter` names it in errors."""
-    if not path.is_file():
-        near = difflib.get_close_matches(path.name, _names_in(path.parent), n=1, cutoff=0.5)
-        hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-        raise InputError(f"{parameter}: no file {path}.{hint}")
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{parameter} must end in {' or '.join(SUFFIXES)}; got {str(path)!r}.")
-    try:
-        if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path)
-        return _read_csv(path)
-    except pd.errors.EmptyDataError as error:
-        raise InputError(f"{path}: the file is empty; a header and at least one row are needed.") from error
-    except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
-        raise InputError(
-            f"{path} cannot be read as {path.suffix.lower()[1:]} ({' '.join(str(error).split())})."
-        ) from error
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    """All values as text without blanks around it, empty ones missing; every field has a name in the header."""
-    # By itself, for pandas makes "label.1" of a second "label".
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True)
-    _check_names([name for name in header.iloc[0] if name], str(path))
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True)
-    except pd.errors.ParserError as error:
-        if not (found := _TOO_WIDE.search(str(error))):
-            raise
-        line, fields = found.groups()
-        raise InputError(f"{path}, line {line}: {fields} fields where the header names {header.shape[1]}.") from error
-    # Of what the first row has too much pandas makes an index.
-    if len(table) and not isinstance(table.index, pd.RangeIndex):
-        fields = header.shape[1] + table.index.nlevels
-        raise InputError(f"{path}, row 1: {fields} fields where the header names {header.shape[1]}.")
-    return table.apply(_stripped)
-
-
-def _stripped(values: pd.Series) -> pd.Series:
-    text = values.str.strip()
-    empty = text == ""
-    return text.mask(empty) if empty.any() else text  # as a rule none is, and a mask takes longer than all else here
-
-
 def _with_text_names(table: pd.DataFrame) -> pd.DataFrame:
     return table.set_axis([str(column) for column in table.columns], axis=1)
-
-
-def _check_names(names: Sequence[str], where: str) -> None:
-    """Raise `InputError` where two columns have one name."""
-    if len(again := np.flatnonzero(pd.Index(names).duplicated())):
-        name = names[again[0]]
-        raise InputError(f"{where}: {names.count(name)} columns are named {name!r}; one is needed.")
-
-
-def _names_in(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

@@ -24,7 +24,7 @@ _COUNTS: Final = (
 
 
 class _Heap(ctypes.Structure):
-    """What mallinfo2 tells, <malloc.h>; `fordblks` are the bytes that are free but kept."""
+    """The result of mallinfo2, <malloc.h>; `fordblks` are the bytes that are free but kept."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in _COUNTS)
 

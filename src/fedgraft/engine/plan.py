@@ -1,29 +1,58 @@
 """What the server and every client have agreed on before the first round."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fedgraft.contracts import Codec, Sampler, Sharing, Task, randomness
+import numpy as np
+
+from fedgraft.contracts import (
+    Codec,
+    ExtendedSharing,
+    GroupedSharing,
+    GuidedSampler,
+    Indices,
+    ObservingSampler,
+    PersonalSharing,
+    RefreshingSampler,
+    Sampler,
+    Sharing,
+    SilentSharing,
+    StagedSharing,
+    Sums,
+    Task,
+    TrackingSharing,
+    randomness,
+)
+from fedgraft.contracts.task_abilities import (
+    BlockedTask,
+    DetailedScores,
+    HaloTask,
+    ManualGradientTask,
+    NeighbourSamplingTask,
+    ProfiledTask,
+    PublishingTask,
+    VariantTask,
+)
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.training import Training
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
-SPLITS = ("validation", "test")
 PROGRESS_STEPS = 2**16 - 1
-"""How finely a training request tells how much of the run is over: its sixteen flag bits as a share."""
-PROBED = ("loss", "loss_sq")
-"""What a probe can be asked: the model's mean and mean squared sample loss on all training examples."""
-MAIL = "halo."
-"""What the names of rows of other clients' nodes begin with in a message."""
+"""Steps in which a training request tells how much of the run is over: sixteen bits as a share."""
+HALO = "halo."
+"""Prefix of the names of halo rows in a message."""
 REPORTED = ("loss", "loss_sq")
-"""What every training can report, whatever the task."""
+"""Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """The same values at both ends, so that neither names nor shapes of arrays or reports have to travel.
+
+    It checks once which abilities the methods have: each is a property here, None or empty for a method without it.
 
     Args:
         task: what is learnt.
@@ -31,9 +60,9 @@ class Plan:
         sharing: what is shared and how it is merged.
         downlink: codec of what the server sends.
         uplink: codec of what clients send.
-        rows: codec of what clients tell each other of nodes: hidden states, and features before training.
+        rows: codec of what clients exchange of nodes: hidden states, and features before training.
         training: how a client trains.
-        needs: what the selector wants to know of those that trained.
+        reports: names of the scalars that the selector needs of those that trained.
         seed: of all randomness.
         device: where models live, "cpu" or "cuda".
         keep_best: whether a client with parameters of its own keeps, of all that it was scored with, what is best on
@@ -47,52 +76,166 @@ class Plan:
     uplink: Codec[Any]
     rows: Codec[Any]
     training: Training
-    needs: frozenset[str]
+    reports: frozenset[str]
     seed: int
     device: str = "cpu"
     keep_best: bool = True
 
+    # --- abilities ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def halo(self) -> HaloTask[Any, Any] | None:
+        """The task, if clients exchange halo rows."""
+        return self.task if isinstance(self.task, HaloTask) and self.task.halo_widths else None
+
+    @cached_property
+    def halo_widths(self) -> tuple[int, ...]:
+        """Widths of the layers of which clients exchange halo rows."""
+        return self.halo.halo_widths if self.halo else ()
+
+    @cached_property
+    def asks_rows(self) -> bool:
+        """True where a client that refreshes asks for the rows that its next step reads."""
+        return self.halo is not None and self.halo.pull == "asked"
+
+    @cached_property
+    def publishing(self) -> PublishingTask[Any, Any] | None:
+        """The task, if clients can publish statistics."""
+        return self.task if isinstance(self.task, PublishingTask) else None
+
+    @cached_property
+    def profiled(self) -> ProfiledTask[Any, Any] | None:
+        """The task, if it describes clients' data."""
+        return self.task if isinstance(self.task, ProfiledTask) else None
+
+    @cached_property
+    def manual(self) -> ManualGradientTask[Any, Any] | None:
+        """The task, if it computes gradients itself."""
+        return self.task if isinstance(self.task, ManualGradientTask) else None
+
+    @cached_property
+    def variants(self) -> VariantTask[Any, Any] | None:
+        """The task, if models differ by client."""
+        return self.task if isinstance(self.task, VariantTask) else None
+
+    @cached_property
+    def blocked(self) -> BlockedTask[Any, Any] | None:
+        """The task, if it cuts examples into blocks."""
+        return self.task if isinstance(self.task, BlockedTask) else None
+
+    @cached_property
+    def seeds_draws(self) -> bool:
+        """True where every draw needs a seed."""
+        return isinstance(self.task, NeighbourSamplingTask) and self.task.draws_neighbours
+
+    @cached_property
+    def guided(self) -> GuidedSampler[Any] | None:
+        """The sampler, if it has a half at the server."""
+        return self.sampler if isinstance(self.sampler, GuidedSampler) else None
+
+    @cached_property
+    def guidance(self) -> tuple[str, ...]:
+        """Names of the scalars that a guided sampler sends with an order to train."""
+        return self.guided.guidance if self.guided else ()
+
+    @cached_property
+    def observing(self) -> ObservingSampler[Any] | None:
+        """The sampler, if it sees all losses before a round."""
+        return self.sampler if isinstance(self.sampler, ObservingSampler) and self.sampler.observes else None
+
+    @cached_property
+    def silent(self) -> SilentSharing[Any] | None:
+        """The sharing method, if it has rounds in which nothing is sent."""
+        return self.sharing if isinstance(self.sharing, SilentSharing) else None
+
+    @cached_property
+    def tracking(self) -> TrackingSharing[Any] | None:
+        """The sharing method, if it needs to know what clients decode."""
+        return self.sharing if isinstance(self.sharing, TrackingSharing) else None
+
+    @cached_property
+    def owned(self) -> PersonalSharing[Any] | None:
+        """The sharing method, if it leaves clients with models of their own."""
+        return self.sharing if isinstance(self.sharing, PersonalSharing) else None
+
+    def group(self, state: Any, client: int) -> int:
+        """Return which global model a client gets, given the sharing method's state."""
+        return self.sharing.group(state, client) if isinstance(self.sharing, GroupedSharing) else 0
+
+    def personalise(self, received: Arrays, memory: Any) -> Arrays:
+        """Return the shared parameters as a client uses them."""
+        return self.owned.personalise(received, memory) if self.owned else received
+
+    def ensemble(self, received: Arrays, memory: Any) -> Sequence[Arrays]:
+        """Return further models that answer together with a client's own."""
+        return self.owned.ensemble(received, memory) if self.owned else ()
+
+    def blocks(self, data: Any) -> Sequence[Indices]:
+        """Return the training examples that may share a step; one block of all by default."""
+        return self.blocked.blocks(data) if self.blocked else [np.arange(self.task.examples(data), dtype=np.int64)]
+
+    def choice(self, sums: Sums) -> float:
+        """Return what a model is chosen by on validation."""
+        return self.task.choice(sums) if isinstance(self.task, DetailedScores) else self.task.score(sums)
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Return the mean loss; nan where the task does not tell."""
+        return self.task.mean_loss(sums) if isinstance(self.task, DetailedScores) else float("nan")
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Return {name: measure} for every measure that the task tells."""
+        if isinstance(self.task, DetailedScores):
+            return self.task.measures(sums)
+        return {self.task.metric: self.task.score(sums)}
+
+    # --- the model ---------------------------------------------------------------------------------------------------
+
     def build_model(self, variant: Hashable = None) -> FlatModel:
-        """The task's model for a variant of client, as drawn at the start."""
+        """Draw the task's model for a variant of client, as at the start."""
         return FlatModel(self.task.model(randomness.torch_generator(self.seed, "model"), variant).to(self.device))
 
     def travels(self, name: str) -> bool:
-        """Whether a parameter is shared."""
-        return self.sharing.shares(name) and not self.task.personal(name)
+        """Return whether a parameter is shared."""
+        return self.sharing.shares(name) and not (self.variants and self.variants.personal(name))
 
     @cached_property
     def first(self) -> Arrays:
         """The shared parameters as drawn at the start: equal at both ends."""
         return {name: array for name, array in self._initial.items() if self.travels(name)}
 
-    def scored(self, sharing: Any, group: int) -> Arrays:
-        """The shared parameters that a group is scored with and keeps, given the sharing method's state."""
-        evaluated = self.sharing.evaluated(sharing, group)
-        return {name: evaluated[name] for name in self.first}
+    @cached_property
+    def connected(self) -> bool:
+        """True where clients share a parameter; if not, each trains by itself and nothing is sent."""
+        return bool(self.first)
 
     @cached_property
     def personal(self) -> bool:
-        """Whether clients end up with models of their own."""
-        return self.sharing.personal or any(not self.travels(name) for name in self._initial)
+        """True where clients end up with models of their own."""
+        return self.owned is not None or any(not self.travels(name) for name in self._initial)
 
     @cached_property
     def _initial(self) -> Arrays:
         return self.build_model().initial
 
+    # --- messages ----------------------------------------------------------------------------------------------------
+
     def names(self, kind: str) -> tuple[str, ...]:
-        """The scalars in a reply of this kind, in order."""
+        """Return the names of the scalars in a reply of this kind, in order."""
         return self._names.get(kind, ())
 
     @property
-    def told(self) -> dict[str, tuple[str, ...]]:
-        """{kind: the scalars in a request of this kind, in order}."""
-        return {"train": self.sampler.tells}
+    def request_names(self) -> dict[str, tuple[str, ...]]:
+        """{kind: names of the scalars in a request of this kind, in order}."""
+        return {"train": self.guidance}
 
     @cached_property
     def refreshes(self) -> int:
         """The most times that a client pauses in a round."""
-        runs = self.sharing.runs(self.training.epochs) if self.task.tables else ()
-        return sum(self.sampler.refreshes(epochs) for epochs in runs)
+        if self.halo is None or not isinstance(self.sampler, RefreshingSampler):
+            return 0
+        epochs = self.training.epochs
+        runs = self.sharing.runs(epochs) if isinstance(self.sharing, StagedSharing) else (epochs,)
+        return sum(self.sampler.refreshes(each) for each in runs)
 
     @cached_property
     def model_layout(self) -> Layout:
@@ -102,35 +245,41 @@ class Plan:
     @cached_property
     def download_layout(self) -> Layout:
         """Layout of what a group is sent to train from."""
-        return self.sharing.downloads(self.model_layout)
+        return (
+            self.sharing.downloads(self.model_layout)
+            if isinstance(self.sharing, ExtendedSharing)
+            else self.model_layout
+        )
 
     @cached_property
     def upload_layout(self) -> Layout:
         """Layout of what `local_update` returns."""
-        return self.sharing.uploads(self.model_layout)
+        return (
+            self.sharing.uploads(self.model_layout) if isinstance(self.sharing, ExtendedSharing) else self.model_layout
+        )
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
-        profile = tuple(sorted(self.needs & self.task.profile))
-        reported = tuple(name for name in REPORTED if name == "loss" or name in self.needs)
-        return {"hello": ("examples", *profile), "probe": PROBED, "train": reported, "alone": reported}
+        profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
+        reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
+        return {"hello": ("examples", *profile), "probe": REPORTED, "train": reported, "alone": reported}
 
     @cached_property
-    def mail_layout(self) -> Layout:
+    def halo_layout(self) -> Layout:
         """Layout of rows as they are: for each layer, whose they are (a bit for each node that may be meant) and they.
 
-        Its names begin with `MAIL`.
+        Its names begin with `HALO`.
         """
         specs = [
-            (Spec(f"{MAIL}slots.{k}", "uint8", (VARIABLE,)), Spec(f"{MAIL}rows.{k}", "float32", (VARIABLE, width)))
-            for k, width in enumerate(self.task.tables)
+            (Spec(f"{HALO}slots.{k}", "uint8", (VARIABLE,)), Spec(f"{HALO}rows.{k}", "float32", (VARIABLE, width)))
+            for k, width in enumerate(self.halo_widths)
         ]
         return Layout(tuple(spec for pair in specs for spec in pair))
 
     @cached_property
-    def coded_mail_layout(self) -> Layout:
-        """Layout of rows as they travel: the codec's arrays; their names begin with `MAIL` too."""
-        return _prefixed(self.rows.encoded(self.mail_layout)) if self.task.tables else Layout(())
+    def coded_halo_layout(self) -> Layout:
+        """Layout of rows as they travel: the codec's arrays; their names begin with `HALO` too."""
+        return _prefixed(self.rows.encoded(self.halo_layout)) if self.halo_widths else Layout(())
 
     @cached_property
     def coded_download_layout(self) -> Layout:
@@ -143,25 +292,35 @@ class Plan:
         return self.uplink.encoded(self.upload_layout)
 
     @cached_property
+    def statistics_layout(self) -> Layout:
+        """Layout of what a client publishes before training."""
+        return self.publishing.statistics_layout if self.publishing else Layout(())
+
+    @cached_property
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back."""
+        return self.publishing.combined_layout if self.publishing else Layout(())
+
+    @cached_property
     def request_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
         down = self.coded_download_layout
-        combined = self.rows.encoded(self.task.combined_layout())
+        combined = self.rows.encoded(self.combined_layout)
         scored = self.downlink.encoded(self.model_layout)
         models = {**dict.fromkeys(("probe", "alone"), down), "evaluate": scored}
-        told = {"train": _joined(down, self.coded_mail_layout), "rows": self.coded_mail_layout}
-        free = {**dict.fromkeys(("measure", "relay"), self.mail_layout), "scored": self.model_layout}
-        return {"statistics": combined, **models, **told, **free}
+        orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
+        free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.model_layout}
+        return {"statistics": combined, **models, **orders, **free}
 
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
-        sums = Layout(tuple(Spec(split, "float64", (len(self.task.sums),)) for split in SPLITS))
-        up = _joined(self.coded_upload_layout, self.coded_mail_layout)
-        wait = _joined(self.coded_mail_layout, self.asked_layout)
-        free = {"measure": sums, "relay": self.mail_layout}
+        sums = Layout(tuple(Spec(split, "float64", (len(self.task.sums),)) for split in SCORED_SPLITS))
+        up = _joined(self.coded_upload_layout, self.coded_halo_layout)
+        wait = _joined(self.coded_halo_layout, self.asked_layout)
+        free = {"measure": sums, "relay": self.halo_layout}
         return {
-            "hello": self.rows.encoded(self.task.statistics_layout()),
+            "hello": self.rows.encoded(self.statistics_layout),
             "train": up,
             "wait": wait,
             "evaluate": sums,
@@ -171,8 +330,8 @@ class Plan:
     @cached_property
     def asked_layout(self) -> Layout:
         """Layout of which rows a client that waits asks for, a bit for each node of its halo; none if it need not."""
-        layers = range(len(self.task.tables)) if self.task.pulls == "asked" else ()
-        return Layout(tuple(Spec(f"{MAIL}asked.{k}", "uint8", (VARIABLE,)) for k in layers))
+        layers = range(len(self.halo_widths)) if self.asks_rows else ()
+        return Layout(tuple(Spec(f"{HALO}asked.{k}", "uint8", (VARIABLE,)) for k in layers))
 
     @cached_property
     def request_bounds(self) -> dict[str, Layout]:
@@ -183,22 +342,22 @@ class Plan:
 
     @cached_property
     def upload_bounds(self) -> Layout:
-        """As `coded_upload_layout`, the largest possible number in place of each `VARIABLE`."""
+        """`coded_upload_layout` with the largest possible number in place of each `VARIABLE`."""
         return self.uplink.bounds(self.upload_layout, self.upload_layout)
 
     def asked_bounds(self, nodes: int) -> Layout:
-        """As `asked_layout`, for a halo of so many nodes."""
+        """Return `asked_layout` with its sizes for a halo of so many nodes."""
         return Layout(tuple(Spec(spec.name, spec.dtype, (-(-nodes // 8),)) for spec in self.asked_layout))
 
-    def mail_bounds(self, nodes: int) -> Layout:
-        """As `coded_mail_layout`, with the largest possible number in place of each `VARIABLE`, for so many nodes."""
-        if not self.task.tables:
+    def halo_bounds(self, nodes: int) -> Layout:
+        """Return `coded_halo_layout` with the largest number in place of each `VARIABLE`, for so many nodes."""
+        if not self.halo_widths:
             return Layout(())
         sizes = {"uint8": (-(-nodes // 8),), "float32": (nodes,)}
         largest = Layout(
-            tuple(Spec(spec.name, spec.dtype, (*sizes[spec.dtype], *spec.shape[1:])) for spec in self.mail_layout)
+            tuple(Spec(spec.name, spec.dtype, (*sizes[spec.dtype], *spec.shape[1:])) for spec in self.halo_layout)
         )
-        return _prefixed(self.rows.bounds(self.mail_layout, largest))
+        return _prefixed(self.rows.bounds(self.halo_layout, largest))
 
 
 def _joined(one: Layout, other: Layout) -> Layout:
@@ -206,6 +365,6 @@ def _joined(one: Layout, other: Layout) -> Layout:
 
 
 def _prefixed(layout: Layout) -> Layout:
-    """Names that begin with `MAIL`, which those that a codec makes up do not."""
-    names = (spec.name if spec.name.startswith(MAIL) else MAIL + spec.name for spec in layout)
+    """Names that begin with `HALO`, which those that a codec makes up do not."""
+    names = (spec.name if spec.name.startswith(HALO) else HALO + spec.name for spec in layout)
     return Layout(tuple(Spec(name, spec.dtype, spec.shape) for name, spec in zip(names, layout, strict=True)))

@@ -1,17 +1,14 @@
 """How a client trains: the options, and the optimiser over a model's one flat vector."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedgraft.errors import require, require_one_of
 from fedgraft.nn.flat_model import FlatModel
-from fedgraft.wire.layouts import Array
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "one_cycle")
@@ -19,7 +16,7 @@ SCHEDULES = ("constant", "linear", "cosine", "one_cycle")
 
 @dataclass(frozen=True)
 class Training:
-    """How a client trains in a round; the same at every client.
+    """Options of a client's training in a round; the same at every client.
 
     Args:
         epochs: passes over its examples, >= 1.
@@ -105,16 +102,6 @@ class Optimizer:
         """Forget all moments and take a new rate."""
         self._rate, self._begun = learning_rate, False
 
-    def read(self) -> dict[str, Array]:
-        """Copies of its moments."""
-        return {name: value.cpu().numpy().copy() for name, value in self._moments.items()} if self._begun else {}
-
-    def load(self, moments: Mapping[str, Array]) -> None:
-        """Take up where `read` was called."""
-        self._begun = bool(moments)
-        for name, value in moments.items():
-            self._moments[name].copy_(torch.from_numpy(np.array(value)))
-
     def park(self) -> dict[str, Any]:
         """Put its moments aside, as they are."""
         if not self._begun:
@@ -128,14 +115,14 @@ class Optimizer:
         self._moments = moments or self._moments
 
     def step(self) -> None:
-        """Move the vector along its gradient, but for what the model holds."""
+        """Move the vector along its gradient, but for frozen parameters."""
         first, moments, training, moving = not self._begun, self._moments, self._training, self._flat.moving
         if first:
             self._begun = True
             for moment in moments.values():
                 moment.zero_()
         vectors, gradients = moving(self._flat.vector), moving(self._flat.gradient)
-        if not vectors:  # all is held, and the kernels do not take nothing
+        if not vectors:  # all is frozen, and the kernels do not take nothing
             return
         if self._adam:
             moments["step"] += 1

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.contracts import Sums
-from fedgraft.contracts.scores import merge
-from fedgraft.engine.plan import SPLITS
+from fedgraft.contracts.scores import add
+from fedgraft.contracts.task_abilities import PooledTask
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.stopping import Evaluation, Stopping
-from fedgraft.errors import FedgraftError
+from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.discovery import find
 from fedgraft.experiment.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
 from fedgraft.experiment.provenance import digest_of
@@ -51,9 +52,11 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
 
 def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     task = experiment.plan.task
-    groups = [[task.apart(shard)] for shard in shards] if name == "local_only" else [[task.merge(shards)]]
+    if not isinstance(task, PooledTask):
+        raise InputError(f"Task {type(task).__name__} cannot be trained in one place or by each client alone.")
+    groups = [[task.alone(shard)] for shard in shards] if name == "local_only" else [[task.pooled(shards)]]
     sums = [_sums(experiment, group) for group in groups]
-    return {split: experiment.plan.task.score(merge(part[split] for part in sums)) for split in SPLITS}
+    return {split: task.score(add(part[split] for part in sums)) for split in SCORED_SPLITS}
 
 
 def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
@@ -62,11 +65,12 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     Nothing is sent, so nothing is lost on the way.
     """
     identity = find("codecs", "identity")()
-    plan = replace(experiment.plan, needs=frozenset(), uplink=identity, downlink=identity, rows=identity)
+    plan = replace(experiment.plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
     stopping = Stopping(rounds=experiment.stopping.rounds)
+    scoring = Evaluation(averaging=experiment.evaluation.averaging)
     runtime = InProcess(plan, shards, experiment.runtime.workers, experiment.runtime.threads)
     try:
-        loop = Loop(plan, find("selectors", "all")(), runtime, experiment.clock, stopping, Evaluation())
+        loop = Loop(plan, find("selectors", "all")(), runtime, experiment.clock, stopping, scoring)
         best: dict[str, Sums] = loop.run(loop.start(), lambda state, row: None).best["sums"]
     finally:
         runtime.close()
@@ -84,6 +88,7 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
     state.update(f"1:{name}".encode())  # the first number changes when a yardstick's meaning does
     if name in TRAINED_YARDSTICKS:
         used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
+        state.update(f"averaging {experiment.evaluation.averaging};".encode())
         state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
     state.update(digest_of(list(shards)).encode())
     return state.hexdigest()

@@ -20,7 +20,9 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.providers import Data, Encoder, Yardstick
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.encoder import Encoder
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, unknown
 
 CONTRACTS: dict[str, type[Any]] = {
@@ -52,7 +54,7 @@ def presets(family: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def one_line(family: str, name: str) -> str:
-    """What a name stands for: the first line of its class's documentation, or the class and options of a preset."""
+    """Return the first line of the documentation of a name's class, or the class and options of a preset."""
     if name in (known := presets(family)):
         of, options = known[name]
         return f"{of} with {', '.join(f'{key} = {value!r}' for key, value in options.items())}"

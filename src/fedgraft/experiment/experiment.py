@@ -10,8 +10,18 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
-from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.providers import Data, Encoder, LayeredEncoder, Yardstick
+from fedgraft.contracts import Codec, LayeredSampler, PartsSharing, Sampler, Selector, Sharing, SilentSharing, Task
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.encoder import Encoder, LayeredEncoder
+from fedgraft.contracts.task_abilities import (
+    FittedTask,
+    HaloTask,
+    NeighbourSamplingTask,
+    PartsTask,
+    ProfiledTask,
+    PublishingTask,
+)
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.engine.plan import REPORTED, Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.simulated_clock import Clock
@@ -19,7 +29,7 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment import discovery
 from fedgraft.experiment.codec_sections import build_codec, resolved_codec
-from fedgraft.experiment.recipe import DEFAULT_NAMES, check_alternatives, override, read_recipe, section_of
+from fedgraft.experiment.recipe import DEFAULT_NAMES, check_alternatives, override, read_recipe, renamed, section_of
 from fedgraft.experiment.sections import (
     METHODS,
     SETTINGS,
@@ -31,12 +41,7 @@ from fedgraft.experiment.sections import (
     plain,
 )
 from fedgraft.experiment.units import parse_bytes
-
-DEFAULT_YARDSTICKS = (
-    *("global_mean", "central_biases", "client_biases"),
-    *("majority", "wl_kernel"),
-    *("node_majority", "mlp", "smoothed_features"),
-)
+from fedgraft.wire.layouts import Layout
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Experiment:
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
         try:
             content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"{where} is not valid TOML: {error}.") from error
         try:
             if isinstance(content.get("model"), dict):
@@ -93,6 +98,8 @@ class Experiment:
 
         Raises `InputError` where the task was told otherwise.
         """
+        if not isinstance(self.plan.task, FittedTask):
+            return self
         task = self.plan.task.fitted(shards)
         if task == self.plan.task:
             return self
@@ -130,6 +137,7 @@ def described(recipe: str) -> str:
 
 def build(recipe: str, content: Section) -> Experiment:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
+    content = renamed(content)
     for key in content:
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
             raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])
@@ -146,19 +154,20 @@ def build(recipe: str, content: Section) -> Experiment:
         name: discovery.construct(cls, name, section_of(content, name, named=False), named=False)
         for name, cls in SETTINGS.items()
     }
+    _check_averaging(sharing, settings["evaluation"].averaging)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
     stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", 0))
     uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
-        sampler=sampler.fitted(task.layers),
+        sampler=_fitted_sampler(sampler, task),
         sharing=sharing,
         downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
         uplink=uplink,
         rows=_build_rows(content, task),
         training=settings["training"],
-        needs=selector.needs,
+        reports=selector.reports,
         seed=seed,
         device=settings["runtime"].device,
         keep_best=settings["evaluation"].keep == "best",
@@ -190,21 +199,38 @@ def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any,
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
     built: Task[Any, Any] = discovery.construct(cls, "task", options)
-    if lacking := sharing.needs - built.offers:
+    return _with_parts(built, name, sharing)
+
+
+def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
+    """The task with the parts in its model that the sharing method needs."""
+    if not isinstance(sharing, PartsSharing) or not sharing.parts:
+        return task
+    offers = task.offers if isinstance(task, PartsTask) else frozenset()
+    if lacking := sharing.parts - offers:
         raise InputError(
             f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
-            f"which {name!r} with these options does not; it offers {', '.join(sorted(built.offers)) or 'nothing'}."
+            f"which {name!r} with these options does not; it offers {', '.join(sorted(offers)) or 'nothing'}."
         )
-    return built.having(sharing.needs)
+    assert isinstance(task, PartsTask), "what offers parts is a PartsTask"
+    return task.with_parts(sharing.parts)
+
+
+def _fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
+    """The sampler, with the number of the task's layers if it depends on it."""
+    if not isinstance(sampler, LayeredSampler):
+        return sampler
+    return sampler.fitted(task.layers if isinstance(task, NeighbourSamplingTask) else 0)
 
 
 def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     """The codec of what clients tell each other of nodes, if the task has them do so."""
-    if "rows" in content and not (task.tables or task.statistics_layout().specs):
+    statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
+    if "rows" in content and not (statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)):
         raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
     rows = build_codec("rows", content.get("rows", {"name": "identity"}))
     try:
-        rows.init(task.statistics_layout())
+        rows.init(statistics)
     except InputError as error:  # of a codec that needs to know how many rows there are
         raise InputError(f"[rows] cannot be sent like this: {error}") from error
     return rows
@@ -232,7 +258,8 @@ def _without_layers(section: Section) -> Section:
 
 
 def _check_needs(selector: Selector[Any], task: Task[Any, Any]) -> None:
-    lacking = selector.needs - task.profile - {*REPORTED, "update"}
+    profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
+    lacking = selector.reports - profile - {*REPORTED, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
@@ -240,9 +267,16 @@ def _check_needs(selector: Selector[Any], task: Task[Any, Any]) -> None:
         )
 
 
+def _check_averaging(sharing: Sharing[Any], decay: float) -> None:
+    if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
+        allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
+        require(decay == 0, "evaluation.averaging", allowed, decay)
+
+
 def _yardsticks(content: Section, task: str) -> tuple[str, ...]:
     if "yardsticks" not in content:
-        return tuple(name for name in DEFAULT_YARDSTICKS if discovery.find("yardsticks", name).task == task)
+        found = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
+        return tuple(name for name, cls in found.items() if cls.default and cls.task == task)
     given = content["yardsticks"]
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         raise InputError(f"yardsticks must be a list of names; got {given!r}.")

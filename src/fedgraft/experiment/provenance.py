@@ -7,8 +7,11 @@ answers wrong.
 import hashlib
 import math
 import pickle
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +20,12 @@ import torch
 from scipy import sparse
 
 from fedgraft.errors import InputError
+from fedgraft.experiment.recipe import LATER, RENAMED
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
+COMPUTING: Final = ("fedgraft", "torch", "numpy")
+"""Libraries that a run's bits depend on."""
 _DIGEST_BYTES: Final = 16
 
 Origin = Mapping[str, Mapping[str, Any]]
@@ -27,7 +33,7 @@ Origin = Mapping[str, Mapping[str, Any]]
 
 
 def origin_of(sections: Mapping[str, Any], shards: Sequence[Any]) -> Origin:
-    """Of a run.
+    """Return what a run began with: its options and a digest of every client's data.
 
     Args:
         sections: its resolved options.
@@ -37,13 +43,44 @@ def origin_of(sections: Mapping[str, Any], shards: Sequence[Any]) -> Origin:
     return {"options": _kept(sections), "clients": clients}
 
 
+@cache
+def versions() -> Mapping[str, str]:
+    """{name: version} of Python and of the libraries that a run's bits depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in COMPUTING}}
+
+
+def check_shape(began: Mapping[str, Any], where: str) -> None:
+    """Raise `InputError` unless the content of an `origin.json` is an origin, or empty as in older versions.
+
+    Args:
+        began: the content.
+        where: the file.
+    """
+    parts = [began.get(name, {}) for name in ("options", "clients")]
+    digests = parts[1].values() if isinstance(parts[1], dict) else ()
+    if not all(isinstance(part, dict) for part in parts) or not all(isinstance(each, str) for each in digests):
+        raise InputError(f"{where} is damaged: it does not hold options and the clients' data.")
+
+
+def check_known(began: Origin, where: str) -> None:
+    """Raise `InputError` unless it is known what a run began with; a run that goes on must know.
+
+    Args:
+        began: what the run began with.
+        where: the file that should say it.
+    """
+    if not began.get("options") or not began.get("clients"):
+        raise InputError(f"{where} does not say what the run began with; it cannot be continued. Begin a new run.")
+
+
 def check_options(began: Origin, sections: Mapping[str, Any], where: str) -> None:
     """Raise `InputError` for an option of `where` that is another than the run began with.
 
     An origin without options is that of a run of an older version, of which nothing is known.
     """
-    then, now = began.get("options", {}), _kept(sections)
-    for key in sorted({*then, *now}) if then else ():
+    stored, now = began.get("options", {}), _kept(sections)
+    then = {**LATER, **{RENAMED.get(key, key): value for key, value in stored.items()}}
+    for key in sorted({*then, *now}) if stored else ():
         if then.get(key) != now.get(key):
             raise InputError(
                 f"{where}: {key} = {now.get(key)!r}, but the run began with {then.get(key)!r}. Undo that, or begin a "
@@ -91,7 +128,7 @@ def _kept(sections: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON gives it back, which knows no infinity."""
+    """Return a value as JSON gives it back, which knows no infinity."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, float) and not math.isfinite(value):

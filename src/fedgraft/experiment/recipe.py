@@ -17,13 +17,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedgraft.errors import InputError, unknown
+from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment import discovery
 from fedgraft.experiment.sections import METHODS, SETTINGS, Section
 
 DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg"}
 """Methods of sections that a recipe need not have."""
 ANY = "*"
+RENAMED = {"sharing.averaging": "evaluation.averaging"}
+"""{earlier name of an option: its name now}; recipes and stored runs may have either."""
+LATER: Mapping[str, Any] = {"evaluation.averaging": 0.0}
+"""{option: what it was in runs of versions that did not have it}."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
 
 
@@ -47,7 +51,7 @@ def read_recipe(recipe: str) -> tuple[str, Section]:
         raise unknown("recipe", recipe, recipes())
     try:
         content = tomllib.loads(raw.decode())
-    except ValueError as error:  # of the bytes, or of the text
+    except (ValueError, RecursionError) as error:  # of the bytes, or of the text
         raise InputError(f"{recipe} is not valid TOML: {error}.") from error
     return str(content.pop("recipe", name)), content
 
@@ -59,13 +63,14 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise InputError(f"{text!r} is not an override; write section.key=value, such as budget.bytes=2MB.")
     try:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return key.strip(), value.strip()
 
 
 def override(content: Section, changes: Mapping[str, Any]) -> Section:
     """`content` with {"section.key": value} applied; names first, since they drop a section's other options."""
     check_alternatives(content)
+    changes = {RENAMED.get(key, key): value for key, value in changes.items()}
     result = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
     for key, value in changes.items():
         section, _, option = key.partition(".")
@@ -87,6 +92,19 @@ def override(content: Section, changes: Mapping[str, Any]) -> Section:
             result[section] = {"name": value} if changed else section_of(result, section)
         else:
             result[section] = {**section_of(result, section, named=section in METHODS), option: value}
+    _check_integers(result)
+    return result
+
+
+def renamed(content: Section) -> Section:
+    """Return a recipe with earlier names of options replaced by those of now."""
+    result = dict(content)
+    for old, new in RENAMED.items():
+        (before, option), (after, name) = old.split("."), new.split(".")
+        section = result.get(before)
+        if isinstance(section, Mapping) and option in section:
+            result[before] = {key: value for key, value in section.items() if key != option}
+            result[after] = {name: section[option], **section_of(result, after, named=False)}
     return result
 
 
@@ -116,6 +134,19 @@ def check_alternatives(content: Section) -> None:
                     raise unknown("section", key, [*METHODS, *SETTINGS])
                 if key == section or key in SETTINGS:
                     _check_table(f"{place}.{key}", options, "options")
+
+
+def _check_integers(content: Section) -> None:
+    """Raise `InputError` for a whole number that TOML cannot hold, nor any count of this machine."""
+    waiting = [*content.items()]  # not by recursion: content may be nested without end
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, int):
+            require(-(2**63) <= value < 2**63, key, "a whole number of at most 64 bits", value)
+        elif isinstance(value, Mapping):
+            waiting += [(f"{key}.{name}", each) for name, each in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [(f"{key}[{place}]", each) for place, each in enumerate(value)]
 
 
 def _check_table(parameter: str, given: object, held: str) -> None:

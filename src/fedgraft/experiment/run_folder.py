@@ -7,34 +7,36 @@
 
 A checkpoint is the last valid one at every moment: memories are new files, named after their content, and `state.bin`,
 which names them, replaces the old one atomically. Rows are appended before the checkpoint that counts them; on resume,
-what is beyond it is cut off. Everything that a checkpoint holds is checked against its fingerprint when it is read.
+what is beyond it is cut off. `state.bin` says by which versions it was written, and holds hashes of `origin.json` and
+of all rows that it counts: nothing goes on from what another run, or an accident, has put in their place.
 One process at a time writes: it holds a lock on `.lock`, which ends with it, however it ends.
 """
 
-import hashlib
-import json
-import math
-import os
+import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from filelock import FileLock, Timeout
-from safetensors.numpy import save as save_tensors
 
 from fedgraft import wire
 from fedgraft.engine.server.ledger import Entry
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
-from fedgraft.experiment.provenance import Origin
+from fedgraft.experiment import disk
+from fedgraft.experiment import folder_check as folders
+from fedgraft.experiment.disk import Tally
+from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
+from fedgraft.experiment.provenance import Origin, check_shape, versions
+from fedgraft.experiment.stored_state import checked_content, checked_memories, checked_state
 from fedgraft.wire.layouts import Arrays, Tree
 
-STATE = "state.bin"
-MODEL = "model.safetensors"
-LOCK = ".lock"
-ROWS = ("rounds.jsonl", "ledger.jsonl")
-_FINGERPRINT_BYTES = 16
+LOG = logging.getLogger("fedgraft.experiment.run_folder")
+FORMAT: Final = 3
+"""Of `state.bin`; 1 is what versions wrote that gave no number."""
+RESUMED: Final = "resumed"
+"""Where `environment.json` lists the versions that a run was taken up with, where they were others."""
 
 
 class Store:
@@ -47,95 +49,160 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._memories: dict[str, str] = {}  # {client: file}
-        self._sizes: dict[str, int] = {}  # {file of rows: bytes that the checkpoint counts}
-        self._lock = FileLock(folder / LOCK, timeout=0)
+        self._tallies: dict[str, Tally] = {}  # {file of rows: what was appended so far}
+        self._origin = ""  # the fingerprint of origin.json
+        self._head: dict[str, Any] | None = None  # what state.bin held, but for the state, when it was last read
+        self._made: list[Path] | None = None  # folders that were made for a run that has no checkpoint yet
+        self._others: list[Path] = []
+        self._lock = FileLock(folder / folders.LOCK, timeout=0)
 
-    # --- writing -----------------------------------------------------------------------------------------------------
+    # --- a new run ---------------------------------------------------------------------------------------------------
 
     @classmethod
     def create(
         cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None
     ) -> "Store":
-        """A new folder, entered already. Raises `InputError` if it holds a run already or cannot be written."""
-        cls.check_free(folder)
-        store = cls(folder)
-        try:
-            (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
-            store.__enter__()
-            cls.check_free(folder)  # another process may have been faster
-            _replace(folder / "environment.json", _json(environment).encode())
-            _replace(folder / "origin.json", _json(origin or {}).encode())
-            _replace(folder / "experiment.toml", experiment_toml.encode())
-        except OSError as error:
-            raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
+        """A new folder with a run in it, entered already; as `begin` and then `describe`."""
+        store = cls.begin(folder)
+        with store.taken_back():
+            store.describe(experiment_toml, environment, origin)
         return store
 
-    @staticmethod
-    def check_free(folder: Path) -> None:
-        """Raise `InputError` if the folder holds a run already."""
-        if (folder / "experiment.toml").exists():
-            raise InputError(
-                f"--out {folder} holds a run already. Continue it with 'fedgraft resume {folder}', or choose another."
-            )
+    @classmethod
+    def begin(cls, folder: Path) -> "Store":
+        """A new folder, entered already. Raises `InputError` if it is not free or cannot be written."""
+        folders.check_free(folder)
+        store = cls(folder)
+        with folders.named(folder):
+            made = folders.make(folder)
+            try:
+                store._acquire()
+                folders.check_free(folder)  # another process may have been faster
+                store._made = made
+                (folder / CHECKPOINT).mkdir(exist_ok=True)
+            except BaseException:
+                if store._made is None:
+                    folders.take_back(made)
+                store.discard()
+                store._lock.release()
+                raise
+        return store
+
+    @contextmanager
+    def taken_back(self) -> Iterator[None]:
+        """Take a new folder back if what is done here fails: all is then as it was before.
+
+        A run that has its name can be resumed: only a failure takes it back, not somebody who stops it.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, Exception) or not (self.folder / EXPERIMENT).exists():
+                self.discard()
+            raise
+
+    def path_for(self, name: str) -> Path:
+        """Return where a caller may put a file of a new run, such as a table; it is taken back with the folder."""
+        path = self.folder / name
+        self._others.append(path)
+        return path
+
+    def describe(self, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None) -> None:
+        """Say what is run: from here on the folder is a run's, and can be resumed."""
+        with folders.named(self.folder):
+            began = disk.json_table(origin or {})
+            contents = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began, EXPERIMENT: experiment_toml.encode()}
+            disk.replace(self.folder, contents)
+            self._origin = disk.fingerprint(began).hex()
+
+    def discard(self) -> None:
+        """Take a new folder back, of a run that could not begin; one with a checkpoint stays."""
+        if self._made is None or self.has_checkpoint:
+            return
+        folders.clear(self.folder, self._others)
+        folders.take_back(self._made)
+        self._lock.release()
+
+    # --- one at a time -----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> "Store":
-        """Keep other processes from writing here. Raises `InputError` where one is at it."""
+        """Keep other processes from writing here.
+
+        Raises `InputError` where one is at it, or where a file of the run is a link to something elsewhere.
+        """
         try:
             if not self._lock.is_locked:
-                self._lock.acquire()
-        except Timeout as error:
-            raise InputError(f"{self.folder} is being written by another process; let that end, or end it.") from error
+                folders.check_own(self.folder)
+                self._acquire()
         except OSError as error:
             raise InputError(f"{self.folder} cannot be written: {error.strerror or error}.") from error
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let others write."""
+        """Release the lock, so that others may write."""
         self._lock.release()
 
-    def discard(self) -> None:
-        """Take a new folder back, of a run that could not begin; one with a checkpoint stays."""
-        if (self.folder / "checkpoint" / STATE).exists():
-            return
-        for name in ("experiment.toml", "environment.json", "origin.json", "ledger.jsonl", LOCK):
-            (self.folder / name).unlink(missing_ok=True)
-        with suppress(OSError):  # what somebody else put there stays
-            (self.folder / "checkpoint").rmdir()
-            self.folder.rmdir()
+    def _acquire(self) -> None:
+        try:
+            self._lock.acquire()
+        except Timeout as error:
+            raise InputError(f"{self.folder} is being written by another process; let that end, or end it.") from error
+
+    # --- writing -----------------------------------------------------------------------------------------------------
 
     def append(self, row: object | None, entries: Iterable[Entry]) -> None:
         """Add a round's row (None for what belongs to no round) and ledger entries."""
         with self._writing():
             if row is not None:
-                _append(self.folder / "rounds.jsonl", [_line(vars(row))])
-            _append(self.folder / "ledger.jsonl", [entry.json() + "\n" for entry in entries])
+                self._append(ROWS[0], disk.json_line(vars(row)))
+            self._append(ROWS[1], "".join(entry.json() + "\n" for entry in entries).encode())
+
+    def _append(self, name: str, content: bytes) -> None:
+        tally = self._tally(name)
+        disk.append(self.folder / name, content)
+        tally.add(content)
+
+    def _tally(self, name: str) -> Tally:
+        """Return the tally of all rows of a file so far; it is read only if another process began it."""
+        if name not in self._tallies:
+            self._tallies[name] = Tally.of(self.folder / name)
+        return self._tallies[name]
 
     def checkpoint(self, state: RunState, memories: Iterable[tuple[int, bytes]]) -> None:
         """Make `state`, with every memory, what a resume starts from."""
-        folder = self.folder / "checkpoint"
+        inner = self.folder / CHECKPOINT
         with self._writing():
             current = set(self._memories.values())
             for client, memory in memories:
-                whose = f"client-{client}" if client >= 0 else f"told-{~client}"
-                name = f"{whose}-{_fingerprint(memory).hex()}.bin"
+                name = folders.memory_name(client, memory)
                 self._memories[str(client)] = name
                 if name not in current:
-                    _write(folder / name, memory)
-            _sync(folder)
-            self._sizes = {name: _sync(self.folder / name) for name in ROWS}
-            memories_tree: Tree = {**self._memories}
-            content = wire.pack({"state": state.to_tree(), "memories": memories_tree, "sizes": {**self._sizes}})
-            _replace(folder / STATE, _fingerprint(content) + content)
-            kept = {STATE, *self._memories.values()}
-            for path in folder.iterdir():
+                    disk.write(inner / name, memory)
+            disk.sync(inner)
+            rows: dict[str, Tree] = {}
+            for name in ROWS:
+                disk.sync(self.folder / name)
+                rows[name] = {"bytes": self._tally(name).size, "hash": self._tally(name).hash}
+            content: dict[str, Tree] = {
+                "format": FORMAT,
+                "versions": {**versions()},
+                "origin": self._origin,
+                "rows": rows,
+                "memories": {**self._memories},
+                "state": state.to_tree(),
+            }
+            disk.replace(inner, {STATE: disk.sealed(wire.pack(content))})
+            self._made = None
+            kept = set(self._memories.values())
+            for path in folders.memories(self.folder):
                 if path.name not in kept:
-                    path.unlink()
+                    disk.remove(path)
 
     def finish(self, summary: Mapping[str, Any], model: Arrays) -> None:
-        """Write the result."""
+        """Write summary and model, the result of the run."""
         with self._writing():
-            _replace(self.folder / MODEL, save_tensors(dict(model)))
-            _replace(self.folder / "summary.json", _json(summary).encode())
+            disk.replace(self.folder, {folders.MODEL: disk.model_bytes(model)})
+            disk.replace(self.folder, {SUMMARY: disk.json_table(summary)})
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -143,159 +210,186 @@ class Store:
             yield
         except OSError as error:
             raise FedgraftError(
-                f"{self.folder} cannot be written: {error.strerror or error}. The last checkpoint is intact: mend that "
-                f"and continue with 'fedgraft resume {self.folder}'."
+                f"{self.folder} cannot be written: {error.strerror or error}. {self._how_to_go_on()}"
             ) from error
+
+    def _how_to_go_on(self) -> str:
+        resume = f"mend that and continue with 'fedgraft resume {self.folder}'."
+        if self.has_checkpoint:
+            return f"The last checkpoint is intact: {resume}"
+        if self._made is None:
+            return f"There is no checkpoint yet: {resume}"
+        return "There was no checkpoint yet, and the folder is as it was before: mend that and run it again."
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """True where there is a checkpoint to go on from."""
+        return (self.folder / CHECKPOINT / STATE).exists()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     @classmethod
     def open(cls, folder: Path) -> "Store":
         """An existing folder. Raises `InputError` if it is not a run's."""
-        if not (folder / "experiment.toml").is_file():
-            raise InputError(f"{folder} is not a run's folder: it has no experiment.toml.")
+        if not (folder / EXPERIMENT).is_file():
+            raise InputError(f"{folder} is not a run's folder: it has no {EXPERIMENT}.")
         return cls(folder)
 
     def experiment_toml(self) -> str:
-        """The resolved experiment."""
-        return (self.folder / "experiment.toml").read_text()
+        """Return the resolved experiment as TOML."""
+        return disk.read_text(self.folder / EXPERIMENT)
 
     def origin(self) -> Origin:
-        """What the run began with; nothing of one of an older version."""
-        path = self.folder / "origin.json"
-        return _read_json(path) if path.is_file() else {}
+        """Return what the run began with; {} for a run of an older version.
+
+        Raises `InputError` if it is missing, or not the one that the checkpoint belongs to.
+        """
+        path = self.folder / ORIGIN
+        self._known_head()
+        began = disk.read_table(path) if path.is_file() else {}
+        check_shape(began, str(path))
+        return began
+
+    def environment(self) -> dict[str, Any]:
+        """Return versions and machine, as the run recorded them."""
+        path = self.folder / ENVIRONMENT
+        if not path.is_file():
+            raise InputError(f"{path} is missing.")
+        return disk.read_table(path)
 
     def summary(self) -> dict[str, Any]:
         """The result. Raises `InputError` if the run has not finished."""
-        path = self.folder / "summary.json"
+        path = self.folder / SUMMARY
         if not path.is_file():
-            raise InputError(f"{self.folder} has no summary.json yet; finish it with 'fedgraft resume {self.folder}'.")
-        return _read_json(path)
+            raise InputError(f"{self.folder} has no {SUMMARY} yet; finish it with 'fedgraft resume {self.folder}'.")
+        return disk.read_table(path)
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of all rounds so far."""
-        return list(_read_lines(self.folder / "rounds.jsonl"))
+        return list(disk.read_lines(self.folder / ROWS[0]))
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """The ledger's entries so far."""
-        return _read_lines(self.folder / "ledger.jsonl")
+        return disk.read_lines(self.folder / ROWS[1])
 
-    def load(self) -> tuple[RunState, dict[int, bytes]] | None:
-        """The last checkpoint's state and memories; None if there is none yet. Nothing is changed."""
-        path = self.folder / "checkpoint" / STATE
-        if not path.is_file():
+    def load(self, older: bool = False) -> tuple[RunState, dict[int, bytes]] | None:
+        """The last checkpoint's state and memories; None if there is none yet. Nothing is changed.
+
+        Args:
+            older: whether one of an earlier version will do, to be looked at and not to go on from.
+        """
+        path, tree = self.folder / CHECKPOINT / STATE, self._read_state()
+        if tree is None:
             if (self.folder / ROWS[0]).exists():
                 raise InputError(f"{path} is missing, though rounds were stored; this run cannot be continued.")
+            self._origin = disk.fingerprint(disk.read_bytes(self.folder / ORIGIN)).hex()
             return None
+        found = tree["format"]
+        if found != FORMAT and not (older and found < FORMAT):
+            which = "an earlier" if found < FORMAT else "a later"
+            raise InputError(
+                f"{path} was stored by {which} version of fedgraft (format {found}, this one has {FORMAT}): the run "
+                f"can be read ({'compare, report, predict' if found < FORMAT else 'compare, report'}), not resumed."
+            )
         try:
-            tree: Any = wire.unpack(_checked(path.read_bytes()))
-            state = RunState.from_tree(tree["state"])
-            memories = {int(client): self._read_memory(name) for client, name in tree["memories"].items()}
-            self._memories, self._sizes = dict(tree["memories"]), dict(tree["sizes"])
-        except (WireError, KeyError, TypeError, ValueError, AttributeError) as error:
+            state = checked_state(tree["state"], complete=found == FORMAT)
+            names = checked_memories(tree["memories"], len(state.profiles))
+        except WireError as error:
             raise InputError(f"{path} is damaged: {error}.") from error
+        memories = {client: self._read_memory(name) for client, name in names.items()}
+        self._memories = {str(client): name for client, name in names.items()}
         return state, memories
 
     def rewind(self) -> None:
-        """Cut off the rows that the loaded checkpoint does not count: a kill came between them and the next one."""
-        for name in ROWS:
-            path, size = self.folder / name, self._sizes.get(name, 0)
-            found = path.stat().st_size if path.exists() else 0
-            if found < size:
-                raise InputError(f"{path} is damaged: it has {found} bytes, the checkpoint counts {size}.")
-            if found > size:
+        """Cut off the rows that the loaded checkpoint does not count: a kill came between them and the next one.
+
+        Raises `InputError` where those that it counts are not as they were written.
+        """
+        for name, counted in self._counted().items():
+            path = self.folder / name
+            tally = Tally.of(path, counted["bytes"])
+            _check_tally(path, tally, counted)
+            if path.exists() and path.stat().st_size > tally.size:
                 with self._writing():
-                    os.truncate(path, size)
+                    disk.cut(path, tally.size)
+            self._tallies[name] = tally
+
+    def check_rows(self) -> None:
+        """Raise `InputError` unless a finished run's rows are those that were written, where a checkpoint can tell."""
+        head = self._known_head()
+        if head is not None and head["format"] == FORMAT:
+            for name, counted in self._counted().items():
+                _check_tally(self.folder / name, Tally.of(self.folder / name), counted)
+
+    def note_versions(self) -> None:
+        """Tell, and note in `environment.json`, if a run goes on with other versions than it was stored with."""
+        environment, now = self.environment(), versions()
+        noted = environment.get(RESUMED, [])
+        if not isinstance(noted, list):
+            raise InputError(f"{self.folder / ENVIRONMENT} is damaged: {RESUMED} is no list.")
+        head = self._known_head()
+        then = environment if head is None else head["versions"]
+        changed = [name for name in now if then.get(name) != now[name]]
+        if not changed:
+            return
+        before, after = (", ".join(f"{name} {each.get(name)}" for name in changed) for each in (then, now))
+        LOG.warning(
+            f"{self.folder} was stored with {before} and goes on with {after}: its results may differ from those of a "
+            "run with one version throughout."
+        )
+        if noted[-1:] != [now]:
+            with self._writing():
+                disk.replace(self.folder, {ENVIRONMENT: disk.json_table({**environment, RESUMED: [*noted, now]})})
+
+    def _read_state(self) -> dict[str, Any] | None:
+        """Return the content of `state.bin`; None if there is none.
+
+        Raises `InputError` if it is damaged or belongs to another run than `origin.json`.
+        """
+        path = self.folder / CHECKPOINT / STATE
+        if not path.is_file():
+            return None
+        try:
+            tree = checked_content(wire.unpack(disk.unsealed(disk.read_bytes(path))), FORMAT)
+        except WireError as error:
+            raise InputError(f"{path} is damaged: {str(error).rstrip('.')}.") from error
+        if tree["format"] == FORMAT:
+            self._check_origin(tree["origin"])
+        self._head = {name: part for name, part in tree.items() if name != "state"}
+        return tree
+
+    def _known_head(self) -> dict[str, Any] | None:
+        """All of `state.bin` but the state, read once."""
+        if self._head is None:
+            self._read_state()
+        return self._head
+
+    def _check_origin(self, fingerprint: str) -> None:
+        path = self.folder / ORIGIN
+        if not path.is_file():
+            raise InputError(f"{path} is missing, and with it what the run began with; put it back.")
+        if disk.fingerprint(disk.read_bytes(path)).hex() != fingerprint:
+            raise InputError(
+                f"{path} is damaged, or the checkpoint is of another run: it is not what the run of "
+                f"{self.folder / CHECKPOINT / STATE} began with."
+            )
+        self._origin = fingerprint
+
+    def _counted(self) -> dict[str, dict[str, Any]]:
+        """{file of rows: how many bytes the checkpoint counts, and their hash}."""
+        nothing = {"bytes": 0, "hash": Tally().hash}
+        return dict.fromkeys(ROWS, nothing) if self._head is None else {name: self._head["rows"][name] for name in ROWS}
 
     def _read_memory(self, name: str) -> bytes:
-        path = self.folder / "checkpoint" / name
-        try:
-            memory = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
-        if _fingerprint(memory).hex() not in name:
+        path = self.folder / CHECKPOINT / name
+        memory = disk.read_bytes(path)
+        if disk.fingerprint(memory).hex() not in name:
             raise InputError(f"{path} is damaged: its content is not what was written.")
         return memory
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-def _fingerprint(content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=_FINGERPRINT_BYTES).digest()
-
-
-def _checked(content: bytes) -> memoryview:
-    """What follows its own fingerprint."""
-    body = memoryview(content)[_FINGERPRINT_BYTES:]
-    if _fingerprint(body) != content[:_FINGERPRINT_BYTES]:
-        raise WireError("its content is not what was written")
-    return body
-
-
-def _append(path: Path, lines: Iterable[str]) -> None:
-    with path.open("ab") as file:
-        file.write("".join(lines).encode())
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    # JSON has no nan and no infinity: null.
-    known = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-    return json.dumps(known, allow_nan=False) + "\n"
-
-
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(dict(content), indent=2, allow_nan=False) + "\n"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside, force to disk, rename: the file is the old one or the new one, never half of either."""
-    temporary = path.with_name(path.name + ".new")
-    try:
-        _write(temporary, content)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """A file that is not referred to yet, forced to disk."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(path: Path) -> int:
-    """Force a file or a folder's entries to disk; how many bytes the file has, 0 for none."""
-    if not path.exists():
-        return 0
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-        return os.fstat(handle).st_size
-    finally:
-        os.close(handle)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}.") from error
-    return content
-
-
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a file of JSON lines; a last line cut short by a kill is left out."""
-    if not path.is_file():
-        return
-    with path.open() as file:
-        for number, line in enumerate(file, 1):
-            if line.endswith("\n"):
-                try:
-                    yield json.loads(line)
-                except ValueError as error:
-                    raise InputError(f"{path}, line {number} is damaged: {error}.") from error
+def _check_tally(path: Path, found: Tally, counted: Mapping[str, Any]) -> None:
+    if found.size != counted["bytes"]:
+        raise InputError(f"{path} is damaged: it has {found.size} bytes, the checkpoint counts {counted['bytes']}.")
+    if found.hash != counted["hash"]:
+        raise InputError(f"{path} is damaged: its first {found.size} bytes are not those that were written.")

@@ -3,28 +3,31 @@
 import math
 import os
 import platform
-import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from signal import SIGINT
 from statistics import mean
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.averaging import scored_model
+from fedgraft.engine.server.loop import DISCONNECTED, Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
-from fedgraft.errors import FedgraftError, InputError, require
+from fedgraft.errors import AllClientsFailedError, FedgraftError, InputError, MachineError, memory_shortage, require
 from fedgraft.experiment import baselines
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.provenance import check_clients, check_options, origin_of
+from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
+from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.stored_state import check_state
 from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.signals import Asked, deferred
 from fedgraft.wire.layouts import Arrays, digest
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
@@ -33,39 +36,59 @@ LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 
 
 class Interrupted(FedgraftError):
-    """The user asked to stop; the run is stored and can be resumed."""
+    """The process was asked to stop; the run is stored and can be resumed.
+
+    Args:
+        message: after which round.
+        number: of the signal that asked.
+    """
+
+    def __init__(self, message: str, number: int = SIGINT) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 class Watcher(Protocol):
-    """Whoever follows a run."""
+    """An object that follows a run."""
 
     def after_round(self, state: RunState, row: Row) -> None:
-        """Called after every round."""
+        """Follow a round; called after each."""
         ...
 
 
 class Silent:
-    """Follows nothing."""
+    """A watcher that shows nothing."""
 
     def after_round(self, state: RunState, row: Row) -> None:
-        """Nothing to do."""
+        """Do nothing after a round."""
 
 
-def execute(experiment: Experiment, folder: Path | None = None, watcher: Watcher | None = None) -> dict[str, Any]:
+def execute(
+    experiment: Experiment,
+    folder: Path | None = None,
+    watcher: Watcher | None = None,
+    keep: Callable[[Experiment, Store], Experiment] | None = None,
+) -> dict[str, Any]:
     """Run a new experiment; with a folder, store it there so that it can be resumed.
+
+    Args:
+        experiment: what to run.
+        folder: not there yet, or empty; where the run cannot begin, all is left as it was before.
+        watcher: follows the run.
+        keep: puts what was given in memory, such as tables, into the new folder; the experiment that reads it there.
 
     Returns:
         The summary. Raises `InputError`, `BudgetError`, `AllClientsFailedError` or `Interrupted`.
     """
     _check_device(experiment.runtime.device)
-    if folder is not None:
-        Store.check_free(folder)  # before data are loaded for nothing
-    shards = experiment.data.load(experiment.seed)
-    experiment = experiment.fitted(shards)
+    watcher = watcher or Silent()
     if folder is None:
-        return _train(experiment, shards, None, watcher or Silent())
-    with Store.create(folder, experiment.to_toml(), environment(), origin_of(experiment.sections, shards)) as store:
-        return _train(experiment, shards, store, watcher or Silent())
+        experiment, shards = _loaded(experiment)
+        return _train(experiment, shards, None, None, watcher)
+    with Store.begin(folder) as store, store.taken_back():
+        experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
+        store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
+        return _train(experiment, shards, store, None, watcher)
 
 
 def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any]) -> dict[str, Any]:
@@ -87,14 +110,27 @@ def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
         where = str(folder / "experiment.toml")
         experiment = Experiment.from_toml(store.experiment_toml(), where)
         _check_device(experiment.runtime.device)
-        check_options(store.origin(), experiment.sections, where)
+        stored, began = store.load(), store.origin()
+        check_known(began, str(folder / ORIGIN))
+        check_options(began, experiment.sections, where)
+        if stored is not None:
+            state_file = str(folder / CHECKPOINT / STATE)
+            check_state(stored[0], experiment.plan, experiment.selector, state_file)
+        store.rewind()
+        store.note_versions()
         shards = experiment.data.load(experiment.seed)
-        check_clients(store.origin(), shards, where)
-        return _train(experiment, shards, store, watcher or Silent())
+        check_clients(began, shards, where)
+        return _train(experiment, shards, store, stored, watcher or Silent())
+
+
+def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
+    """The experiment, its task knowing what it must of the data, and the clients' data."""
+    shards = experiment.data.load(experiment.seed)
+    return experiment.fitted(shards), shards
 
 
 def environment() -> dict[str, Any]:
-    """What a run depended on."""
+    """Return what a run depends on: versions and machine."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -103,10 +139,13 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _train(experiment: Experiment, shards: Sequence[Any], store: Store | None, watcher: Watcher) -> dict[str, Any]:
-    stored = store.load() if store is not None else None
-    if store is not None:
-        store.rewind()
+def _train(
+    experiment: Experiment,
+    shards: Sequence[Any],
+    store: Store | None,
+    stored: tuple[RunState, dict[int, bytes]] | None,
+    watcher: Watcher,
+) -> dict[str, Any]:
     if stored is not None and stored[0].round > experiment.stopping.rounds:
         require(False, "rounds", f">= {stored[0].round}, as many as were made", experiment.stopping.rounds)
     if stored is not None and stored[0].finished:
@@ -114,9 +153,9 @@ def _train(experiment: Experiment, shards: Sequence[Any], store: Store | None, w
     else:
         try:
             state, memories = _finish(experiment, shards, store, stored, watcher)
-        except Exception:  # whatever it was: a run that cannot begin leaves no folder behind
-            if store is not None:
-                store.discard()
+        except Exception as error:
+            if told := _machine_error(error, store):
+                raise told from error
             raise
     result = summarise(experiment, state, shards, memories)
     if store is not None:
@@ -132,23 +171,41 @@ def _finish(
     watcher: Watcher,
 ) -> tuple[RunState, dict[int, bytes]]:
     """The state and the memories at the end of a run, from its beginning or from what was stored."""
-    with _runtime(experiment, shards) as runtime, _stop_on_interrupt() as interrupted:
+    # First, or a signal could end the start of a worker half-way.
+    with deferred() as interrupted, _runtime(experiment, shards) as runtime:
         loop = _loop(experiment, runtime)
         recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
-            state = _begin(loop)
+            with interrupted.at_once():  # there is nothing to store yet
+                state = _begin(loop)
             recorder.checkpoint(state)
         else:
             state, memories = stored
             runtime.restore(memories)
             loop.resume(state)
+        if interrupted:
+            raise Interrupted(f"interrupted after round {state.round}", interrupted.number)
         loop.run(state, recorder.after_round)
         recorder.checkpoint(state)
         return state, dict(runtime.memories(changed=False))
 
 
+def _machine_error(error: Exception, store: Store | None) -> MachineError | None:
+    """An error of this machine, with how to go on; None for any other."""
+    lacked = memory_shortage(error)
+    if not (lacked or isinstance(error, MachineError)):
+        return None
+    text = str(error) if isinstance(error, MachineError) else f"This machine could not go on with the run: {lacked}."
+    if store is not None and store.has_checkpoint:
+        text += (
+            f" The last checkpoint is intact: continue with 'fedgraft resume {store.folder}', where [runtime] of its "
+            "experiment.toml may be changed."
+        )
+    return MachineError(text)
+
+
 def _begin(loop: Loop) -> RunState:
-    """Round 0."""
+    """Make round 0: the set-up."""
     state = loop.start()
     if not any(state.examples):
         raise InputError(f"None of the {len(state.profiles)} clients has a training example.")
@@ -160,14 +217,17 @@ def summarise(
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
 
-    Where clients keep models of their own, the digest covers what they remember as well.
+    Where clients keep models of their own, the digest covers what they remember as well. A score that lacks clients,
+    and the test score of a client that could not be scored, are None. Raises `AllClientsFailedError` where no client
+    ever trained: there is no result.
     """
+    _check_answered(state)
     last = state.curve[-1]
     by_client = {
-        str(getattr(shards[int(client)], "name", client)): _number(scores["test"])
-        for client, scores in state.scores.items()
+        str(getattr(shard, "name", client)): _number(state.scores.get(str(client), {}).get("test"))
+        for client, shard in enumerate(shards)
     }
-    known = [score for score in by_client.values() if score is not None]
+    known = [] if "lacking" in last else [score for score in by_client.values() if score is not None]
     scores = {name: values["test"] for name, values in baselines.scores(experiment, shards).items()}
     return {
         "recipe": experiment.recipe,
@@ -189,18 +249,25 @@ def summarise(
         "simulated_seconds": state.simulated_seconds,
         "flops": state.flops or None,
         "selections": sum(state.chosen),
+        "failures": state.failures,
         "digest": digest(_all_models(experiment, state, memories)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": {name: _number(score) for name, score in scores.items()},
     }
 
 
+def _check_answered(state: RunState) -> None:
+    if state.round and not (state.answered or state.merges):
+        chosen = [client for client, times in enumerate(state.chosen) if times]
+        reasons = {client: state.failing.get(str(client), DISCONNECTED) for client in chosen}
+        raise AllClientsFailedError(state.round, reasons)
+
+
 def _measures(experiment: Experiment, state: RunState) -> dict[str, dict[str, float | None]]:
     """Every measure of the model that was best on validation, by split."""
     sums = state.best.get("sums", {})
     return {
-        split: {name: _number(value) for name, value in experiment.plan.task.measures(sums[split]).items()}
-        for split in sums
+        split: {name: _number(value) for name, value in experiment.plan.measures(sums[split]).items()} for split in sums
     }
 
 
@@ -214,14 +281,13 @@ def best_model(state: RunState) -> Arrays:
 
 def _all_models(experiment: Experiment, state: RunState, memories: Mapping[int, bytes]) -> Arrays:
     """Everything that a run's digest covers: the trained and the scored parameters of every group, and own models."""
-    sharing = experiment.plan.sharing
-    groups = sorted({sharing.group(state.sharing, client) for client in range(len(state.profiles))})
-    models = {
-        f"{kind}/{group}/{name}": array
-        for group in groups
-        for kind, model in (("model", sharing.model), ("evaluated", experiment.plan.scored))
-        for name, array in model(state.sharing, group).items()
-    }
+    plan = experiment.plan
+    models: Arrays = {}
+    for group in sorted({plan.group(state.sharing, client) for client in range(len(state.profiles))}):
+        trained = plan.sharing.model(state.sharing, group)
+        scored = scored_model(plan, state.sharing, state.averages, group)
+        models |= {f"model/{group}/{name}": array for name, array in trained.items()}
+        models |= {f"evaluated/{group}/{name}": array for name, array in scored.items()}
     if experiment.plan.personal:
         models.update({f"client/{client}": np.frombuffer(memory, np.uint8) for client, memory in memories.items()})
     return models
@@ -242,7 +308,7 @@ class _Recorder:
         store: Store | None,
         every_seconds: float,
         watcher: Watcher,
-        interrupted: threading.Event,
+        interrupted: Asked,
     ) -> None:
         self._loop, self._runtime, self._store, self._watcher = loop, runtime, store, watcher
         self._every_seconds, self._interrupted = every_seconds, interrupted
@@ -253,12 +319,12 @@ class _Recorder:
         entries = self._loop.ledger.drain()
         if self._store is not None:
             self._store.append(row, entries)
-        stop = self._interrupted.is_set() and not state.finished
+        stop = bool(self._interrupted) and not state.finished
         if stop or time.monotonic() - self._stored_at >= self._every_seconds:
             self.checkpoint(state)
         self._watcher.after_round(state, row)
         if stop:
-            raise Interrupted(f"interrupted after round {state.round}")
+            raise Interrupted(f"interrupted after round {state.round}", self._interrupted.number)
 
     def checkpoint(self, state: RunState) -> None:
         """Make this state what a resume starts from, with whatever was charged since the last row."""
@@ -293,26 +359,6 @@ def _runtime(
         yield runtime
     finally:
         runtime.close()
-
-
-@contextmanager
-def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets, so that the round can end; a second one interrupts at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def note(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    previous = signal.signal(signal.SIGINT, note)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _check_device(device: str) -> None:

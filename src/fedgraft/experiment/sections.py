@@ -32,7 +32,7 @@ VALUES = ("description", "seed", "rounds", "patience", "yardsticks", "alternativ
 
 @dataclass(frozen=True)
 class RuntimeOptions:
-    """Where clients live.
+    """Options of the runtime: where clients live.
 
     Args:
         workers: worker processes; -1 = one per core, 0 = serve in the calling process.
@@ -55,7 +55,7 @@ class RuntimeOptions:
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """What a run may use, whichever ends first.
+    """Limits of what a run may use; the first that is reached ends it.
 
     Args:
         bytes: on the wire, such as "2MB"; 0 = no limit.
@@ -68,7 +68,7 @@ class BudgetOptions:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """How often a run is stored.
+    """Options of checkpoints: how often a run is stored.
 
     Args:
         every_seconds: least seconds between two checkpoints, >= 0; 0 stores every round. The result does not depend
@@ -100,7 +100,7 @@ def as_section(name: str, built: Any) -> Section:
 
 
 def plain(options: Section, paths: Collection[str] = ()) -> Section:
-    """As TOML can hold them: unset options left out, paths absolute, so that a run can be resumed from anywhere."""
+    """Return options as TOML can hold them: unset ones left out, paths absolute, so that a run resumes anywhere."""
     return {
         key: str(Path(value).resolve()) if key in paths and isinstance(value, str | Path) else value
         for key, value in options.items()

@@ -1,6 +1,7 @@
 """Sizes and durations as people write and read them."""
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 
 from fedgraft.errors import InputError
@@ -72,6 +73,15 @@ def parse_bytes(value: int | str, parameter: str = "bytes") -> int:
     if exact != int(exact):
         raise InputError(f"{parameter} = {value!r} is {exact} bytes, which is not a whole number.")
     return int(exact)
+
+
+def human_failures(failures: Mapping[str, int] | None) -> str:
+    """Return how often clients failed, and at what; "" where they never did, or where that is not known.
+
+    >>> human_failures({"setup": 0, "training": 2, "scoring": 5})
+    '2 in training, 5 in scoring'
+    """
+    return ", ".join(f"{count} in {kind}" for kind, count in (failures or {}).items() if count)
 
 
 def _three_digits(value: float) -> float:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,18 @@ import pandas as pd
 import plotly.graph_objects as go
 import torch
 
-from fedgraft.domains.graphs.pyg_objects import tables_of
-from fedgraft.domains.graphs.tables import Given
-from fedgraft.domains.tables import SUFFIXES
+from fedgraft.contracts.data import GivenData
+from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment import runner
+from fedgraft.experiment import discovery, runner
 from fedgraft.experiment.experiment import Experiment, build
-from fedgraft.experiment.predict import load_model, predict
+from fedgraft.experiment.folder_check import check_free
+from fedgraft.experiment.predict import FinishedRun, load_model, predict
 from fedgraft.experiment.recipe import override, read_recipe
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
-from fedgraft.experiment.units import human_bytes, human_seconds
+from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
 from fedgraft.interface.progress import Progress
 from fedgraft.reports import comparison, figures
 from fedgraft.reports.html_report import write_report
@@ -74,52 +75,66 @@ class Run:
 
     @cached_property
     def experiment(self) -> Experiment:
-        """What was run."""
+        """Experiment that was run."""
         return Experiment.from_toml(Store.open(self.folder).experiment_toml(), str(self.folder / "experiment.toml"))
 
     @cached_property
+    def _finished(self) -> FinishedRun:
+        return FinishedRun(self.folder)
+
+    @cached_property
     def model(self) -> torch.nn.Module:
-        """The trained model, in evaluation mode, with the parameters that were best on validation."""
+        """The trained model, in evaluation mode, with the parameters that were best on validation.
+
+        Raises `InputError` where clients ended with models of their own: see `client_model`.
+        """
         return load_model(self.folder)
+
+    def client_model(self, name: str) -> torch.nn.Module:
+        """Return the model that one client answers with, in evaluation mode: the shared parameters and its own.
+
+        Where all share one model, that is `model`. The run's data are loaded again, once for all clients.
+
+        Args:
+            name: of the client, one of those of `summary["test_per_client"]`.
+        """
+        return self._finished.client_model(self._finished.number(name))
 
     def predict(
         self,
         questions: Given | Sequence[Any] | None = None,
         own: Given | None = None,
-        own_trust: Given | None = None,
-        *,
-        own_edges: Given | None = None,
+        *more_own: Given | None,
         client: str | None = None,
-        **tables: Given,
+        **tables: Given | None,
     ) -> pd.DataFrame:
         """Answer questions with the trained model.
 
+        What tables there are, and their columns, is on the page of the run's task: `fedgraft predict --help`.
+
         Args:
-            questions: a table whose rows get an answer each, such as pairs with columns "user" and "item", or nodes
-                with a column "node"; or a list of PyG `Data` objects to classify.
-            own: one client's own ratings or nodes, to use the model where the run's data are not; None = the run's.
-            own_trust: that client's trust links.
-            own_edges: the edges of that client's nodes.
+            questions: a table whose rows get an answer each, the first of those that the task takes; or a list of
+                objects, where the task knows such objects.
+            own: the first table of one client's own, to use the model where the run's data are not; None = the run's.
+            more_own: that client's other tables, in order.
             client: the name of who answers all of them; None leaves it to the task and to a column "client".
-            tables: what else the task takes, by name: `nodes` and `edges` of graphs, `edges` of new nodes.
+            tables: what else the task takes, by name; one client's own tables too, `own_X` for X.
 
         Returns:
-            The questions with the client that answers each, and the answers, such as "rating" or "class".
+            The questions with the client that answers each, and the answers.
         """
-        asked: dict[str, Given] = dict(tables)
-        if isinstance(questions, str | Path | pd.DataFrame):
-            asked[self.experiment.plan.task.asks[0]] = questions
-        elif questions is not None and "graphs" not in self.experiment.plan.task.asks:
-            raise InputError(
-                "questions must be the path of a .csv or .parquet file or a DataFrame, a row each; "
-                f"got {type(questions).__name__}."
-            )
-        elif questions is not None:
-            asked.update(tables_of(questions, "questions"))
-        return predict(self.folder, asked, client, own, own_trust, own_edges)
+        asked = {name: table for name, table in tables.items() if not name.startswith("own_")}
+        own_by_name = {name: table for name, table in tables.items() if name.startswith("own_")}
+        task = self.experiment.plan.task
+        if questions is not None and isinstance(task, PredictingTask):
+            if isinstance(questions, str | Path | pd.DataFrame):
+                asked[task.asks[0]] = questions
+            else:
+                asked |= task.tables_of(questions)
+        return predict(self.folder, asked, client, own, *more_own, **own_by_name)
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
-        """Every figure of the report; each shows inline in a notebook.
+        """Return every figure of the report; each shows inline in a notebook.
 
         Args:
             target: the validation score for "bytes to target"; None = the best, worsened by 0.2 %.
@@ -127,7 +142,7 @@ class Run:
         return figures.every([self._stored], target)
 
     def plot(self, against: str = "rounds") -> go.Figure:
-        """Scores against "rounds", "bytes" or "seconds"; shows inline in a notebook."""
+        """Plot scores against "rounds", "bytes" or "seconds"; shows inline in a notebook."""
         return figures.score([self._stored], against)
 
     def report(
@@ -157,13 +172,14 @@ class Run:
         said = self.summary
         metric, size = said["metric"], said["bytes"]
         return [
-            ("recipe", f"{said['recipe']}, selector {self._stored.experiment['selector']['name']}"),
+            ("recipe", f"{said['recipe']}, selector {self._stored.selector}"),
             ("data", f"{said['dataset']}, {said['clients']} clients, seed {said['seed']}"),
-            ("rounds", f"{said['rounds']} in {human_seconds(said['seconds'])}, ended by {said['stopped_by']}"),
+            ("rounds", f"{said['rounds']} in {human_seconds(said['seconds'])}, ended by {said.get('stopped_by', '-')}"),
             ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
             (f"{metric} on validation, best", _score(self._stored.best_validation)),
             (f"{metric} on test, there", _score(said["test_at_best_validation"])),
             *((f"yardstick {name}", _score(score)) for name, score in said["yardsticks"].items()),
+            *([("failures", failures)] if (failures := human_failures(said.get("failures"))) else []),
             ("folder", str(self.folder)),
         ]
 
@@ -185,8 +201,8 @@ def run(
             or Parquet file; or a dict such as {"ratings": ..., "trust": ..., "low": 1, "high": 5}, with the options of
             the data set `table`; or another data set's name, or a dict with its "name" and options. A `client` column
             says who holds what, unless the dict has "partition" or "clients".
-        out: folder of the run, to be resumed, opened and reported on later; a DataFrame is stored there as Parquet.
-            None keeps the run as long as the returned object lives.
+        out: folder of the run, new or empty, to be resumed, opened and reported on later; a DataFrame is stored there
+            as Parquet. None keeps the run as long as the returned object lives.
         progress: show progress on standard error: live on a terminal, plain lines elsewhere.
         overrides: {"section.key": value}, applied last.
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
@@ -195,7 +211,7 @@ def run(
 
     Returns:
         The finished run. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the budget does not
-        pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C).
+        pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C, SIGTERM).
     """
     given = {**choices, **({} if data is None else {"data": _data(data)})}
     name, content = _content(recipe)
@@ -204,13 +220,14 @@ def run(
         try:
             _execute(experiment, Path(out), progress)
         except runner.Interrupted as error:
-            raise runner.Interrupted(f"{error}; go on with fedgraft.resume({str(out)!r})") from error
+            hint = f"{error}; go on with fedgraft.resume({str(out)!r})"
+            raise runner.Interrupted(hint, error.number) from error
         return Run(out)
     return _run_in_temporary_folder(experiment, progress)
 
 
 def open(folder: str | Path) -> Run:
-    """A finished run from its folder."""
+    """Open a finished run from its folder."""
     return Run(folder)
 
 
@@ -224,7 +241,7 @@ def resume(folder: str | Path, progress: bool = True) -> Run:
 
 
 def compare(runs: Sequence[Run | str | Path], target: str | float | None = None) -> pd.DataFrame:
-    """Runs side by side, one row each: scores, bytes, bytes to a target score, yardsticks.
+    """Put runs side by side, a row each: scores, bytes, how often clients failed, bytes to a target score, yardsticks.
 
     Args:
         runs: finished runs, or their folders, with one metric.
@@ -232,6 +249,8 @@ def compare(runs: Sequence[Run | str | Path], target: str | float | None = None)
             reaches, worsened by 0.2 %.
     """
     rows = comparison.compare(_folders(runs), target)
+    for row in rows:
+        row["failures"] = None if row["failures"] is None else sum(row["failures"].values())
     yardsticks = [row.pop("yardsticks") for row in rows]
     scores = pd.DataFrame([{f"yardstick_{name}": score for name, score in each.items()} for each in yardsticks])
     return pd.concat([pd.DataFrame(rows), scores], axis=1).set_index("run")
@@ -245,7 +264,7 @@ def _content(recipe: str | Path | Experiment) -> tuple[str, Section]:
 
 
 def _changes(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """{"section.key": value} of keyword arguments."""
+    """Return {"section.key": value} of keyword arguments."""
     changes: dict[str, Any] = {}
     for key, value in choices.items():
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
@@ -265,14 +284,14 @@ def _changes(choices: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _data(data: Any) -> Any:
-    """The section [data] that was meant."""
-    if isinstance(data, pd.DataFrame | Path) or (isinstance(data, str) and data.lower().endswith(SUFFIXES)):
-        data = {"ratings": data}
-    if not isinstance(data, Mapping) or "name" in data or "ratings" not in data:
+    """Return the section [data] that was meant: where there is no name, of the data set that knows what was given."""
+    if (isinstance(data, str) and data in discovery.names("data")) or (isinstance(data, Mapping) and "name" in data):
         return data
-    ratings, client = data["ratings"], data.get("client", "client")
-    named = isinstance(ratings, pd.DataFrame) and client in ratings and not {"partition", "clients"} & data.keys()
-    return {"name": "table", **data, **({"partition": "given"} if named else {})}
+    for name in {*discovery.names("data")} - {*discovery.presets("data")}:
+        cls = discovery.find("data", name)
+        if issubclass(cls, GivenData) and (options := cls.options_from(data)) is not None:
+            return {"name": name, **options}
+    return data
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -294,36 +313,26 @@ def _run_in_temporary_folder(experiment: Experiment, progress: bool) -> Run:
 
 
 def _execute(experiment: Experiment, folder: Path, progress: bool) -> None:
-    stored, written = _with_stored_tables(experiment, folder)
-    try:
-        with Progress.of(stored, quiet=not progress) as watcher:
-            runner.execute(stored, folder, watcher)
-    except Exception:
-        if not (folder / "experiment.toml").exists():  # it could not begin, and leaves nothing behind
-            for path in written:
-                path.unlink(missing_ok=True)
-            with suppress(OSError):
-                (folder / DATA).rmdir()
-                folder.rmdir()
-        raise
+    frames = _given_tables(experiment)
+    if frames:
+        check_free(folder)
+        with _without_notes():  # the run, which loads them again, has those
+            experiment.data.load(experiment.seed)  # what is wrong is told of the table that was given, not of a copy
+    with Progress.of(experiment, quiet=not progress) as watcher:
+        runner.execute(experiment, folder, watcher, _with_stored_tables if frames else None)
 
 
-def _with_stored_tables(experiment: Experiment, folder: Path) -> tuple[Experiment, list[Path]]:
-    """The experiment with all tables given in memory written to the folder and read there; and what was written."""
-    frames = experiment.data.tables()
-    if not frames:
-        return experiment, []
-    if (folder / "experiment.toml").exists():
-        raise InputError(f"out = {str(folder)!r} holds a run already; open or resume it, or choose another folder.")
-    with _without_notes():  # the run, which loads them again, has those
-        experiment.data.load(experiment.seed)  # whatever is wrong is told of the table that was given, not of a copy
-    paths = {f"data.{key}": folder / DATA / f"{key}.parquet" for key in frames}
-    for path in paths.values():
-        if path.exists():
-            raise InputError(f"{path} exists already, where a table is to be stored; choose another folder.")
+def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
+    return experiment.data.tables() if isinstance(experiment.data, GivenData) else {}
+
+
+def _with_stored_tables(experiment: Experiment, store: Store) -> Experiment:
+    """Return the experiment with all tables given in memory written to the run's folder and read there."""
+    frames = _given_tables(experiment)
+    paths = {f"data.{key}": store.path_for(f"{DATA}/{key}.parquet") for key in frames}
     for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
         _store_table(frame, path, f"data.{key}")
-    return experiment.with_changes(paths), list(paths.values())
+    return experiment.with_changes(paths)
 
 
 @contextmanager
@@ -338,7 +347,7 @@ def _without_notes() -> Iterator[None]:
 
 
 def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:
-    """As Parquet, which wants one type a column: ids of several types become the text that they stand for."""
+    """Store as Parquet, which wants one type a column: ids of several types become the text that they stand for."""
     mixed = {str(c): frame[c].map(str, na_action="ignore") for c in frame if frame[c].dtype == object}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,10 @@
 """What there is, and what it is: recipes and methods with the first lines or all of their own documentation."""
 
 from itertools import chain
+from typing import Any
 
+from fedgraft.contracts.data import Data, OwnShardData
+from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import unknown
 from fedgraft.experiment import discovery, experiment, recipe
 from fedgraft.reports.studies import study
@@ -24,6 +27,23 @@ def explain(name: str) -> str:
         raise unknown("recipe or method", name, [*recipe.recipes(), *chain(*map(discovery.names, discovery.FAMILIES))])
     parts = [f"# recipe {name}\n\n{experiment.described(name)}"] if name in recipe.recipes() else []
     return "\n\n".join([*parts, *(f"# {family}: {name}\n\n{text}" for family, text in methods.items())])
+
+
+def tables() -> dict[str, str]:
+    """Return {task: the tables in which it is asked, and those of one client's own, as options}."""
+    found = {}
+    for name in discovery.names("tasks"):
+        if issubclass(task := discovery.find("tasks", name), PredictingTask):
+            own = [each for cls in _data_sets(name) if issubclass(cls, OwnShardData) for each in cls.own_tables]
+            asked, of_client = (", ".join(f"--{each}" for each in names) for names in (task.asks, dict.fromkeys(own)))
+            found[name] = f"{asked}; {of_client}" if own else asked
+    return found
+
+
+def _data_sets(task: str) -> list[type[Data[Any]]]:
+    """Return the data sets of a task."""
+    names = [name for name in discovery.names("data") if name not in discovery.presets("data")]
+    return [cls for cls in (discovery.find("data", name) for name in names) if cls.task == task]
 
 
 def _entries(kind: str) -> dict[str, str]:

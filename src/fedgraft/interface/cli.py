@@ -1,18 +1,30 @@
 """The command line: run, resume, predict, compare, report, study, list, show."""
 
 import json
+import logging
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from signal import SIGINT
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
-from fedgraft.errors import BudgetError, FedgraftError, InputError
+from fedgraft.contracts.table_files import write_csv
+from fedgraft.errors import (
+    AllClientsFailedError,
+    BudgetError,
+    FedgraftError,
+    InputError,
+    MachineError,
+    memory_shortage,
+    printable,
+)
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predict import predict as predict_from
@@ -22,16 +34,19 @@ from fedgraft.experiment.runner import Interrupted, execute
 from fedgraft.experiment.runner import resume as resume_run
 from fedgraft.experiment.units import human_bytes
 from fedgraft.interface import catalogue
+from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
 from fedgraft.reports.comparison import compare as compare_runs
+from fedgraft.reports.comparison import failures_told
 from fedgraft.reports.comparison import render as render_comparison
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import tables, write_page
+from fedgraft.runtimes import signals
 
-FAILED, BAD_INPUT, BUDGET_TOO_SMALL, INTERRUPTED = 1, 2, 3, 130
-"""Exit codes; 0 is success."""
+FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
+"""Exit codes; 0 is success. One that a signal ended has `BY_SIGNAL` and its number: 130 for Ctrl-C, 143 for SIGTERM."""
 
 app = typer.Typer(
     name="fedgraft",
@@ -70,7 +85,7 @@ def run(
     ],
     changes: Changes = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/RECIPE-DATE-TIME.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New or empty folder. Default: runs/RECIPE-DATE-TIME.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -80,7 +95,7 @@ def run(
         given["seed"] = seed
     experiment = experiments.load(recipe, given)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
-    with Progress.of(experiment, quiet) as progress, _resumable(folder):
+    with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = execute(experiment, folder, progress)
     _show_summary(summary, folder, as_json)
 
@@ -89,66 +104,40 @@ def run(
 def resume(folder: Folder, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
-    with Progress.of(experiment, quiet) as progress, _resumable(folder):
+    with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = resume_run(folder, progress)
     _show_summary(summary, folder, as_json)
 
 
-@app.command()
+@app.command(cls=TablesCommand)
 def predict(
     folder: Folder,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: CSV or Parquet.")],
-    pairs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Ratings: CSV or Parquet, columns 'user' and 'item'.")
-    ] = None,
-    graphs: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Graphs: column 'graph'; default: those of --nodes."),
-    ] = None,
-    nodes: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Nodes: column 'node', and features of new ones; of graphs: columns 'graph', 'node' and the features.",
-        ),
-    ] = None,
-    edges: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Edges of new nodes, or of graphs: columns 'source', 'target' (and 'graph')."
-        ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: CSV (which see below) or Parquet.")
+    ],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="A table, CSV or Parquet; --NAME FILE is the same. Once for each."),
     ] = None,
     client: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who answers; default: the column 'client', or the task decides.")
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="One client's own ratings or nodes (CSV or Parquet); default: the run's data."
-        ),
-    ] = None,
-    data_edges: Annotated[Path | None, typer.Option(metavar="FILE", help="Edges of that client's nodes.")] = None,
-    trust: Annotated[Path | None, typer.Option(metavar="FILE", help="That client's trust links.")] = None,
 ) -> None:
     """Use the trained model, from a run's folder and the clients' own data.
 
-    Ratings of (user, item) pairs: --pairs. Classes of graphs: --nodes, --edges, and --client where there are several.
-    Classes of nodes of one graph: --nodes; for those that were added after training also --edges.
+    Questions are tables that the run's task knows, given as --NAME FILE; each row of the first is answered. Where the
+    run's data are not, one client's own data stand in for them: tables that the run's data set knows.
+    In CSV a text that begins like a formula (=, +, -, @) gets an apostrophe before it, or a spreadsheet would compute
+    it; Parquet has every id as it is.
     """
-    if trust is not None and data is None:
-        raise InputError("--trust belongs to --data, one client's own ratings; give both.")
-    if data_edges is not None and data is None:
-        raise InputError("--data-edges belongs to --data, one client's own nodes; give both.")
     write = _writer(out)
-    given = {"pairs": pairs, "graphs": graphs, "nodes": nodes, "edges": edges}
-    tables = {name: path for name, path in given.items() if path is not None}
-    answers = predict_from(folder, tables, client, data, trust, data_edges)
+    answers = predict_from(folder, named_tables(table or []), client)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
-    messages.print(escape(f"{len(answers)} answers in {out}"))
+    _say(f"{len(answers)} answers in {out}")
 
 
 @app.command()
@@ -173,7 +162,7 @@ def report(
 ) -> None:
     """Write one HTML file with curves, bytes, who was chosen when, scores per client, yardsticks and the table."""
     write_report(folders, out, target, title, representations)
-    messages.print(escape(f"Report in {out}"))
+    _say(f"Report in {out}")
 
 
 @app.command()
@@ -199,7 +188,7 @@ def study(
     if pictures:
         cost_figures.check(found)
     try:
-        studies.run(found, data, folder, seeds, jobs, lambda line: messages.print(escape(line)), match)
+        studies.run(found, data, folder, seeds, jobs, _say, match)
     finally:
         done = studies.results(found, folder, seeds)
         if page is not None and done:
@@ -209,7 +198,7 @@ def study(
             results.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     if pictures:
         for line in cost_figures.draw_all(found, done, seeds, folder / "pictures"):
-            messages.print(escape(line))
+            _say(line)
         if page is not None and done:
             write_page(found, done, seeds, page, folder / "pictures")
     if as_json:
@@ -234,7 +223,7 @@ def list_(
         print(f"{kind}:")
         width = max(map(len, entries), default=0)
         for name, line in entries.items():
-            print(f"  {name:{width}}  {line}")
+            print(printable(f"  {name:{width}}  {line}"))
 
 
 @app.command()
@@ -247,28 +236,32 @@ def show(
 
 @contextmanager
 def _resumable(folder: Path) -> Iterator[None]:
-    """Say how to go on after an interruption."""
+    """Say how to go on after an interruption: outside of all progress, whose last picture it would be part of."""
     try:
         yield
-    except (Interrupted, KeyboardInterrupt) as error:
-        if (folder / "experiment.toml").exists():
-            messages.print(escape(f"Interrupted. Continue with: fedgraft resume {folder}"))
-        raise Interrupted("interrupted") from error
+    except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
+        number = getattr(error, "number", SIGINT)
+        stored = (folder / "experiment.toml").exists()
+        hint = f"Continue with: fedgraft resume {shlex.quote(str(folder))}" if stored else "Nothing was stored."
+        _say(f"{signals.said(number)}. {hint}")
+        raise Interrupted("interrupted", number) from error
 
 
 def _show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         _print_json(summary)
         return
-    metric = summary["metric"]
-    print(f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})")
-    print(f"  {metric}: validation {_score(summary['validation'])}, test {_score(summary['test'])}")
-    print(f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}")
-    total = summary["bytes"]
-    print(f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)")
-    for name, score in summary["yardsticks"].items():
-        print(f"  yardstick {name}: {_score(score)}")
-    print(f"  digest {summary['digest']}, in {folder}")
+    metric, total = summary["metric"], summary["bytes"]
+    lines = [
+        f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})",
+        f"  {metric}: validation {_score(summary['validation'])}, test {_score(summary['test'])}",
+        f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}",
+        f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
+        *(f"  yardstick {name}: {_score(score)}" for name, score in summary["yardsticks"].items()),
+        *([f"  {told}"] if (told := failures_told(summary["failures"])) else []),
+        f"  digest {summary['digest']}, in {folder}",
+    ]
+    print("\n".join(map(printable, lines)))
 
 
 def _score(value: float | None) -> str:
@@ -282,7 +275,7 @@ def _print_json(value: Any) -> None:
 def _writer(path: Path) -> Callable[[Any], None]:
     """What writes a table to the path, by its suffix."""
     if path.suffix.lower() == ".csv":
-        return lambda table: table.to_csv(path, index=False)
+        return lambda table: write_csv(table, path)
     if path.suffix.lower() == ".parquet":
         return lambda table: table.to_parquet(path, index=False)
     raise InputError(f"--out {path} must end in .csv or .parquet.")
@@ -290,20 +283,36 @@ def _writer(path: Path) -> Callable[[Any], None]:
 
 def main() -> None:
     """Run a command; every error that is the user's to mend is one clear line and an exit code."""
+    logging.getLogger("fedgraft.data").addFilter(_made_printable)
     try:
         app()
-    except Interrupted:
-        sys.exit(INTERRUPTED)
+    except Interrupted as error:
+        sys.exit(BY_SIGNAL + error.number)
     except BudgetError as error:
         _fail(error, BUDGET_TOO_SMALL)
     except (InputError, OSError) as error:
         _fail(error, BAD_INPUT)
     except FedgraftError as error:
         _fail(error, FAILED)
-    except MemoryError as error:
-        _fail(MemoryError(f"There is not enough memory. {error}".rstrip()), FAILED)
+    except Exception as error:
+        if not memory_shortage(error):
+            raise
+        _fail(MachineError(f"There is not enough memory. {error}".rstrip()), FAILED)
 
 
 def _fail(error: Exception, code: int) -> None:
-    messages.print(f"[red]error:[/red] {escape(str(error))}")
+    said = str(error).strip()
+    lines = said.split("\n") if isinstance(error, AllClientsFailedError) else [said]  # a line for each client
+    messages.print(Text.assemble(("error:", "red"), " ", "\n".join(map(printable, lines))))
     sys.exit(code)
+
+
+def _made_printable(record: logging.LogRecord) -> bool:
+    """Have a note on data, which may hold their names, be one line that can be shown."""
+    record.msg, record.args = printable(record.getMessage()), None
+    return True
+
+
+def _say(line: str) -> None:
+    """One line for people, on standard error."""
+    messages.print(Text(printable(line)))

@@ -9,18 +9,21 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 
-from fedgraft.errors import FedgraftError, InputError
+from fedgraft.contracts.table_files import write_csv
+from fedgraft.errors import FedgraftError, InputError, printable
 from fedgraft.experiment.runner import Interrupted
 from fedgraft.experiment.units import human_bytes, human_seconds, parse_bytes
 from fedgraft.interface import api
 from fedgraft.reports import comparison
 from fedgraft.reports.stored_runs import open_runs
+from fedgraft.runtimes import signals
 
 BUDGET = "16MB"
 DESCRIPTION = "fedgraft demo"
@@ -41,7 +44,7 @@ _HINTS = """[bold]Report[/bold]    {report}  (one file, opens offline)
 
 
 def demo(out: Path, changes: Mapping[str, Any] | None = None, progress: bool = True) -> list[dict[str, Any]]:
-    """Run the demonstration.
+    """Run the three runs of the demonstration.
 
     Args:
         out: where runs and report go; an older demonstration there is replaced.
@@ -67,7 +70,7 @@ def demo(out: Path, changes: Mapping[str, Any] | None = None, progress: bool = T
     report = api.open(out / "fedacs").report(
         out / REPORT, *(out / name for name in list(METHODS)[1:]), target=target, title="fedgraft demo: made-up shops"
     )
-    _ask(api.open(out / "fedacs")).to_csv(out / PAIRS, index=False)
+    write_csv(_ask(api.open(out / "fedacs")), out / PAIRS)
     console.print(_HINTS.format(report=escape(str(report)), out=escape(str(out)), target=target), soft_wrap=True)
     return table
 
@@ -80,11 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out = parser.parse_args(arguments).out
     try:
         demo(out)
-    except Interrupted:
-        messages.print("Interrupted; started again, the demonstration begins anew.")
-        sys.exit(130)
+    except (Interrupted, KeyboardInterrupt) as error:
+        number = getattr(error, "number", SIGINT)
+        messages.print(f"{signals.said(number)}; started again, the demonstration begins anew.")
+        sys.exit(128 + number)
     except (FedgraftError, OSError) as error:
-        messages.print(f"[red]error:[/red] {escape(str(error))}")
+        messages.print(f"[red]error:[/red] {escape(printable(str(error)))}")
         sys.exit(2 if isinstance(error, InputError | OSError) else 1)
 
 

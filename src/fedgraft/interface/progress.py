@@ -22,7 +22,7 @@ _LIST_WIDTH, _BAR_WIDTH, _LEAST_BAR, _TEXT_WIDTH = 18, 32, 6, 52
 
 
 class Progress:
-    """Follows a run.
+    """A watcher that shows a run's progress.
 
     On a terminal: a bar of rounds and one of the budget, with the score and who was chosen. Elsewhere: a line a round,
     at most one a second, always the first and the last.
@@ -48,7 +48,7 @@ class Progress:
 
     @classmethod
     def of(cls, experiment: Experiment, quiet: bool = False) -> "Progress":
-        """What follows a run of this experiment."""
+        """Make the watcher for a run of this experiment."""
         stopping, clients = experiment.stopping, int(experiment.sections["data"].get("clients") or 0)
         return cls(stopping.rounds, stopping.bytes, experiment.plan.task.metric, clients, quiet)
 
@@ -67,7 +67,7 @@ class Progress:
         self._say_last()
 
     def after_round(self, state: RunState, row: Row) -> None:
-        """Show a round."""
+        """Show a round that has ended."""
         if self._quiet:
             return
         self._score = row.validation if row.validation is not None else self._score

@@ -40,7 +40,7 @@ def moved(model: Arrays, updates: Sequence[Update], share: float = 1.0) -> Array
 
 
 class ModelState(TypedDict):
-    """The global model."""
+    """State of a method with one global model."""
 
     model: Arrays
 
@@ -57,7 +57,7 @@ class OneModel(Sharing[ModelState]):
         return {"model": model}
 
     def model(self, state: ModelState, group: int = 0) -> Arrays:
-        """The global model."""
+        """Return the global model."""
         return state["model"]
 
     def merge(self, state: ModelState, updates: Sequence[Update]) -> ModelState:

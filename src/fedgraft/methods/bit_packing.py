@@ -104,7 +104,7 @@ def largest_magnitude(array: Array) -> float:
 
 
 def packed_bytes(values: int, bits: int) -> int:
-    """How many bytes `pack` makes."""
+    """Return how many bytes `pack` makes."""
     return -(-values * bits // 8)
 
 

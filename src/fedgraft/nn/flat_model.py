@@ -36,7 +36,7 @@ class FlatModel:
         self.vector = torch.empty(sum(sizes), device=device)
         self.gradient = torch.zeros_like(self.vector)
         self._gradients: dict[str, torch.Tensor] = {}
-        self._held: frozenset[str] = frozenset()
+        self._frozen: frozenset[str] = frozenset()
         self._spans: list[slice] = []
         self._spare: list[torch.Tensor] = []
         self.loaded: Mapping[str, np.ndarray] = {}
@@ -55,26 +55,26 @@ class FlatModel:
 
     @property
     def layout(self) -> Layout:
-        """Layout of all arrays."""
+        """`Layout` of all arrays of the model."""
         return Layout.of(self.initial)
 
-    def hold(self, names: Collection[str]) -> None:
+    def freeze(self, names: Collection[str]) -> None:
         """Leave these parameters, and no others, out of `gradients` and of what is `moving` from now on."""
-        held = frozenset(names)
-        if held == self._held:
+        frozen = frozenset(names)
+        if frozen == self._frozen:
             return
-        self._held, self._spans, offset = held, [], 0
-        self.gradients = {name: gradient for name, gradient in self._gradients.items() if name not in held}
+        self._frozen, self._spans, offset = frozen, [], 0
+        self.gradients = {name: gradient for name, gradient in self._gradients.items() if name not in frozen}
         for name, parameter in self.parameters.items():
             end = offset + parameter.numel()
-            if name not in held:  # neighbours are one span
+            if name not in frozen:  # neighbours are one span
                 begin = self._spans.pop().start if self._spans and self._spans[-1].stop == offset else offset
                 self._spans.append(slice(begin, end))
             offset = end
 
     def moving(self, vector: torch.Tensor) -> list[torch.Tensor]:
-        """What of a vector of all parameters is of those that are not held, as views."""
-        return [vector[span] for span in self._spans] if self._held else [vector]
+        """Return views of the parts of a vector, float32 [parameters], that are not frozen."""
+        return [vector[span] for span in self._spans] if self._frozen else [vector]
 
     def park(self) -> "Parked":
         """Put all arrays aside as they are and go on with others, whose values mean nothing."""
@@ -107,7 +107,7 @@ class FlatModel:
         self._arrays = {name: tensor.numpy() for name, tensor in self.tensors.items()} if self.vector.is_cpu else {}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Overwrite the named arrays."""
+        """Overwrite the named arrays of the model."""
         self.loaded = arrays
         for name, array in arrays.items():
             if name in self._arrays:

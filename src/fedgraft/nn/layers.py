@@ -32,10 +32,10 @@ def normal(*shape: int, std: float, g: torch.Generator) -> nn.Parameter:
 
 
 class Linear(nn.Linear):
-    """torch's own, counted."""
+    """A linear layer of torch whose operations are counted."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Float32 [..., outputs]."""
+        """Return float32 [..., outputs]."""
         _count(input, self.weight)
         return super().forward(input)
 
@@ -47,12 +47,12 @@ class Linear(nn.Linear):
         return input @ self.weight.t()
 
     def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Of `forward`, see `manual_gradients.Back`; `input` is what that was given."""
+        """Set the gradients of `forward`'s parameters and return that of its `input`; see `manual_gradients.Back`."""
         self.bias_back(gradient)
         return self.product_back(input, gradient, further)
 
     def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Of `product`, likewise; nothing goes further than sparse inputs."""
+        """Set the gradient of the weights and return that of the input; None for a sparse input."""
         if isinstance(input, Sparse):
             gradient_of(self.weight).copy_(input.back(gradient).t())
             return None
@@ -62,12 +62,12 @@ class Linear(nn.Linear):
         return gradient @ weight if further else None
 
     def bias_back(self, gradient: Tensor) -> None:
-        """Of what is added to the product, if anything is."""
+        """Set the gradient of the bias, if there is one."""
         _bias_back(self.bias, gradient)
 
 
 class RowLinear(nn.Module):
-    """See `row_linear`."""
+    """A linear layer for rows that may be sparse; see `row_linear`."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()
@@ -75,12 +75,12 @@ class RowLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
 
     def forward(self, input: States) -> Tensor:
-        """Float32 [rows, outputs]."""
+        """Return float32 [rows, outputs]."""
         product = self.product(input)
         return product if self.bias is None else product.add_(self.bias)
 
     def product(self, input: States) -> Tensor:
-        """Without the bias."""
+        """Return the product with the weights, without the bias, float32 [rows, outputs]."""
         if isinstance(input, Tensor):
             _count(input, self.weight)
         elif isinstance(input, Stacked):
@@ -89,12 +89,12 @@ class RowLinear(nn.Module):
         return input @ self.weight
 
     def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Of `forward`, see `manual_gradients.Back`; `input` is what that was given."""
+        """Set the gradients of `forward`'s parameters and return that of its `input`; see `manual_gradients.Back`."""
         self.bias_back(gradient)
         return self.product_back(input, gradient, further)
 
     def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Of `product`, likewise; nothing goes further than sparse inputs."""
+        """Set the gradient of the weights and return that of the input; None for a sparse input."""
         if isinstance(input, Sparse):
             input.back_into(gradient_of(self.weight), gradient)
             return None
@@ -104,7 +104,7 @@ class RowLinear(nn.Module):
         return gradient @ weight.t() if further else None
 
     def bias_back(self, gradient: Tensor) -> None:
-        """Of what is added to the product, if anything is."""
+        """Set the gradient of the bias, if there is one."""
         _bias_back(self.bias, gradient)
 
 

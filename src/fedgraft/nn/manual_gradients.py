@@ -24,12 +24,12 @@ class WithBack(Protocol[Inputs_contra, Block_contra]):
     """A convolution with a gradient written by hand."""
 
     def with_back(self, state: Inputs_contra, block: Block_contra) -> tuple[Tensor, Back]:
-        """What `forward` gives, and its `Back`."""
+        """Return the result of `forward`, and its `Back`."""
         ...
 
 
 def gradient_of(parameter: Tensor) -> Tensor:
-    """Where a parameter's gradient is written."""
+    """Return the tensor that a parameter's gradient is written to."""
     assert parameter.grad is not None, "a gradient is written over, and must be there: see FlatModel"
     return parameter.grad
 
@@ -43,7 +43,7 @@ def relu_back(output: Tensor, gradient: Tensor) -> Tensor:
 def cross_entropies(
     logits: Tensor, label: Tensor, spread: Tensor | None = None
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Of each row, and what tells the gradient of the logits, given that of these.
+    """Return the cross-entropy of each row, and a function from its gradient to that of the logits.
 
     Args:
         logits: float32 [rows, classes].

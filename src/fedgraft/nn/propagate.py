@@ -81,7 +81,7 @@ class Graph:
         return Csr(self._pointers, self._senders, values, self.nodes).tensor
 
     def transposed(self, values: Tensor) -> Tensor:
-        """Its transpose."""
+        """Return the transpose."""
         return Csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes).tensor
 
 
@@ -136,7 +136,7 @@ States: TypeAlias = Tensor | Sparse | Stacked
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Who receives from whom in one layer: receivers may be other nodes than senders.
+    """The edges of one layer, from senders to receivers, which may be other nodes.
 
     Args:
         matrix: [receivers, senders], how many times a sender is a receiver's neighbour.
@@ -186,7 +186,7 @@ class Block:
             total.index_add_(0, self.place, gradient)
 
     def own(self, dense: Float[Tensor, "senders width"] | Stacked) -> Float[Tensor, "receivers width"]:
-        """Each receiver's own row."""
+        """Return each receiver's own row."""
         if not isinstance(dense, Stacked):
             return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
         first = self._ahead and self.receivers <= len(dense.upper)
@@ -194,7 +194,7 @@ class Block:
 
     @cached_property
     def few(self) -> "tuple[Tensor, Sparse] | None":
-        """Where few receivers have neighbours: int64 [rows] those that have, and what averages theirs."""
+        """int64 [rows], the receivers with neighbours, where these are few, and the matrix that averages theirs."""
         return self._averaging.filled()
 
     @cached_property
@@ -208,17 +208,17 @@ class Block:
 
     @cached_property
     def _ahead(self) -> bool:
-        """Whether receivers are the first of the senders."""
+        """True where receivers are the first of the senders."""
         return torch.equal(self.place, torch.arange(self.receivers, device=self.place.device))
 
     @cached_property
     def receivers(self) -> int:
-        """How many."""
+        """int, the number of receivers."""
         return int(self.place.shape[0])
 
 
 def _sent(states: States, map: Callable[[Any], Tensor] | None) -> Tensor | Stacked:
-    """What goes along edges."""
+    """Return the rows that go along edges."""
     sent = states if map is None else map(states)
     assert not isinstance(sent, Sparse)
     return sent
@@ -237,11 +237,11 @@ class Given(Block):
     def sums(
         self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
     ) -> Float[Tensor, "receivers width"]:
-        """What was given, mapped."""
+        """Return the given sums, mapped."""
         return self._told(map)
 
     def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
-        """What was given, mapped, by each receiver's number of neighbours."""
+        """Return the given sums, mapped, divided by each receiver's number of neighbours."""
         return self._told(map) / self.degree.clamp(min=1)[:, None]
 
     def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:

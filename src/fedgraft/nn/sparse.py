@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.errors import require
@@ -101,7 +102,7 @@ class Sparse:
         )
 
     def __matmul__(self, dense: "Float[Tensor, 'columns width'] | Stacked") -> Float[Tensor, "rows width"]:
-        """The product."""
+        """Return the product with a dense matrix, float32 [rows, width]."""
         if isinstance(dense, Stacked):
             upper, lower = self._cut(len(dense.upper))
             if upper.entries < lower.entries:
@@ -148,7 +149,7 @@ class Sparse:
 
     @property
     def entries(self) -> int:
-        """How many are stored, zeros and all where it is small."""
+        """int, the number of stored entries; zeros count where the matrix is small."""
         return self._dense.numel() if self._dense is not None else len(self._there.values)
 
     @cached_property
@@ -181,7 +182,7 @@ class Sparse:
 
 @dataclass(frozen=True, eq=False)
 class _Listed:
-    """What a matrix holds, row by row: NumPy takes a fraction of torch's time for a few hundred numbers.
+    """The entries of a matrix, row by row: NumPy takes a fraction of torch's time for a few hundred numbers.
 
     Args:
         pointers: int32 [rows + 1], where each row begins; columns: int32 [entries]; values: float32 [entries].
@@ -195,7 +196,7 @@ class _Listed:
 
     @classmethod
     def of(cls, rows: Array, columns: Array, values: Array, height: int) -> "_Listed":
-        """Of entries whose rows ascend; raises for more than the pointers can count."""
+        """Make a matrix of entries whose rows ascend; raises for more than the pointers can count."""
         require(len(columns) <= MOST, "Entries of a sparse matrix", f"at most {MOST}", len(columns))
         pointers = np.zeros(height + 1, np.int32)
         np.cumsum(np.bincount(rows, minlength=height), out=pointers[1:])
@@ -222,7 +223,7 @@ class _Listed:
         return _Listed(pointers, columns, values)
 
     def cut(self, columns: int) -> "tuple[_Listed, _Listed]":
-        """What is in the first so many columns, and what is in the others, whose numbers begin anew."""
+        """Return the first so many columns and the others, whose numbers begin anew, as two matrices."""
         before = np.zeros(len(self.columns) + 1, np.int32)
         upper = self.columns < columns
         np.cumsum(upper, out=before[1:])
@@ -266,7 +267,7 @@ class Stacked:
         return taken
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        """All rows, mapped."""
+        """Return all rows, mapped, float32 [rows, width]."""
         return torch.cat([self.upper @ weight, self.lower @ weight])
 
     def to(self, device: str | torch.device) -> "Stacked":
@@ -316,7 +317,7 @@ class Csr:
 
     @cached_property
     def tensor(self) -> Tensor:
-        """As torch's own CSR."""
+        """The matrix as a tensor of torch in CSR."""
         size = len(self.pointers) - 1, self.width
         return torch.sparse_csr_tensor(self.pointers, self.columns, self.values, size=size, check_invariants=False)
 
@@ -333,3 +334,13 @@ with warnings.catch_warnings():
     # torch says once per process that CSR is in beta; said here, it does not land among a user's messages.
     warnings.simplefilter("ignore")
     _ = Csr(torch.zeros(1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), torch.zeros(0), 0).tensor
+
+
+def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers starts[k] .. starts[k] + lengths[k] - 1, for one k after the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(lengths.sum(), dtype=np.int64)

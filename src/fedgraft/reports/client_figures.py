@@ -17,6 +17,7 @@ from fedgraft.reports.figure_style import (
     TOP,
     lay_out,
     metric_name,
+    plain_label,
     run_colour,
     run_name,
 )
@@ -32,15 +33,16 @@ def score_per_client(runs: Sequence[RunFolder]) -> go.Figure:
     """The test score of every client, of the model that it keeps: bars, or a box per run where there are many."""
     scores = [run.summary["test_per_client"] for run in runs]
     names = list(dict.fromkeys(name for each in scores for name in each))
+    labels = list(map(plain_label, names))
     figure = go.Figure()
     for index, (run, each) in enumerate(zip(runs, scores, strict=True)):
         values = [each.get(name) for name in names]
         look = {"name": run_name(run), "marker_color": run_colour(index)}
         if len(names) > FEW_CLIENTS:
-            figure.add_trace(go.Box(y=values, text=names, boxpoints="all", jitter=0.5, pointpos=0, **look))
+            figure.add_trace(go.Box(y=values, text=labels, boxpoints="all", jitter=0.5, pointpos=0, **look))
         else:
             text = ["" if value is None else f"{value:.3g}" for value in values]
-            figure.add_trace(go.Bar(x=names, y=values, text=text, textposition="outside", **look))
+            figure.add_trace(go.Bar(x=labels, y=values, text=text, textposition="outside", **look))
         mean = run.summary["test_plain_mean"]
         if mean is not None and len(names) <= FEW_CLIENTS:
             figure.add_hline(y=mean, line={"color": run_colour(index), "dash": "dot", "width": 1})
@@ -62,7 +64,7 @@ def bytes_by_codec(runs: Sequence[RunFolder]) -> go.Figure:
             bars.append((run, direction, float(sizes.mean()) if len(sizes) else 0.0, raw))
     unit, size = unit_of_bytes(max((max(mean, raw) for _, _, mean, raw in bars), default=1.0))
     places = [
-        [f"{run_name(run)}<br>{codec_name(run.experiment, direction)}" for run, direction, _, _ in bars],
+        [f"{run_name(run)}<br>{plain_label(codec_name(run.experiment, direction))}" for run, direction, _, _ in bars],
         [direction for _, direction, _, _ in bars],
     ]
     figure = go.Figure()
@@ -100,15 +102,15 @@ def bytes_by_codec(runs: Sequence[RunFolder]) -> go.Figure:
 
 
 def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
-    """Where each client's test examples lie, by t-SNE of the last hidden layer: a row of panels per channel.
+    """Draw each client's test examples by t-SNE of the last hidden layer: a row of panels per channel.
 
-    `points` has the columns channel, client, class, x, y (`tsne.embed`).
+    `points` has the columns channel, client, class, x, y (`embedding.embed`).
     """
     clients, channels = (list(dict.fromkeys(points[name])) for name in ("client", "channel"))
     figure = make_subplots(
         rows=len(channels),
         cols=len(clients),
-        column_titles=[str(client) for client in clients],
+        column_titles=[plain_label(str(client)) for client in clients],
         row_titles=channels if len(channels) > 1 else None,
         horizontal_spacing=0.01,
         vertical_spacing=0.04,
@@ -120,10 +122,10 @@ def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
                 x=group["x"],
                 y=group["y"],
                 mode="markers",
-                name=str(name),
+                name=plain_label(str(name)),
                 showlegend=False,
                 marker={"size": 5, "color": RUN_COLOURS[classes.index(name) % len(RUN_COLOURS)]},
-                hovertemplate=f"class {name}<extra></extra>",
+                hovertemplate=f"class {plain_label(str(name))}<extra></extra>",
             ),
             row=channels.index(channel) + 1,
             col=clients.index(client) + 1,

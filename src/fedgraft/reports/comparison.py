@@ -1,7 +1,7 @@
 """Runs side by side: scores, bytes, and what each run paid until it reached a target."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
-from fedgraft.experiment.units import human_bytes, human_seconds
+from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
 from fedgraft.reports.stored_runs import RunFolder, default_target, joined_yardsticks, open_runs
 
 METRICS = {"rmse": "lower", "accuracy": "higher", "auc": "higher"}
@@ -60,14 +60,15 @@ def compare(folders: Sequence[Path], target: str | float | None = None) -> list[
 
     Args:
         folders: finished runs with one metric.
-        target: the validation score to reach, as a number or as "rmse=0.95"; None = `stored_runs.default_target`: the
-            best that any of the runs reaches, worsened by 0.2 %.
+        target: the validation score to reach, as a number or as "rmse=0.95"; None = `runs.default_target`: the best
+            that any of the runs reaches, worsened by 0.2 %.
 
     Returns:
         Rows of: run, folder, recipe, dataset, clients, seed, metric, better, rounds, selections, validation, test,
-        test_at_best_validation, bytes, bytes_down, bytes_up, flops, seconds, simulated_seconds, digest, yardsticks,
-        target, and bytes_to_target, rounds_to_target, seconds_to_target, flops_to_target, which are None where the
-        target was not reached. Operations are None where a run of an earlier version has not counted any.
+        test_at_best_validation, bytes, bytes_down, bytes_up, flops, failures ({at what: how often clients failed}),
+        seconds, simulated_seconds, digest, yardsticks, target, and bytes_to_target, rounds_to_target,
+        seconds_to_target, flops_to_target, which are None where the target was not reached. Operations
+        and failures are None where a run of an earlier version has not counted any.
     """
     runs = open_runs(folders)
     return rows(runs, resolve_target(runs, target))
@@ -81,7 +82,7 @@ def resolve_target(runs: Sequence[RunFolder], target: str | float | None) -> flo
 
 
 def rows(runs: Sequence[RunFolder], target: float) -> list[dict[str, Any]]:
-    """As `compare`, of runs that are open already."""
+    """Compare runs that are open already; the rows are those of `compare`."""
     return [_row(run, target) for run in runs]
 
 
@@ -91,7 +92,8 @@ def render(table: Sequence[dict[str, Any]], title: str = "") -> Table:
     The best of each column, as `best_values` says, is bold and marked with a star. Yardsticks follow beneath: what a
     person would try first.
     """
-    drawn = Table(title=title or None, caption=_caption(table), box=box.SIMPLE_HEAD, padding=0)
+    caption = Text(_caption(table), "table.caption")
+    drawn = Table(title=title or None, caption=caption, box=box.SIMPLE_HEAD, padding=0)
     drawn.title_justify = drawn.caption_justify = "left"
     reaching = table[0]["target"] is not None
     columns = [*_SCORES, "bytes", *(_COSTS if reaching else ())]
@@ -152,6 +154,7 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         "bytes_down": said["bytes"]["down"],
         "bytes_up": said["bytes"]["up"],
         "flops": said.get("flops"),
+        "failures": said.get("failures"),
         **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
         "target": None if math.isnan(target) else target,
         "bytes_to_target": None if point is None else int(point["bytes"]),
@@ -159,6 +162,13 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         "seconds_to_target": None if point is None else float(point["seconds"]),
         "flops_to_target": None if point is None or not _known(point["flops"]) else int(point["flops"]),
     }
+
+
+def failures_told(failures: Mapping[str, int] | None) -> str:
+    """Return a warning where clients of a run have failed; "" where none has, or where that is not known."""
+    told = human_failures(failures)
+    lacking = "; a scoring that lacks clients has no score" if (failures or {}).get("scoring") else ""
+    return f"clients failed, {told}{lacking}." if told else ""
 
 
 def _known(flops: float | None) -> bool:
@@ -172,6 +182,7 @@ def _caption(table: Sequence[dict[str, Any]]) -> str:
         lines.append(f"Target: validation {metric} {'≤' if better == 'lower' else '≥'} {target:.4g}.")
     if len({row["dataset"] for row in table}) > 1:
         lines.append("Not the same data set: scores cannot be compared.")
+    lines += [f"{row['run']}: {told}" for row in table if (told := failures_told(row["failures"]))]
     if any(row["yardsticks"] for row in table):
         lines.append("Below the line: yardsticks, scored on the same test split.")
     return "\n".join(lines)

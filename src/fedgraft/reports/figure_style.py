@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fedgraft.engine.server.ledger import PURPOSES
+from fedgraft.errors import printable
 from fedgraft.reports.stored_runs import RunFolder, joined_yardsticks
 
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -24,7 +25,7 @@ LEGEND_WIDTH, LEGEND_LINE = 980, 22
 
 
 def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float, float, bool]:
-    """Where the axis of scores begins and ends, and whether that leaves points out.
+    """Return where the axis of scores begins and ends, and whether that leaves points out.
 
     An untrained model can be so bad that everything after it would be one flat line. So where the first third of the
     scored rounds would make the axis much longer, their worst points are left off; yardsticks are always on it.
@@ -74,7 +75,7 @@ def add_yardsticks(figure: go.Figure, marks: list[tuple[float, str]], low: float
             y=value,
             ax=14,
             ay=at - place,
-            text=html.escape(text, quote=False),
+            text=plain_label(text),
             xanchor="left",
             showarrow=True,
             arrowhead=0,
@@ -152,17 +153,27 @@ def run_colour(index: int) -> str:
     return RUN_COLOURS[index % len(RUN_COLOURS)]
 
 
+def plain_label(name: str) -> str:
+    """A name as Plotly is to show it, character by character.
+
+    Without this it reads tags, entities, line ends, fields of hover templates such as %{x}, and, where a page has
+    MathJax, formulas between dollars. Whoever names a run, a client or a class could put a link into a report.
+    """
+    escaped = html.escape(printable(name), quote=False)
+    return escaped.replace("%{", "&#37;{").replace("$", "&#36;")
+
+
 def run_name(run: RunFolder) -> str:
-    """Its label, which Plotly would otherwise read as HTML."""
-    return html.escape(run.label, quote=False)
+    """Its label as a figure shows it."""
+    return plain_label(run.label)
 
 
 def metric_name(runs: Sequence[RunFolder]) -> str:
     """The metric as people write it."""
     name = runs[0].metric
-    return {"rmse": "RMSE", "auc": "AUC"}.get(name, html.escape(name, quote=False))
+    return {"rmse": "RMSE", "auc": "AUC"}.get(name, plain_label(name))
 
 
 def short_number(value: float) -> str:
-    """Four significant digits."""
+    """Return a number with four significant digits."""
     return f"{value:.4g}"

@@ -12,8 +12,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fedgraft.engine.plan import SPLITS
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
+from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.units import human_bytes, unit_of_bytes
 from fedgraft.reports.client_figures import bytes_by_codec, score_per_client
@@ -47,7 +48,7 @@ AXES = {"rounds": "round", "bytes": "bytes", "seconds": "seconds"}
 
 
 def score(
-    runs: Sequence[RunFolder], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SPLITS
+    runs: Sequence[RunFolder], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SCORED_SPLITS
 ) -> go.Figure:
     """Scores as they went: validation solid, test dashed, yardsticks (scored on test) as labelled lines.
 
@@ -60,7 +61,7 @@ def score(
     _check(runs)
     require_one_of("against", against, AXES)
     for split in splits:
-        require_one_of("splits", split, SPLITS)
+        require_one_of("splits", split, SCORED_SPLITS)
     column, log = AXES[against], log_bytes and against == "bytes"
     largest = max(float(run.curve[column].max()) for run in runs)
     unit, size = unit_of_bytes(largest) if against == "bytes" and not log else ("B", 1)
@@ -95,8 +96,7 @@ def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> g
 
     Args:
         runs: runs with one metric.
-        target: the score to reach; None = `stored_runs.default_target`, the best that any run reaches, worsened by
-            0.2 %.
+        target: the score to reach; None = `runs.default_target`, the best that any run reaches, worsened by 0.2 %.
     """
     _check(runs)
     target = default_target(runs) if target is None else target
@@ -185,7 +185,7 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
 
 
 def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
-    """What the bytes were for, by direction: two stacked bars a run."""
+    """Draw the bytes by purpose and direction: two stacked bars a run."""
     _check(runs, same_metric=False)
     sums = [run.ledger.groupby(["direction", "purpose"])["bytes"].sum() for run in runs]
     longest = max(float(amounts.groupby("direction").sum().max()) if len(amounts) else 0 for amounts in sums)
@@ -244,9 +244,9 @@ def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split:
     return go.Scatter(
         x=x,
         y=points[split],
-        mode="lines+markers" if split == SPLITS[0] else "lines",
+        mode="lines+markers" if split == SCORED_SPLITS[0] else "lines",
         line={"color": run_colour(index), "width": 2.2, "dash": "solid"}
-        if split == SPLITS[0]
+        if split == SCORED_SPLITS[0]
         else {"color": run_colour(index), "width": 1.6, "dash": "dash"},
         marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MOST_MARKERS},
         name=run_name(run),
@@ -304,7 +304,8 @@ def _choices(run: RunFolder) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
     cells = np.zeros((run.clients, max(len(run.rounds), 1)), dtype=np.int8)
     for column, (selected, failed) in enumerate(zip(run.rounds["selected"], run.rounds["failed"], strict=True)):
         cells[list(selected), column] = 1
-        cells[list(failed), column] = 2
+        at_training = [client for client, reason in failed.items() if not reason.startswith((PROBE, SCORING))]
+        cells[at_training, column] = 2
     return cells
 
 

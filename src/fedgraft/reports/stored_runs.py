@@ -1,28 +1,31 @@
 """Stored runs, read-only, as tables: what figures, comparisons and reports are made from."""
 
-import json
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from pandas.api.types import is_integer_dtype
 
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.stopping import Row
-from fedgraft.errors import InputError
-from fedgraft.experiment.run_folder import MODEL, Store
+from fedgraft.errors import InputError, printable
+from fedgraft.experiment import disk
+from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, SUMMARY
+from fedgraft.experiment.run_folder import Store
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
+MOST = 2**63 - 1
+"""The largest number that is counted."""
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
 
+Check = Callable[[Any], bool]
 _TEXTS = ("recipe", "dataset", "metric", "better", "digest")
 _COUNTS = ("clients", "seed", "rounds", "selections")
 _SECONDS = ("seconds", "simulated_seconds")
@@ -33,7 +36,8 @@ class RunFolder:
     """A finished run, as stored.
 
     Raises `InputError` for a folder that is not a run's, for a run that has not finished, and, naming the file, for
-    one that is damaged: when it is opened or, for `rounds`, `ledger` and `environment`, when they are first read.
+    one that is damaged: when it is opened or, for `environment`, the model, and rows that are not what a row is, when
+    they are first read.
 
     Args:
         path: the run's folder.
@@ -42,24 +46,33 @@ class RunFolder:
 
     def __init__(self, path: Path, label: str = "") -> None:
         self.path = path
-        self.label = label or path.resolve().name
+        self.label = printable(label or path.resolve().name)
         if not path.is_dir():
             raise InputError(f"{path} is not a run's folder: there is no such folder.")
         self._store = Store.open(path)
         try:
             self.experiment: dict[str, Any] = tomllib.loads(self._store.experiment_toml())
-        except (ValueError, OSError) as error:
-            raise InputError(f"{path / 'experiment.toml'} is damaged: {error}.") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path / EXPERIMENT} is damaged: {error}.") from error
         if not self.experiment:
-            raise InputError(f"{path / 'experiment.toml'} is damaged: it is empty.")
-        self.summary = _checked(path / "summary.json", self._store.summary())
+            raise InputError(f"{path / EXPERIMENT} is damaged: it is empty.")
+        self.summary = _checked(path / SUMMARY, self._store.summary())
+        self._store.check_rows()
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r}, {self.label!r})"
 
     @property
+    def selector(self) -> str:
+        """The name of who chose."""
+        section = self.experiment.get("selector")
+        if not isinstance(section, dict) or not isinstance(section.get("name"), str):
+            raise InputError(f"{self.path / EXPERIMENT} is damaged: it names no selector.")
+        return str(section["name"])
+
+    @property
     def metric(self) -> str:
-        """What the run is scored by."""
+        """str, the name of the score."""
         return str(self.summary["metric"])
 
     @property
@@ -69,7 +82,7 @@ class RunFolder:
 
     @property
     def clients(self) -> int:
-        """How many clients there are."""
+        """int, the number of clients."""
         return int(self.summary["clients"])
 
     @property
@@ -86,64 +99,45 @@ class RunFolder:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """One row a round, with the fields of `loop.Row`."""
-        path = self.path / "rounds.jsonl"
-        rows = list(_numbered(path, self._store.rows, [field.name for field in fields(Row)]))
+        """One row a round, with the fields of `terms.Row`."""
+        path = self.path / ROWS[0]
+        rows = list(_numbered(path, self._store.rows(), Row, _ROUND))
         if len(rows) != self.summary["rounds"]:
-            raise InputError(f"{path} is damaged: it has {len(rows)} rounds, summary.json {self.summary['rounds']}.")
-        try:
-            for row in rows:
-                row["selected"] = tuple(int(client) for client in row["selected"])
-                row["failed"] = {int(client): str(reason) for client, reason in row["failed"].items()}
-            frame = pd.DataFrame(rows, columns=[field.name for field in fields(Row)])
-            return frame.astype({"loss": "float64", "validation": "float64", "test": "float64"})
-        except (TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{path} is damaged: {error}.") from error
+            raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
+        for row in rows:
+            row["selected"] = tuple(row["selected"])
+            row["failed"] = {int(client): reason for client, reason in row["failed"].items()}
+        frame = pd.DataFrame(rows, columns=[field.name for field in fields(Row)])
+        return frame.astype({"loss": "float64", "validation": "float64", "test": "float64"})
 
     @cached_property
     def ledger(self) -> pd.DataFrame:
         """One row an entry: round, client, direction, purpose, bytes, flops. Bytes sum to what the summary says."""
-        path = self.path / "ledger.jsonl"
+        path = self.path / ROWS[1]
         names = [field.name for field in fields(Entry)]
-        frame = pd.DataFrame(list(_numbered(path, self._store.entries, names)), columns=names)
+        frame = pd.DataFrame(list(_numbered(path, self._store.entries(), Entry, {})), columns=names)
         for column, known in (("direction", (*DIRECTIONS, LOCAL)), ("purpose", (*PURPOSES, TRAINING))):
-            strange = frame.loc[~frame[column].isin(known), column]
-            if len(strange):
-                raise InputError(f"{path} is damaged: {column} {strange.iloc[0]!r} is none of {', '.join(known)}.")
-        try:
-            frame["flops"] = frame["flops"].fillna(0)  # entries of earlier versions have none
-            frame = frame.astype({"round": "int64", "client": "int64", "bytes": "int64", "flops": "int64"})
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{path} is damaged: {error}.") from error
+            strange = [value for value in frame[column] if value not in known]
+            if strange:
+                raise InputError(f"{path} is damaged: {column} {strange[0]!r:.80} is none of {', '.join(known)}.")
+        for column in ("round", "client", "bytes", "flops"):  # column by column: there are many
+            if len(frame) and not (is_integer_dtype(frame[column]) and frame[column].between(0, MOST).all()):
+                raise InputError(f"{path} is damaged: {column} is not a whole number >= 0 in every line.")
+        frame = frame.astype({"round": "int64", "client": "int64", "bytes": "int64", "flops": "int64"})
         total, said = int(frame["bytes"].sum()), self.summary["bytes"]["total"]
         if total != said:
-            raise InputError(f"{path} is damaged: its entries sum to {total} bytes, summary.json says {said}.")
+            raise InputError(f"{path} is damaged: its entries sum to {total} bytes, {SUMMARY} says {said}.")
         return frame
 
     @cached_property
     def environment(self) -> dict[str, Any]:
-        """Versions and machine."""
-        path = self.path / "environment.json"
-        try:
-            content = json.loads(path.read_text())
-        except FileNotFoundError as error:
-            raise InputError(f"{path} is missing.") from error
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is damaged: {error}.") from error
-        if not isinstance(content, dict):
-            raise InputError(f"{path} is damaged: it holds no table.")
-        return content
+        """dict, versions and machine."""
+        return self._store.environment()
 
     @cached_property
     def shared_bytes(self) -> float:
-        """What the shared parameters take as they are kept, in 32 bits each; the mean over groups of clients."""
-        path = self.path / MODEL
-        try:
-            arrays = load_file(path)
-        except FileNotFoundError as error:
-            raise InputError(f"{path} is missing.") from error
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{path} is damaged: {error}.") from error
+        """float, bytes of the shared parameters in 32 bits each; the mean over groups of clients."""
+        arrays = disk.read_model(self.path / MODEL)
         groups = {name.partition("/")[0] for name in arrays if "/" in name}
         return sum(array.nbytes for array in arrays.values()) / max(1, len(groups))
 
@@ -210,30 +204,39 @@ def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, fl
     joined = []
     for (dataset, name), scores in found.items():
         spread = f" (mean of {len(scores)})" if max(scores) > min(scores) else ""
-        joined.append((f"{dataset}: {name}{spread}" if several else f"{name}{spread}", sum(scores) / len(scores)))
+        text = f"{dataset}: {name}{spread}" if several else f"{name}{spread}"
+        joined.append((printable(text), sum(scores) / len(scores)))
     return joined
 
 
-def _numbered(path: Path, read: Any, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a file of JSON lines, each with all of `names`; a row that is not is named by its line."""
-    line = 0
+def _numbered(
+    path: Path, rows: Iterable[dict[str, Any]], kind: type[Any], checks: Mapping[str, Check]
+) -> Iterator[dict[str, Any]]:
+    """The rows of a file of JSON lines, each with all fields of a dataclass; a row that is not is named by its line.
+
+    Args:
+        path: the file.
+        rows: what it holds.
+        kind: the dataclass; earlier versions knew nothing of fields that have a default.
+        checks: {name: whether a value is one of that field}.
+    """
     if not path.is_file():
         raise InputError(f"{path} is missing.")
-    try:
-        for row in read():
-            line += 1
-            missing = [name for name in names if name not in row]
-            if missing:
-                raise InputError(f"{path} is damaged: line {line} has no {', '.join(missing)}.")
-            yield row
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path} is damaged at or after line {line + 1}: {error}.") from error
+    needed = {field.name: None for field in fields(kind) if field.default is MISSING}.keys()
+    defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    for line, row in enumerate(rows, 1):
+        if not needed <= row.keys():
+            missing = [name for name in needed if name not in row]
+            raise InputError(f"{path} is damaged: line {line} has no {', '.join(missing)}.")
+        whole = row if defaults.keys() <= row.keys() else {**defaults, **row}
+        wrong = next((name for name, check in checks.items() if not check(whole[name])), None)
+        if wrong is not None:
+            raise InputError(f"{path} is damaged: line {line}: {wrong} is {str(whole[wrong])[:80]!r}.")
+        yield whole
 
 
-def _checked(path: Path, summary: Any) -> dict[str, Any]:
+def _checked(path: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """The summary if it has every key, of the right type."""
-    if not isinstance(summary, dict):
-        raise InputError(f"{path} is damaged: it holds no table.")
     wrong = next((name for name, good in _checks(summary) if not good), None)
     if wrong is not None:
         state = "is missing" if wrong not in summary else f"is {str(summary[wrong])[:80]!r}"
@@ -242,7 +245,7 @@ def _checked(path: Path, summary: Any) -> dict[str, Any]:
 
 
 def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    yield from ((name, isinstance(summary.get(name), str)) for name in _TEXTS)
+    yield from ((name, _is_text(summary.get(name))) for name in _TEXTS)
     yield "better", summary.get("better") in ("lower", "higher")
     yield from ((name, _is_count(summary.get(name))) for name in _COUNTS)
     yield from ((name, _is_number(summary.get(name))) for name in _SECONDS)
@@ -260,7 +263,12 @@ def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+
+
+def _is_text(value: object) -> bool:
+    """Return whether it is a text that can be shown: JSON can hold halves of characters."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _is_number(value: object) -> bool:
@@ -279,3 +287,20 @@ def _is_point(point: object) -> bool:
         and _is_number(point[2])
         and all(map(_is_score, point[3:]))
     )
+
+
+def _is_failures(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        client.isascii() and client.isdigit() and len(client) < 10 and _is_text(reason)
+        for client, reason in value.items()
+    )
+
+
+_ROUND: Mapping[str, Check] = {
+    **dict.fromkeys(("round", "bytes", "bytes_total", "flops"), _is_count),
+    "selected": lambda value: isinstance(value, list) and all(map(_is_count, value)),
+    "failed": _is_failures,
+    **dict.fromkeys(("loss", "validation", "test"), _is_score),
+    **dict.fromkeys(("seconds", "simulated_seconds"), _is_number),
+}
+"""{field of a row: whether a value is one}."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.predict import FinishedRun
 
@@ -29,7 +30,7 @@ def embed(folder: Path, seed: int = 0) -> pd.DataFrame:
     from sklearn.manifold import TSNE
 
     run = FinishedRun(folder)
-    channels = {"own model": False, **({"shared alone": True} if run.plan.sharing.personal else {})}
+    channels = {"own model": False, **({"shared alone": True} if run.plan.owned else {})}
     parts = []
     for client, name in enumerate(run.names):
         for channel, shared_alone in channels.items():
@@ -47,7 +48,10 @@ def embed(folder: Path, seed: int = 0) -> pd.DataFrame:
 
 
 def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    found = run.plan.task.represent(run.client_model(client, shared_alone), run.prepared(client))
+    task = run.plan.task
+    found = None
+    if isinstance(task, PredictingTask):
+        found = task.represent(run.client_model(client, shared_alone), run.prepared(client))
     if found is None:
         raise InputError(f"task {run.experiment.data.task!r} has no hidden layer to show.")
     return found

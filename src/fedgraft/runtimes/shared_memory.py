@@ -6,7 +6,8 @@ remembers may be most of what a run has in memory, and goes to its worker and ba
 
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,10 +17,10 @@ LEAST: Final = 1 << 20
 _ALIGNED: Final = 64
 """What begins behind the first part does so at a multiple of this, so that arrays are read where they are."""
 _FILES: Final = 1 << 16
-"""Open files wanted; every parcel takes one while it lives."""
+"""Open files wanted; every block takes one while it lives."""
 
 
-class Parcel:
+class SharedBlock:
     """Bytes that other processes may have too; nobody changes them.
 
     Args:
@@ -38,7 +39,7 @@ class Parcel:
         self.file, self.start = file, start  # from here on it is this object's to close
 
     @classmethod
-    def of(cls, parts: Iterable[bytes | memoryview], start: int | None = None) -> "Parcel":
+    def of(cls, parts: Iterable[bytes | memoryview], start: int | None = None) -> "SharedBlock":
         """All parts, one behind the other. Raises `OSError` where there is no such memory, or no more of it."""
         views = [memoryview(part).cast("B") for part in parts if memoryview(part).nbytes]
         if start is None:
@@ -53,9 +54,12 @@ class Parcel:
             os.close(file)
             raise
 
-    def to_send(self) -> "Parcel":
-        """Itself the first time, which costs no copy; then a copy."""
-        return self if self.file >= 0 else Parcel.of([self.view], self.start)
+    def to_send(self) -> "SharedBlock":
+        """Itself the first time, which costs no copy; then a copy. Raises `MemoryError` where there is no room."""
+        if self.file >= 0:
+            return self
+        with _own():
+            return SharedBlock.of([self.view], self.start)
 
     def close(self) -> None:
         """Let the file go; the bytes stay."""
@@ -68,28 +72,28 @@ class Parcel:
 
 
 class _Announced(NamedTuple):
-    """A parcel that follows."""
+    """The announcement of a block of shared memory that follows."""
 
     start: int
     size: int
 
 
-Blob: TypeAlias = bytes | Parcel
+Blob: TypeAlias = bytes | SharedBlock
 """Bytes, of this process or of several."""
 
 
-def lent(parts: list[bytes | memoryview]) -> Blob:
-    """All parts, one behind the other: in a parcel where they are many and there is such a thing."""
+def shared(parts: list[bytes | memoryview]) -> Blob:
+    """All parts, one behind the other: in a block where they are many and there is such a thing."""
     if sum(memoryview(part).nbytes for part in parts) >= LEAST and hasattr(os, "memfd_create"):
         try:
-            return Parcel.of(parts)
+            return SharedBlock.of(parts)
         except OSError:  # no more files, or no more memory of this kind
             pass
     return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
 
 
 def bytes_of(blob: Blob) -> bytes:
-    """A copy of a parcel's."""
+    """A copy of a block's."""
     return blob if isinstance(blob, bytes) else bytes(blob.view)
 
 
@@ -98,45 +102,55 @@ def view_of(blob: Blob) -> bytes | memoryview:
     return blob if isinstance(blob, bytes) else blob.view
 
 
-def keep(parcels: dict[int, Parcel], client: int, memory: object) -> None:
-    """Note what both ends have of a client and need not send again: a parcel; what is smaller is sent every time."""
-    if isinstance(memory, Parcel):
-        parcels[client] = memory
+def keep(blocks: dict[int, SharedBlock], client: int, memory: object) -> None:
+    """Note what both ends have of a client and need not send again: a block; what is smaller is sent every time."""
+    if isinstance(memory, SharedBlock):
+        blocks[client] = memory
     else:
-        parcels.pop(client, None)
+        blocks.pop(client, None)
 
 
-def post(pipe: Connection, *values: Any) -> None:
-    """Send some values, parcels among them."""
-    values = tuple(value.to_send() if isinstance(value, Parcel) else value for value in values)
-    pipe.send(tuple(_Announced(v.start, len(v.view)) if isinstance(v, Parcel) else v for v in values))
+def send(pipe: Connection, *values: Any) -> None:
+    """Send some values, blocks among them. Raises `OSError` where the other end is gone."""
+    values = tuple(value.to_send() if isinstance(value, SharedBlock) else value for value in values)
+    pipe.send(tuple(_Announced(v.start, len(v.view)) if isinstance(v, SharedBlock) else v for v in values))
     for value in values:
-        if isinstance(value, Parcel):
+        if isinstance(value, SharedBlock):
             send_handle(pipe, value.file, None)  # to whom matters on Windows alone
             value.close()
 
 
-def take(pipe: Connection) -> tuple[Any, ...]:
-    """What `post` was given. Raises `EOFError` or `OSError` where the other end is gone."""
+def receive(pipe: Connection) -> tuple[Any, ...]:
+    """Return what `send` was given. Raises `EOFError` or `OSError` where the other end is gone."""
     return tuple(_received(pipe, value) if isinstance(value, _Announced) else value for value in pipe.recv())
 
 
-def _received(pipe: Connection, announced: _Announced) -> Parcel:
+def _received(pipe: Connection, announced: _Announced) -> SharedBlock:
     try:
         file = recv_handle(pipe)
     except RuntimeError as error:  # less than a file came
-        raise EOFError("a parcel did not follow") from error
+        raise EOFError("a block did not follow") from error
     try:
-        parcel = Parcel(file, *announced)
+        with _own():
+            block = SharedBlock(file, *announced)
     except BaseException:
         os.close(file)
         raise
-    parcel.close()
-    return parcel
+    block.close()
+    return block
+
+
+@contextmanager
+def _own() -> Iterator[None]:
+    """Tell what this process lacks, room or files, from another end that is gone: both are errors of the system."""
+    try:
+        yield
+    except OSError as error:
+        raise MemoryError(f"no room for a message of another process: {error.strerror or error}") from error
 
 
 def want_files() -> None:
-    """Raise this process's own limit of open files as far as the system lets it, where there are parcels."""
+    """Raise this process's own limit of open files as far as the system lets it, where there are blocks."""
     if not hasattr(os, "memfd_create"):
         return
     import resource  # there is none on Windows

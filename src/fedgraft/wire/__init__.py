@@ -14,6 +14,7 @@ from fedgraft.wire.messages import (
     decode,
     encode,
     header_bytes,
+    kind_of,
     message_bytes,
 )
 from fedgraft.wire.trees import pack, pieces, unpack
@@ -29,6 +30,7 @@ __all__ = [
     "decode",
     "encode",
     "header_bytes",
+    "kind_of",
     "message_bytes",
     "pack",
     "pieces",

@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any, TypeAlias, TypeVar
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,54 +60,15 @@ class Layout:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Of its arrays."""
+        """Frozenset of str, the names of its arrays."""
         return frozenset(spec.name for spec in self.specs)
 
     def __iter__(self) -> Iterator[Spec]:
         return iter(self.specs)
 
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-class Made(Mapping[Key, Value]):
-    """Values that are made anew whenever they are asked for, since all of them together would be too many to keep.
-
-    Args:
-        keys: in order.
-        make: from a key to its value.
-    """
-
-    def __init__(self, keys: Iterable[Key], make: Callable[[Key], Value]) -> None:
-        self._keys, self._make = dict.fromkeys(keys), make
-
-    def __getitem__(self, key: Key) -> Value:
-        if key not in self._keys:
-            raise KeyError(key)
-        return self._make(key)
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
-class MadeOnce(Made[Key, Value]):
-    """Values that are made when they are first asked for, and then kept: the first can be used before the last is made.
-
-    Args:
-        keys: in order.
-        make: from a key to its value.
-    """
-
-    def __init__(self, keys: Iterable[Key], make: Callable[[Key], Value]) -> None:
-        super().__init__(keys, cache(make))
-
-
 def finite(array: Array) -> bool:
-    """Whether all its numbers are finite."""
+    """Return whether all numbers of an array are finite."""
     if array.dtype.kind != "f":
         return True
     # The sum of squares is finite only if all are, and takes one pass and no memory; where it is not, it may be large.

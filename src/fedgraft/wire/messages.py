@@ -2,7 +2,7 @@
 
 A message, every number little-endian:
 
-    magic 2s | version u8 | form u8 = 1 | kind u8 | scalars u8 | flags u16 | round u32 | layout digest 8s
+    magic 2s | version u8 | form u8 = 1 | kind u8 | scalars u8 | detail u16 | round u32 | layout digest 8s
     | scalars float32 each | buffers
 
 Its header has a fixed width, so that its length does not depend on its values. Both ends know names, types and shapes:
@@ -48,6 +48,7 @@ __all__ = [
     "decode",
     "encode",
     "header_bytes",
+    "kind_of",
     "message_bytes",
     "pack",
     "pieces",
@@ -72,6 +73,9 @@ KINDS: Final = {
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 
+DETAILS: Final = {"train": "progress", "alone": "progress", "rows": "segment", "relay": "layer"}
+"""{kind: what the sixteen bits beside a message's kind say}; they are 0 in messages of other kinds."""
+
 _HEAD: Final = struct.Struct("<2sBBBBHI8s")
 _DIM: Final = struct.Struct("<I")
 _KIND_NAMES: Final = {number: kind for kind, number in KINDS.items()}
@@ -87,7 +91,9 @@ class Message:
         round: the round it belongs to, 0 before the first; below 2**32.
         report: few scalars; they travel as float32, and their names do not travel.
         arrays: the model, the update or whatever the layout describes; None for none.
-        flags: sixteen bits for the two ends to agree on.
+        progress: of a "train" or "alone": how much of the run is over, in steps of `plan.PROGRESS_STEPS`.
+        segment: of "rows": how often the client's round was taken up before.
+        layer: of a "relay": the layer whose states are asked for.
         text: the reason, in messages of kind "error" only; cut after `TEXT_BYTES`.
     """
 
@@ -95,7 +101,9 @@ class Message:
     round: int = 0
     report: Mapping[str, float] = field(default_factory=dict)
     arrays: Arrays | None = None
-    flags: int = 0
+    progress: int = 0
+    segment: int = 0
+    layer: int = 0
     text: str = ""
 
 
@@ -112,8 +120,11 @@ def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...
     """
     if message.kind not in KINDS:
         raise ValueError(f"A message's kind must be one of {', '.join(KINDS)}; got {message.kind!r}.")
-    if not (0 <= message.round < 2**32 and 0 <= message.flags < 2**16):
-        raise ValueError(f"round must fit into 32 bits and flags into 16; got {message.round}, {message.flags}.")
+    detail = _detail(message)
+    if not 0 <= message.round < 2**32:
+        raise ValueError(f"round must fit into 32 bits; got {message.round}.")
+    if not 0 <= detail < 2**16:
+        raise ValueError(f"{DETAILS[message.kind]} must fit into 16 bits; got {detail}.")
     parts: list[bytes | memoryview] = []
     digest = _NO_ARRAYS
     if message.kind == "error":
@@ -138,9 +149,7 @@ def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...
                 parts.append(b"".join(_DIM.pack(array.shape[axis]) for axis in spec.variable))
             parts.append(buffer(array))
     scalars = _scalars([message.report[name] for name in names])
-    head = _HEAD.pack(
-        MAGIC, VERSION, MESSAGE_FORM, KINDS[message.kind], len(names), message.flags, message.round, digest
-    )
+    head = _HEAD.pack(MAGIC, VERSION, MESSAGE_FORM, KINDS[message.kind], len(names), detail, message.round, digest)
     return b"".join([head, scalars, *parts])
 
 
@@ -162,15 +171,17 @@ def decode(
         WireError: for everything that `encode` cannot have made with this layout and these names.
     """
     view = view_within(blob, limit)
-    number, scalars, flags, round, digest = _read_head(view)
+    number, scalars, detail, round, digest = _read_head(view)
     kind = _KIND_NAMES[number]
+    if detail and kind not in DETAILS:
+        raise WireError(f"A message of kind {kind!r} has no use for the number {detail}.")
     if isinstance(layout, Mapping):
         layout = layout.get(kind)
     if isinstance(names, Mapping):
         names = names.get(kind, ())
     offset = _HEAD.size + 4 * scalars
     if kind == "error":
-        return Message(kind, round, flags=flags, text=_read_text(view, scalars, digest))
+        return Message(kind, round, text=_read_text(view, scalars, digest))
     if scalars != len(names):
         raise WireError(f"The report must hold {len(names)} scalars; got {scalars}.")
     report = dict(zip(names, struct.unpack_from(f"<{scalars}f", view, _HEAD.size), strict=True))
@@ -184,11 +195,17 @@ def decode(
             arrays[spec.name], offset = _read_array(view, offset, spec)
     if offset != view.nbytes:
         raise WireError(f"{view.nbytes - offset} bytes too many at the end.")
-    return Message(kind, round, report, arrays, flags)
+    named = {DETAILS[kind]: detail} if kind in DETAILS else {}
+    return Message(kind, round, report, arrays, **named)  # type: ignore[arg-type]
+
+
+def kind_of(blob: bytes | memoryview) -> str:
+    """The kind of a message. Raises `WireError` for what cannot be one."""
+    return _KIND_NAMES[_read_head(memoryview(blob).cast("B"))[0]]
 
 
 def header_bytes(blob: bytes | memoryview) -> int:
-    """How many of a message's bytes are header; the rest is payload: arrays, or an error's text."""
+    """Return how many of a message's bytes are header; the rest is payload: arrays, or an error's text."""
     return _HEAD.size + 4 * _read_head(memoryview(blob).cast("B"))[1]
 
 
@@ -209,7 +226,7 @@ def message_bytes(layout: Layout | None = None, names: tuple[str, ...] = (), bou
 
 
 def arrays_bytes(arrays: Mapping[str, Array], layout: Layout) -> int:
-    """How many bytes of a message some of its arrays take; `layout` is that of the message, or of those arrays."""
+    """Return how many bytes of a message some of its arrays take; `layout` is that of the message or of those."""
     return sum(arrays[spec.name].nbytes + _DIM.size * len(spec.variable) for spec in layout if spec.name in arrays)
 
 
@@ -217,6 +234,15 @@ def check(arrays: Mapping[str, Array], layout: Layout) -> None:
     """Raise `WireError` unless the arrays are those of the layout, `VARIABLE` standing for any number."""
     if problem := _misfit(arrays, layout):
         raise WireError(problem)
+
+
+def _detail(message: Message) -> int:
+    """The number beside the kind. Raises `ValueError` for one that the kind has no use for."""
+    known = {name: getattr(message, name) for name in ("progress", "segment", "layer")}
+    detail: int = known.pop(DETAILS.get(message.kind, ""), 0)
+    if any(known.values()):
+        raise ValueError(f"A message of kind {message.kind!r} has no {', no '.join(k for k, v in known.items() if v)}.")
+    return detail
 
 
 def _scalars(values: Sequence[float]) -> bytes:
@@ -230,13 +256,13 @@ def _scalars(values: Sequence[float]) -> bytes:
 def _read_head(view: memoryview) -> tuple[int, int, int, int, bytes]:
     if view.nbytes < _HEAD.size:
         raise WireError(f"A message needs at least {_HEAD.size} bytes; got {view.nbytes}.")
-    magic, version, form, number, scalars, flags, round, digest = _HEAD.unpack_from(view)
+    magic, version, form, number, scalars, detail, round, digest = _HEAD.unpack_from(view)
     check_start(magic, version, form, MESSAGE_FORM)
     if number not in _KIND_NAMES:
         raise WireError(f"No kind of message has the number {number}.")
     if view.nbytes < _HEAD.size + 4 * scalars:
         raise WireError(f"The message ends within its report of {scalars} scalars.")
-    return number, scalars, flags, round, digest
+    return number, scalars, detail, round, digest
 
 
 def _read_text(view: memoryview, scalars: int, digest: bytes) -> str:
@@ -263,7 +289,7 @@ def _read_array(view: memoryview, offset: int, spec: Spec) -> tuple[Array, int]:
 
 
 def _misfit(arrays: Mapping[str, Array], layout: Layout) -> str | None:
-    """What is wrong with the arrays, or None."""
+    """Return what is wrong with the arrays; None for nothing."""
     if arrays.keys() != layout.names:
         return f"arrays {sorted(arrays)} where {sorted(spec.name for spec in layout)} are expected."
     for spec in layout:

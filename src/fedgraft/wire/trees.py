@@ -56,7 +56,7 @@ def pack(tree: Tree) -> bytes:
 
 
 def pieces(tree: Tree) -> list[bytes | memoryview]:
-    """What `pack` joins: all that is not arrays, and then these, which are not copied."""
+    """Return the pieces that `pack` joins: all that is not arrays, then the arrays, which are not copied."""
     writer = _Writer()
     writer.write(tree, 0)
     header = writer.packer.bytes()
@@ -66,6 +66,10 @@ def pieces(tree: Tree) -> list[bytes | memoryview]:
 def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT, views: bool = False) -> Tree:
     """The tree that `pack` was given; its arrays are writable copies of their own.
 
+    A number, a text or a count in a longer form than `pack` writes is the same value, as in all of msgpack: two blobs
+    may hold one tree, so what is compared or signed is a blob, or a tree packed anew. (To compare every form would take
+    7 to 36 % of the time of this function.)
+
     Args:
         blob: any bytes.
         limit: most bytes of `blob`, and most bytes of memory for the value, reckoned at 256 bytes per item beyond the
@@ -73,7 +77,7 @@ def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT, views: bool = F
         views: whether arrays are read-only views of `blob` instead, where they are aligned.
 
     Raises:
-        WireError: for everything that `pack` cannot have made, and for what is beyond the limit.
+        WireError: for everything that is no tree, and for what is beyond the limit.
     """
     view = view_within(blob, limit)
     if view.nbytes < _HEAD.size:

@@ -9,13 +9,13 @@ from fedgraft.domains.graphs.shards import (
     check_labels,
     deal,
     merge_shards,
-    ranges,
     split_graphs,
     stratified,
     tidy_edges,
     with_degrees,
 )
 from fedgraft.errors import InputError
+from fedgraft.nn.sparse import ranges
 from helpers.toy_graphs import PATH, STAR, TRIANGLE, shard
 
 

@@ -1,4 +1,4 @@
-"""Graphs to classify (`read_queries`); tables with labels are tested with `Graphs`, in tests/methods/data."""
+"""Graphs to classify (`read_queries`); tables with labels are tested with `Graphs`, in tests/data."""
 
 from pathlib import Path
 

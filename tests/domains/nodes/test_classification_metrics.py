@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
-from fedgraft.contracts.scores import merge
+from fedgraft.contracts.scores import add
 from fedgraft.domains.nodes.classification_metrics import BINS, measures, names, sums_of
 
 LIKELY = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1]], np.float32)
@@ -101,8 +101,8 @@ def test_clients_sums_add_up_to_those_of_all(seed, cuts):
     edges = [0, *sorted(cuts), 90]
     parts = [sums_of(likely[a:b], label[a:b]) for a, b in itertools.pairwise(edges)]
     whole = sums_of(likely, label)
-    assert merge(parts) == pytest.approx(whole, rel=1e-9)
-    assert measures(merge(parts)) == pytest.approx(measures(whole))
+    assert add(parts) == pytest.approx(whole, rel=1e-9)
+    assert measures(add(parts)) == pytest.approx(measures(whole))
 
 
 def test_a_class_that_is_claimed_and_never_there_counts_as_nothing():

@@ -1,4 +1,4 @@
-"""Generated neighbours: losses by hand, mended graphs by hand, who is told of whose embeddings."""
+"""Generated neighbours: losses by hand, mended graphs by hand, who pulls whose embeddings."""
 
 import math
 from dataclasses import replace
@@ -16,11 +16,11 @@ from fedgraft.domains.nodes.mended_graph import Mending, _joined, _nearest
 from fedgraft.domains.nodes.neighbour_sampling import Reach
 from fedgraft.domains.nodes.neighgen import WIDTHS
 from fedgraft.domains.nodes.shards import cut
-from fedgraft.errors import InputError, WireError
+from fedgraft.errors import ClientError, InputError, WireError
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn import flops
-from helpers.node_runs import introduced, mailbox_of, model_of, small
+from helpers.node_runs import introduced, model_of, small, store_of
 from helpers.toy_nodes import whole
 
 ALONE = {"share_features": False, "share_states": False}
@@ -34,7 +34,7 @@ def one(is_sparse=False, **options):
     with torch.no_grad():
         for parameter in [*model.generator.parameters(), *model.head.parameters()]:
             parameter.zero_()
-    return task, model, task.prepare(shard, {})
+    return task, model, task.opened(task.prepare(shard, {}), None)
 
 
 def tell(model, count, features):
@@ -46,7 +46,7 @@ def tell(model, count, features):
 
 def looked(task, model, data):
     with torch.no_grad():
-        task.look(model, data, 3)
+        task.look(model, data, 3, True)
 
 
 def everything(nodes):
@@ -62,19 +62,28 @@ def test_the_losses_of_a_step_by_hand(is_sparse):
     #   features of 0: to (1, 1) from (.5, 0) 1.25, from (0, .5) 1.25, and (4, 1) is further
     #            of 2: the same, for (1, 1) is the nearer of (1, 1) and (3, 1)
     #   class    all logits are 0, so log 2
-    losses = task.loss(model, data, Draw(np.array([0, 2, 5]), chance=3), None)
+    losses = task.loss(model, data, Draw(np.array([0, 2, 5]), seed=3), None)
     assert losses.tolist() == pytest.approx([math.log(2) + 0.28125 + 1.25] * 2 + [math.log(2) + 0.75], abs=1e-5)
+
+
+def test_a_generator_that_diverged_says_so():
+    task, model, data = one(generated=2)
+    tell(model, math.nan, [[0.5, 0.0], [0.0, 0.5]])
+    with pytest.raises(ClientError, match="training diverged: the generator's counts of neighbours are not finite"):
+        task.loss(model, data, Draw(np.array([0, 2, 5]), seed=3), None)
+    tell(model, math.inf, [[0.5, 0.0], [0.0, 0.5]])
+    task.loss(model, data, Draw(np.array([0, 2, 5]), seed=3), None)  # as many as there may be
 
 
 def test_what_is_generated_for_others_nodes_is_held_against_the_nearest_own_ones():
     task, model, data = one(generated=2, hidden=1e-9)
     tell(model, 0.0, [[0.5, 0.0], [0.0, 0.5]])
-    without = task.loss(model, data, Draw(np.arange(6), chance=3), None)
+    without = task.loss(model, data, Draw(np.arange(6), seed=3), None)
     assert without.tolist() == pytest.approx([math.log(2)] * 6)
-    data.states = type(data.states)(6, 3, task.tables)
+    data.states = type(data.states)(6, 3, task.halo_widths)
     data.states.known[0][6 + 1] = True
     # Of two neighbours, (.5, 0) and (0, .5); nearest are (0, 1) or (1, 1) at 1.25, and (0, 1) at 0.25.
-    losses = task.loss(model, data, Draw(np.arange(6), chance=3), None)
+    losses = task.loss(model, data, Draw(np.arange(6), seed=3), None)
     assert losses.tolist() == pytest.approx([math.log(2) + 0.75] * 6)
 
 
@@ -107,8 +116,8 @@ def test_a_frozen_generator_is_compared_once_for_each_model_that_is_loaded():
     with torch.no_grad():
         model.generator.count.bias += 1
     assert data.mended(model, task._mending) is mended
-    task.recall(data, task.remember(data))
-    assert data.mended(model, task._mending).own == mended.own + 6
+    again = task.opened(data, task.closed(data))
+    assert again.mended(model, task._mending).own == mended.own + 6
 
 
 def test_a_part_is_mended_anew_only_for_another_generator():
@@ -151,23 +160,21 @@ def test_as_long_as_it_learns_every_parameter_has_a_gradient_and_afterwards_the_
     with torch.no_grad():
         model.generator.count.bias.fill_(1.0)
     data.states.known[0][data.states.own :] = True
-    task.loss(model, data, Draw(np.arange(task.examples(data)), chance=5), None).mean().backward()
+    task.loss(model, data, Draw(np.arange(task.examples(data)), seed=5), None).mean().backward()
     assert all(parameter.grad.abs().max() > 0 for parameter in model.parameters())
     model.zero_grad()
     model.generator.frozen.fill_(1)
-    task.loss(model, data, Draw(np.arange(task.examples(data)), chance=5), None).mean().backward()
+    task.loss(model, data, Draw(np.arange(task.examples(data)), seed=5), None).mean().backward()
     for name, parameter in model.named_parameters():
         assert (parameter.grad is None) == name.startswith("generator."), name
 
 
-def test_equal_chances_hide_and_draw_alike():
+def test_equal_seeds_hide_and_draw_alike():
     experiment, shards = small("fedsage_plus")
     task = experiment.plan.task
     model, data = model_of(task), introduced(task, shards)[0]
     before = torch.get_rng_state()
-    first, again, other = (
-        task.loss(model, data, Draw(np.arange(5), chance=chance), None).tolist() for chance in (1, 1, 2)
-    )
+    first, again, other = (task.loss(model, data, Draw(np.arange(5), seed=seed), None).tolist() for seed in (1, 1, 2))
     assert first == again != other
     assert torch.equal(before, torch.get_rng_state()), "nothing global is drawn from"
 
@@ -203,32 +210,32 @@ def test_clients_are_told_of_others_nodes_and_together_of_nearly_all(sizes, else
         np.testing.assert_array_equal(needed, np.unique(np.concatenate(asked)))
 
 
-def test_embeddings_of_the_wanted_nodes_are_told_once_a_round_as_long_as_the_generator_learns():
+def test_embeddings_of_the_needed_nodes_are_pushed_once_a_round_as_long_as_the_generator_learns():
     experiment, shards = small("fedsage_plus", task__elsewhere=4)
     task = experiment.plan.task
-    assert task.tables == WIDTHS[-1:]
-    model, data, box = model_of(task), introduced(task, shards), mailbox_of(task, shards)
-    state = box.start()
+    assert task.halo_widths == WIDTHS[-1:]
+    model, data, store = model_of(task), introduced(task, shards), store_of(task, shards)
+    state = store.start()
     for client, each in enumerate(data):
         looked(task, model, each)
-        (mail,) = told = task.tell(each)
-        np.testing.assert_array_equal(mail.slot, each.needed)
-        box.publish(state, client, told)
-        assert [len(mail.slot) for mail in task.tell(each)] == [0]
-    task.hear(data[0], box.pull(state, 0))
+        (rows,) = pushed = task.changed(each)
+        np.testing.assert_array_equal(rows.slot, each.needed)
+        store.publish(state, client, pushed)
+        assert [len(rows.slot) for rows in task.changed(each)] == [0]
+    task.receive(data[0], store.pull(state, 0))
     assert data[0].states.known[0][data[0].states.own :].sum() == 4
     model.generator.frozen.fill_(1)
     looked(task, model, data[0])
-    assert [len(mail.slot) for mail in task.tell(data[0])] == [0]
+    assert [len(rows.slot) for rows in task.changed(data[0])] == [0]
     assert task.relay(model, data[0], 0) == [], "a score needs nobody's embeddings"
 
 
-def test_with_nodes_of_nobody_nothing_is_told():
+def test_with_nodes_of_nobody_nothing_is_pushed():
     experiment, shards = small("fedsage_plus", task__elsewhere=0)
     task = experiment.plan.task
     model, data = model_of(task), introduced(task, shards)[0]
     looked(task, model, data)
-    assert [len(mail.slot) for mail in task.tell(data)] == [0]
+    assert [len(rows.slot) for rows in task.changed(data)] == [0]
     assert task.loss(model, data, Draw(np.arange(3)), None).shape == (3,)
 
 
@@ -260,8 +267,8 @@ def test_a_generator_is_offered_where_nothing_else_is_shared():
     assert Node(SAGE()).offers == Node(SAGE(), share_states=False, aggregates=True).offers == frozenset()
     alone = Node(SAGE(), **ALONE)
     assert alone.offers == {"generator"}
-    assert alone.having(frozenset({"generator"})) == replace(alone, generator=True)
-    assert alone.having(frozenset()) == alone
+    assert alone.with_parts(frozenset({"generator"})) == replace(alone, generator=True)
+    assert alone.with_parts(frozenset()) == alone
 
 
 def test_joined_nodes_stand_behind_the_own_ones():
@@ -277,9 +284,9 @@ def test_a_look_whose_losses_nobody_wants_only_notes_embeddings(frozen):
     tell(model, 1.25, [[0.5, 0.0], [0.0, 0.5]])
     model.generator.frozen.fill_(frozen)
     with torch.no_grad(), flops.Meter() as wanted:
-        assert len(task.look(model, data, 3)) == 6
+        assert len(task.look(model, data, 3, losses=True)) == 6
     with torch.no_grad(), flops.Meter() as unwanted:
-        assert len(task.look(model, data, 3, wanted=False)) == 0
+        assert len(task.look(model, data, 3, losses=False)) == 0
     mended = data.part.mended[2]
     assert mended > 0
     # Only once the generator is frozen do steps read the mended part: it is charged then, as if it were made anew.

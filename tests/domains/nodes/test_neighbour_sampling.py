@@ -37,12 +37,12 @@ PATH = shard_of(4, [(0, 1), (1, 2), (2, 3), (3, 4)], halo=1)
 STAR = shard_of(9, [(0, k) for k in range(1, 9)])
 
 
-def reach(layers, nodes, deep=True, most=0, chance=0, unknown=()):
+def reach(layers, nodes, deep=True, most=0, seed=0, unknown=()):
     """Everything is known in every layer but the (layer, node)s that are not."""
     known = [np.ones(nodes, bool) for _ in range(layers)]
     for layer, node in unknown:
         known[layer][node] = False
-    return Reach(known, (most,) * layers, deep, chance)
+    return Reach(known, (most,) * layers, deep, seed)
 
 
 def matrix_of(hop):
@@ -111,8 +111,8 @@ def test_a_node_without_neighbours():
 @pytest.mark.parametrize("most", [1, 3, 0])
 def test_so_many_different_neighbours_are_drawn_and_only_of_those_that_are(most):
     around, seen = Neighbourhoods(STAR), []
-    for chance in range(200):
-        (hop,) = around.around(np.array([0, 4]), 1, reach(1, 9, most=most, chance=chance))
+    for seed in range(200):
+        (hop,) = around.around(np.array([0, 4]), 1, reach(1, 9, most=most, seed=seed))
         count = most or 8
         assert drawn(hop)[4] == {0: 1}
         assert set(drawn(hop)[0].values()) == {np.float32(8 / count)}, "each makes up for the others"
@@ -127,22 +127,22 @@ def test_so_many_different_neighbours_are_drawn_and_only_of_those_that_are(most)
 def test_the_mean_over_draws_is_the_sum_over_all():
     states = torch.arange(9.0)[:, None]
     sums = []
-    for chance in range(400):
-        (hop,) = Neighbourhoods(STAR).around(np.array([0]), 1, reach(1, 9, most=2, chance=chance))
+    for seed in range(400):
+        (hop,) = Neighbourhoods(STAR).around(np.array([0]), 1, reach(1, 9, most=2, seed=seed))
         sums.append(hop.block.sums(states[np.concatenate([hop.fresh, hop.stored])]).item())
     assert np.mean(sums) == pytest.approx(36, abs=4 * np.std(sums) / 20)
 
 
-def test_equal_chances_draw_equal_neighbours_whatever_the_batch():
+def test_equal_seeds_draw_equal_neighbours_whatever_the_batch():
     around = Neighbourhoods(shard_of(30, [(a, b) for a in range(30) for b in range(a)]))
     for deep in (True, False):
         one, other = (
-            around.around(np.array(targets), 2, reach(2, 30, deep, 3, chance=5)) for targets in ([7], [3, 7, 20])
+            around.around(np.array(targets), 2, reach(2, 30, deep, 3, seed=5)) for targets in ([7], [3, 7, 20])
         )
         assert all(drawn(a)[7] == drawn(b)[7] for a, b in zip(one, other, strict=True))
-    layers = around.around(np.arange(30), 2, reach(2, 30, True, 3, chance=5))
+    layers = around.around(np.arange(30), 2, reach(2, 30, True, 3, seed=5))
     assert drawn(layers[0]) != drawn(layers[1]), "each layer draws its own"
-    again = around.around(np.arange(30), 2, reach(2, 30, True, 3, chance=500))
+    again = around.around(np.arange(30), 2, reach(2, 30, True, 3, seed=500))
     assert drawn(again[1]) != drawn(layers[1])
 
 
@@ -158,7 +158,7 @@ def test_the_smallest_of_every_run_are_found_and_of_equal_ones_the_first(runs, m
     assert sorted(smallest(numbers, lengths, most).tolist()) == sorted(wanted)
 
 
-def test_scattered_numbers_are_spread_and_the_same_whenever_their_chance_is():
+def test_scattered_numbers_are_spread_and_the_same_whenever_their_seed_is():
     numbers = np.arange(20_000)
     found = scattered(numbers, 3)
     np.testing.assert_array_equal(found[100:200], scattered(numbers[100:200], 3))
@@ -176,9 +176,9 @@ def test_scattered_numbers_are_spread_and_the_same_whenever_their_chance_is():
     layers=st.integers(1, 3),
     most=st.integers(0, 4),
     deep=st.booleans(),
-    chance=st.integers(0, 2**31),
+    drawn_by=st.integers(0, 2**31),
 )
-def test_hops_fit_together(seed, layers, most, deep, chance):
+def test_hops_fit_together(seed, layers, most, deep, drawn_by):
     g = np.random.default_rng(seed)
     own, halo = int(g.integers(1, 15)), int(g.integers(0, 8))
     pairs = {(int(a), int(b)) for a, b in g.integers(0, own + halo, (40, 2)) if a < own and a != b}
@@ -188,7 +188,7 @@ def test_hops_fit_together(seed, layers, most, deep, chance):
     known[0][:own] = True
     targets = g.permutation(own)[: int(g.integers(1, own + 1))]
     degrees = g.integers(0, 9, halo)
-    hops = Neighbourhoods(shard, degrees).around(targets, layers, Reach(known, (most,) * layers, deep, chance))
+    hops = Neighbourhoods(shard, degrees).around(targets, layers, Reach(known, (most,) * layers, deep, drawn_by))
     assert len(hops) == layers
     np.testing.assert_array_equal(hops[-1].receivers, targets)
     for layer, hop in enumerate(hops):

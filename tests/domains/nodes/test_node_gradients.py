@@ -58,7 +58,7 @@ def by_autograd(task, flat, data, draw, weights):
 def by_hand(task, flat, data, draw, weights):
     flat.gradient.fill_(math.nan)  # nothing of what a step before left is read
     with flops.Meter() as meter, torch.no_grad():
-        losses, back = task.loss_with_back(flat.module, data, draw)
+        losses, back = task.loss_and_backward(flat.module, data, draw)
         back(weights * (1.0 / len(losses)))
     return losses, flat.gradient.clone(), meter.flops
 
@@ -73,7 +73,7 @@ def test_they_are_those_of_autograd_and_take_as_many_operations(encoder, way, sp
     for share in (1.0, 0.4, 0.1):
         nodes = np.sort(g.permutation(count)[: max(1, round(share * count))])
         weights = torch.from_numpy(g.random(len(nodes)).astype(np.float32))
-        step = Draw(nodes, chance=5)
+        step = Draw(nodes, seed=5)
         expected, found = (how(task, flat, data, step, weights) for how in (by_autograd, by_hand))
         assert torch.equal(found[0], expected[0])
         if TRANSPOSED_ALIKE:
@@ -95,14 +95,14 @@ def test_they_are_those_of_autograd_and_take_as_many_operations(encoder, way, sp
 )
 def test_what_has_none_is_left_to_autograd(changes):
     plan, flat, data = made(**changes)
-    assert plan.task.loss_with_back(flat.module, data, Draw(np.arange(2))) is None
+    assert plan.task.loss_and_backward(flat.module, data, Draw(np.arange(2))) is None
 
 
 def test_a_model_that_drops_nothing_now_has_them():
     plan, flat, data = made(task__dropout=0.5)
     flat.module.eval()
     with torch.no_grad():
-        assert plan.task.loss_with_back(flat.module, data, Draw(np.arange(2))) is not None
+        assert plan.task.loss_and_backward(flat.module, data, Draw(np.arange(2))) is not None
 
 
 @pytest.mark.parametrize("penalised", [False, True])
@@ -114,21 +114,20 @@ def test_a_round_is_the_same_with_and_without(penalised, unbiased, monkeypatch):
     def trained():
         plan, flat, data = made(sampler__unbiased=unbiased, data__sparse=True)
         trainer = LocalTrainer(
-            task=plan.task,
-            sampler=plan.sampler,
-            training=plan.training,
+            plan=plan,
             flat=flat,
             optimizer=Optimizer(plan.training, flat),
             data=data,
             sampler_state=plan.sampler.init(plan.task.examples(data)),
-            generator=lambda: randomness.generator(3, "train"),
+            g=randomness.generator(3, "train"),
             learning_rate=0.01,
+            collects=False,  # a draw that asks to refresh does not wait
         )
         trainer.run(penalty=penalty if penalised else None)
         return flat.vector, trainer.report()
 
     vector, report = trained()
-    monkeypatch.setattr("fedgraft.methods.tasks.node.Node.loss_with_back", lambda *_: None)
+    monkeypatch.setattr("fedgraft.methods.tasks.node.Node.loss_and_backward", lambda *_: None)
     expected, expected_report = trained()
     assert torch.equal(vector, expected)
     assert report == expected_report

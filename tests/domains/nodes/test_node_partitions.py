@@ -128,6 +128,9 @@ def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> Non
     assert set(directed(thinned)) < set(directed(plain))
     assert [shard.name for shard in plain] == ["toy-0", "toy-1"]
     assert sorted(np.concatenate([shard.split for shard in plain])) == [0] * 6 + [1] * 2 + [2] * 2
+    halved = Dealing("Toy", 2, shares="80:10:10").deal(graph, 1)
+    assert [shard.ids.tolist() for shard in halved] == held[0]
+    assert sorted(np.concatenate([shard.split for shard in halved])) == [0] * 8 + [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +143,7 @@ def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> Non
         ({"edges": 0.0}, r"Toy.edges must be in \(0, 1\]; got 0.0"),
         ({"edges": 1.5}, r"Toy.edges must be in \(0, 1\]; got 1.5"),
         ({"fold": 5}, r"Toy.fold must be 0\.\.4; got 5"),
+        ({"shares": "8:1:1"}, "Toy.shares must be one of '64:16:20', '80:10:10'; got '8:1:1'"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

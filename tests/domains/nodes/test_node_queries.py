@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedgraft.contracts.values import Mail
+from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.own_tables import own_part
-from fedgraft.domains.nodes.queries import Asked, split_nodes_asked, told_before, with_new_nodes
+from fedgraft.domains.nodes.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.shards import NodeShard, cut
 from fedgraft.domains.nodes.tables import Columns
 from fedgraft.errors import InputError
@@ -202,17 +202,17 @@ def test_questions_that_cannot_be_answered(nodes, edges, message: str) -> None:
 # --- what a client remembers, and a client's own part -----------------------------------------------------------------
 
 
-def test_states_of_the_halo_are_told_again() -> None:
+def test_remembered_states_of_the_halo_are_received_again() -> None:
     states = States(own=3, halo=2, widths=(2,))
     states.write(0, np.arange(3), np.ones((3, 2), np.float32))
-    states.hear([Mail(np.array([1]), np.array([[5, 6]], np.float32))])
-    (mail,) = told_before(states.to_tree(), own=3, halo=2, widths=(2,))
-    assert mail.slot.tolist() == [1]
-    assert mail.rows.tolist() == [[5, 6]]
+    states.receive([HaloRows(np.array([1]), np.array([[5, 6]], np.float32))])
+    (found,) = remembered_halo(states.to_tree(), own=3, halo=2, widths=(2,))
+    assert found.slot.tolist() == [1]
+    assert found.rows.tolist() == [[5, 6]]
     more = States(own=9, halo=2, widths=(2,))
-    more.hear([mail])
+    more.receive([found])
     assert more.known[0].nonzero()[0].tolist() == [10]
-    assert not len(told_before(None, own=3, halo=2, widths=(2,))[0].slot)
+    assert not len(remembered_halo(None, own=3, halo=2, widths=(2,))[0].slot)
 
 
 OWN = table(("p", 1, 2), ("q", 3, 4), ("r", 5, 6))

@@ -148,6 +148,21 @@ def test_five_folds_are_the_test_sets_and_every_part_is_stratified() -> None:
     assert (other != split_nodes(label, 0, np.random.default_rng(1))).any()
 
 
+def test_half_of_a_fold_is_for_validation_where_that_is_asked_for() -> None:
+    label = np.repeat([0, 1, -1], [60, 40, 7])
+    held = np.zeros(len(label), int)
+    for fold in range(5):
+        split = split_nodes(label, fold, np.random.default_rng(1), shares="80:10:10")
+        assert np.bincount(split + 1).tolist() == [7, 80, 10, 10]
+        assert [np.bincount(label[split == part]).tolist() for part in (0, 1, 2)] == [[48, 32], [6, 4], [6, 4]]
+        usual = split_nodes(label, fold, np.random.default_rng(1))
+        assert ((split > 0) == (usual == 2)).all(), "the same folds"
+        held += split > 0
+    assert (held == (label >= 0)).all()
+    with pytest.raises(InputError, match="toy: at least 10 nodes with a label are needed, two a fold; got 9"):
+        split_nodes(np.zeros(9, np.int64), 0, np.random.default_rng(0), "toy", "80:10:10")
+
+
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=60), st.integers(0, 4), st.integers(0, 9))
 def test_a_class_of_three_has_a_training_node(label: list[int], fold: int, seed: int) -> None:
     split = split_nodes(np.array(label), fold, np.random.default_rng(seed))

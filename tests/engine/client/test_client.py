@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.engine.client.client import Client, told_in
+from fedgraft.engine.client.client import Client, shared_in
 from fedgraft.engine.client.client_memory import packed, settled, unpacked
 from fedgraft.methods.sharing.fedavg import FedAvg
 from fedgraft.wire import Message
@@ -40,8 +40,8 @@ def ask(client, who, kind, arrays=None, round=1, memory=b""):
     if kind == "measure":  # the model to be scored is a message of its own
         scored, arrays = wire.encode(Message("scored", round, arrays=arrays), plan.request_layouts["scored"]), None
     request = wire.encode(Message(kind, round, arrays=arrays), plan.request_layouts.get(kind))
-    reply, memory = client.serve(who, request, memory, scored)
-    return wire.decode(reply, plan.reply_layouts.get(kind), plan.names(kind)), packed(memory)
+    served = client.serve(who, request, memory, scored)
+    return wire.decode(served.reply, plan.reply_layouts.get(kind), plan.names(kind)), packed(served.memory)
 
 
 def test_hello_says_how_much_there_is_to_train_on(client):
@@ -53,13 +53,13 @@ def test_what_many_are_asked_is_decoded_once(client, monkeypatch):
     decoded, decode = [], wire.decode
     monkeypatch.setattr(wire, "decode", lambda blob, *rest: decoded.append(blob) or decode(blob, *rest))
     request = wire.encode(Message("train", 1, arrays=ZERO), client._plan.request_layouts["train"])
-    one, two = client.serve(0, request, b"")[0], client.serve(1, request, b"")[0]
+    one, two = client.serve(0, request, b"").reply, client.serve(1, request, b"").reply
     assert decoded == [request]
-    assert [client.serve(k, bytes(bytearray(request)), b"")[0] for k in (0, 1)] == [one, two]
+    assert [client.serve(k, bytes(bytearray(request)), b"").reply for k in (0, 1)] == [one, two]
 
 
 def test_hello_tells_the_profile_that_the_selector_needs():
-    plan = replace(toy().plan, needs=frozenset({"loss", "label_0", "label_4"}))
+    plan = replace(toy().plan, reports=frozenset({"loss", "label_0", "label_4"}))
     reply, _ = ask(Client(plan, dict(enumerate(SHARDS))), 0, "hello", round=0)
     assert list(reply.report) == ["examples", "label_0", "label_4"]
     assert reply.report["label_4"] == 0.5  # one of its targets, 2 and 4, is beyond 3
@@ -135,20 +135,20 @@ class Zero(Line):
 
 def refused(client, request, memory=b"", who=0):
     """The reason of an error, and that the memory is what it was."""
-    reply, after = client.serve(who, request, memory)
-    message = wire.decode(reply)
+    served = client.serve(who, request, memory)
+    message = wire.decode(served.reply)
     assert message.kind == "error"
-    assert after == memory
+    assert served.memory == memory
+    assert (served.keep, served.flops, served.waits) == (False, 0, False)
     return message.text
 
 
 @settings(max_examples=150, deadline=None)
 @given(request=st.binary(max_size=200), memory=st.binary(max_size=40))
 def test_random_bytes_get_a_reply(request, memory):
-    client = FUZZED
-    reply, after = client.serve(0, request, memory)
-    assert wire.decode(reply).kind == "error"
-    assert after == memory
+    served = FUZZED.serve(0, request, memory)
+    assert wire.decode(served.reply).kind == "error"
+    assert served.memory == memory
 
 
 @settings(max_examples=150, deadline=None)
@@ -162,14 +162,10 @@ def test_damaged_requests_and_memories_get_a_reply(data, kind):
         for _ in range(data.draw(st.integers(0, 2))):
             blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
         del blob[data.draw(st.integers(len(blob) // 2, len(blob))) :]
-    reply, after = FUZZED.serve(data.draw(st.integers(-1, 2)), bytes(request), bytes(memory))
-    replied = wire.decode(reply, plan.reply_layouts, plan.names(wire_kind(reply)))
+    served = FUZZED.serve(data.draw(st.integers(-1, 2)), bytes(request), bytes(memory))
+    replied = wire.decode(served.reply, plan.reply_layouts, plan.names(wire.kind_of(served.reply)))
     if replied.kind == "error":
-        assert after == bytes(memory)
-
-
-def wire_kind(reply):
-    return next(kind for kind, number in wire.KINDS.items() if number == reply[4])
+        assert served.memory == bytes(memory)
 
 
 FUZZED = Client(
@@ -196,8 +192,8 @@ def test_refusals_say_why(client):
 
 
 def test_an_error_carries_the_round_of_its_request(client):
-    reply, _ = client.serve(0, wire.encode(Message("train", 31)), b"")
-    assert wire.decode(reply).round == 31
+    served = client.serve(0, wire.encode(Message("train", 31)), b"")
+    assert wire.decode(served.reply).round == 31
 
 
 @pytest.mark.parametrize(("fault", "reason"), [("raise", "ValueError: this client is broken"), ("nan", "not finite")])
@@ -213,7 +209,7 @@ def test_a_training_that_breaks_leaves_the_memory_as_it_was(fault, reason):
 def test_a_long_reason_is_cut_so_that_the_reply_keeps_its_limit():
     plan = toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"name": "helpers.toy:Line", "width": 1}).plan
     client = Client(replace(plan, task=Wordy(width=1)), dict(enumerate(SHARDS)))
-    reply, _ = client.serve(0, wire.encode(Message("train", 1, arrays=ZERO), plan.model_layout), b"")
+    reply = client.serve(0, wire.encode(Message("train", 1, arrays=ZERO), plan.model_layout), b"").reply
     assert len(reply) <= wire.message_bytes() + wire.TEXT_BYTES
     assert "ü" in wire.decode(reply).text
 
@@ -227,10 +223,11 @@ class Wordy(Line):
 def test_a_memory_is_the_same_to_a_client_as_its_bytes():
     request = wire.encode(Message("train", 2), FUZZED._plan.request_layouts["train"])
     probed = ask(FUZZED, 0, "probe", ZERO)[1]
-    (reply, after), (again, after_again) = (FUZZED.serve(0, request, each) for each in (probed, unpacked(probed)))
-    assert reply == again
-    assert packed(after) == packed(after_again)
-    assert FUZZED.serve(0, wire.encode(Message("hello", 0)), after)[1] is after, "unchanged, it is not made anew"
+    one, two = (FUZZED.serve(0, request, each) for each in (probed, unpacked(probed)))
+    assert one.reply == two.reply
+    assert packed(one.memory) == packed(two.memory)
+    hello = FUZZED.serve(0, wire.encode(Message("hello", 0)), one.memory)
+    assert hello.memory is one.memory, "unchanged, it is not made anew"
 
 
 def test_what_no_checkpoint_could_hold_is_the_clients_error_at_once():
@@ -292,27 +289,27 @@ class Noisy(Line):
         return torch.nn.functional.dropout(super().loss(model, data, draw, encoded), 0.5)
 
 
-def test_what_it_was_told_before_training_is_kept_as_it_came_and_is_no_part_of_its_memory():
+def test_the_set_up_is_kept_as_it_came_and_is_no_part_of_the_memory():
     plan = replace(toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}).plan, task=Published(width=1))
     client = Client(plan, dict(enumerate(SHARDS)))
-    told = wire.encode(Message("statistics", 0, arrays={"mean": np.array([2.0])}), plan.request_layouts["statistics"])
-    reply, memory = client.serve(0, told, b"")
-    assert (wire.decode(reply).kind, memory, client.keeps) == ("statistics", b"", True)
+    set_up = wire.encode(Message("statistics", 0, arrays={"mean": np.array([2.0])}), plan.request_layouts["statistics"])
+    served = client.serve(0, set_up, b"")
+    assert (wire.decode(served.reply).kind, served.memory, served.keep) == ("statistics", b"", True)
     # y less 2: 0 and 2 at x = 1 and 2; the model of zeros loses 0 and 4 on average.
     assert ask(client, 0, "probe", ZERO)[0].report["loss"] == 2.0
-    assert not client.keeps
-    elsewhere = Client(plan, dict(enumerate(SHARDS)))
     probe = wire.encode(Message("probe", 1, arrays=ZERO), plan.request_layouts["probe"])
-    reply, _ = elsewhere.serve(0, probe, memory, told=told)
+    assert not client.serve(0, probe, b"").keep
+    elsewhere = Client(plan, dict(enumerate(SHARDS)))
+    reply = elsewhere.serve(0, probe, served.memory, set_up=set_up).reply
     assert wire.decode(reply, None, plan.names("probe")).report["loss"] == 2.0
-    reply, _ = elsewhere.serve(0, probe, memory)
+    reply = elsewhere.serve(0, probe, served.memory).reply
     assert wire.decode(reply, None, plan.names("probe")).report["loss"] == 2.0, "it is prepared already"
-    assert told_in(plan, told)["mean"] == [2.0]
-    assert told_in(plan, b"") == {}
+    assert shared_in(plan, set_up)["mean"] == [2.0]
+    assert shared_in(plan, b"") == {}
 
 
-def test_what_it_cannot_be_told_is_not_kept():
+def test_a_set_up_that_it_cannot_take_is_not_kept():
     plan = replace(toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}).plan, task=Published(width=1))
     client = Client(plan, dict(enumerate(SHARDS)))
-    reply, _ = client.serve(0, wire.encode(Message("statistics", 0)), b"")
-    assert (wire.decode(reply).kind, client.keeps) == ("error", False)
+    served = client.serve(0, wire.encode(Message("statistics", 0)), b"")
+    assert (wire.decode(served.reply).kind, served.keep) == ("error", False)

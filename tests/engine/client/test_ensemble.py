@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from fedgraft.engine.client.ensemble import answering
+from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predict import FinishedRun
 from fedgraft.experiment.runner import execute
@@ -24,7 +24,7 @@ TINY = {
 
 def test_one_alone_is_the_model_itself():
     flat = FlatModel(Graph(GIN(hidden=4)).model(torch.Generator().manual_seed(0)).train())
-    module = answering(Graph(GIN(hidden=4)), flat, [])
+    module = ensemble_of(Graph(GIN(hidden=4)), flat, [])
     assert module is flat.module
     assert not module.training
 
@@ -34,7 +34,7 @@ def test_others_differ_where_they_say_and_the_own_model_stays():
     flat = FlatModel(task.model(torch.Generator().manual_seed(0)))
     before = flat.read()
     name = "head.outer.bias"
-    module = answering(task, flat, [{name: before[name] + 1}])
+    module = ensemble_of(task, flat, [{name: before[name] + 1}])
     first, second = (dict(model.named_parameters()) for model in module.models)
     assert all(torch.equal(first[key], second[key]) == (key != name) for key in first)
     assert all(np.array_equal(array, flat.read()[key]) for key, array in before.items())

@@ -1,20 +1,20 @@
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from fedgraft import wire
-from fedgraft.contracts import Draw, Sampler, randomness
+from fedgraft.contracts import Draw, RefreshingSampler, Sampler, randomness
+from fedgraft.contracts.task_abilities import BlockedTask, HaloTask, NeighbourSamplingTask
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.training import Optimizer, Training
-from fedgraft.errors import ClientError, InputError
+from fedgraft.errors import ClientError, FedgraftError
 from fedgraft.methods.samplers.all import All
 from fedgraft.nn.flat_model import FlatModel
 from helpers.toy import Line, Points
-from helpers.toy_runs import same
+from helpers.toy_runs import same, toy
 
 TWO_POINTS = Points(np.array([[1], [2]], np.float32), np.array([2, 4], np.float32), np.zeros(2, int))
 """y = 2 x; from w = b = 0 the losses are 4 and 16, and the gradient of their mean is (-10, -6)."""
@@ -36,72 +36,25 @@ class Fixed(Sampler[list]):
         return [*state, losses.tolist()]
 
 
-def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, waits=False, paused=None, **options):
+def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, **options):
     training = Training(**{"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant", **options})
-    task, sampler = task or Line(width=1), sampler or All()
-    flat = FlatModel(model or task.model(torch.Generator()))
+    plan = replace(toy().plan, task=task or Line(width=1), sampler=sampler or All(), training=training)
+    flat = FlatModel(model or plan.task.model(torch.Generator()))
     flat.load({name: np.zeros_like(value) for name, value in flat.initial.items()})
     return LocalTrainer(
-        task=task,
-        sampler=sampler,
-        training=training,
+        plan=plan,
         flat=flat,
         optimizer=Optimizer(training, flat),
         data=data,
-        sampler_state=sampler.init(task.examples(data)),
-        generator=lambda: randomness.generator(0, "train"),
+        sampler_state=plan.sampler.init(plan.task.examples(data)),
+        g=randomness.generator(0, "train"),
         learning_rate=training.rate(0.0),
-        waits=waits,
-        paused=paused,
     )
 
 
 def weights(trainer):
     read = trainer.read()
     return [float(read["weight"][0]), float(read["bias"][0])]
-
-
-@pytest.mark.parametrize(
-    ("schedule", "rates"),
-    [
-        ("constant", [0.1, 0.1, 0.1, 0.1, 0.1]),
-        ("linear", [0.1, 0.0775, 0.055, 0.0325, 0.01]),
-        ("cosine", [0.1, 0.0868198, 0.055, 0.0231802, 0.01]),
-    ],
-)
-def test_schedules_fall_to_the_final_rate(schedule, rates):
-    training = Training(learning_rate=0.1, schedule=schedule, final_rate=0.1)
-    assert [training.rate(progress / 4) for progress in range(5)] == pytest.approx(rates)
-
-
-def test_one_cycle_rises_as_a_power_and_falls_as_a_cosine():
-    training = Training(learning_rate=1.0, schedule="one_cycle", final_rate=0.1, warm_up=0.4, warm_up_power=2.0)
-    rates = [training.rate(progress / 10) for progress in range(11)]
-    assert rates[:5] == pytest.approx([0.1, 0.1, 4 / 16, 9 / 16, 1.0])  # 1 / 16 is below the final rate
-    assert rates[6] == pytest.approx(0.1 + 0.9 * (0.5 + 0.5 * math.cos(math.pi / 3)))
-    assert rates[-1] == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("epochs", 0),
-        ("blocks", -1),
-        ("optimizer", "rmsprop"),
-        ("learning_rate", 0.0),
-        ("learning_rate", math.nan),
-        ("schedule", "cos"),
-        ("final_rate", 1.1),
-        ("warm_up", 1.0),
-        ("momentum", 1.0),
-        ("second_moment", 1.0),
-        ("weight_decay", -0.1),
-        ("clip", -1.0),
-    ],
-)
-def test_impossible_trainings_are_refused(option, value):
-    with pytest.raises(InputError, match=rf"^training\.{option} must be"):
-        Training(**{option: value})
 
 
 def test_a_step_of_sgd_by_hand():
@@ -161,13 +114,13 @@ def test_a_correction_changes_gradients_in_place_before_they_are_clipped():
     assert weights(trained) == pytest.approx([0.3, 0.0])
 
 
-def test_what_is_held_stays_whatever_the_optimiser_and_counts_in_no_norm():
+def test_frozen_parameters_stay_whatever_the_optimiser_and_count_in_no_norm():
     def correct(parameters, gradients):
         assert (set(parameters), set(gradients)) == ({"weight", "bias"}, {"weight"})
 
     trained = trainer(clip=5.0, weight_decay=0.5)
     trained.load({"bias": np.array([1.0], np.float32)})
-    trained.run(held=["bias"], correct_gradient=correct)  # the gradient of the weight is -7, clipped to -5
+    trained.run(frozen=["bias"], correct_gradient=correct)  # the gradient of the weight is -7, clipped to -5
     assert weights(trained) == pytest.approx([0.5, 1.0])
     trained.load({"weight": np.zeros(1, np.float32), "bias": np.zeros(1, np.float32)})
     trained.run()  # what gathered in the gradient of the bias is forgotten
@@ -176,23 +129,23 @@ def test_what_is_held_stays_whatever_the_optimiser_and_counts_in_no_norm():
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
-def test_to_hold_everything_trains_nothing(optimizer):
+def test_to_freeze_everything_trains_nothing(optimizer):
     trained = trainer(optimizer=optimizer, clip=1.0, weight_decay=0.5, epochs=2)
-    trained.run(held=["weight", "bias"])
+    trained.run(frozen=["weight", "bias"])
     assert weights(trained) == [0.0, 0.0]
     assert trained.report()["loss"] == 10.0
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
-def test_others_move_as_if_what_is_held_had_no_gradient(optimizer):
+def test_others_move_as_if_frozen_parameters_had_no_gradient(optimizer):
     def correct(parameters, gradients):
         if "bias" in gradients:
             gradients["bias"].zero_()
 
-    held, still = (trainer(optimizer=optimizer, epochs=3) for _ in range(2))
-    held.run(held=["bias"])
+    frozen, still = (trainer(optimizer=optimizer, epochs=3) for _ in range(2))
+    frozen.run(frozen=["bias"])
     still.run(correct_gradient=correct)
-    assert same(held.read(), still.read())
+    assert same(frozen.read(), still.read())
 
 
 def test_every_draw_is_a_step_and_its_losses_reach_the_sampler():
@@ -205,23 +158,23 @@ def test_every_draw_is_a_step_and_its_losses_reach_the_sampler():
     assert (trained.steps, trained.examples) == (2, 2)
 
 
-def test_draws_that_limit_neighbours_bring_chance_and_others_only_if_the_task_wants_it():
-    def chances(task, neighbours):
+def test_draws_that_limit_neighbours_bring_a_seed_and_others_only_if_the_task_draws_some():
+    def seeds(task, neighbours):
         seen = []
 
         class Watching(task):
             def loss(self, model, data, draw, encoded):
-                seen.append(draw.chance)
+                seen.append(draw.seed)
                 return super().loss(model, data, draw, encoded)
 
         trainer(task=Watching(width=1), sampler=Fixed((Draw(np.array([0]), neighbours=neighbours),))).run()
         return seen
 
-    class Chancy(Line):
-        chancy = True
+    class Drawing(Line, NeighbourSamplingTask):
+        layers, draws_neighbours = 1, True
 
-    assert chances(Line, ()) == [0]
-    assert chances(Line, (3,)) == chances(Chancy, ()) != [0]
+    assert seeds(Line, ()) == [0]
+    assert seeds(Line, (3,)) == seeds(Drawing, ()) != [0]
 
 
 def test_weights_of_a_draw_multiply_its_losses():
@@ -247,11 +200,14 @@ def test_without_a_draw_nothing_moves_and_nothing_is_reported():
 
 
 @dataclass(frozen=True)
-class Blocks(Line):
+class Blocks(Line, BlockedTask):
     """Every example a block of its own."""
 
     def blocks(self, data):
         return [np.array([index]) for index in range(self.examples(data))]
+
+    def encode(self, model, data, block):
+        """Nothing is shared."""
 
 
 def test_a_pass_takes_every_block_or_so_many():
@@ -271,8 +227,11 @@ class Scaled(nn.Module):
 
 
 @dataclass(frozen=True)
-class Encoded(Line):
+class Encoded(Line, BlockedTask):
     """The same line, with w x computed once per block."""
+
+    def blocks(self, data):
+        return [np.arange(self.examples(data))]
 
     def encode(self, model, data, block):
         return torch.from_numpy(data.x[:, 0]) * model.weight
@@ -297,7 +256,7 @@ def test_one_draw_of_what_is_shared_is_plain_sgd():
 
 
 @dataclass(frozen=True)
-class Asking(Sampler[list]):
+class Asking(RefreshingSampler[dict]):
     """Batches of three, drawn by what was seen of their losses; every so many steps it asks to refresh."""
 
     every: int = 2
@@ -315,6 +274,9 @@ class Asking(Sampler[list]):
         seen[draw.examples] = losses + 0.1
         return {"drawn": state["drawn"] + 1, "loss": seen}
 
+    def refreshes(self, epochs):
+        return epochs * len(range(0, 5, self.every))
+
 
 def two_runs(trainer, received):
     """As a sharing method has it: two runs from different starts, the second pulled towards the first's end."""
@@ -328,6 +290,60 @@ def two_runs(trainer, received):
     return [first, steps, begun, trainer.read(), trainer.steps, trainer.report(), trainer.sampler_state]
 
 
+@dataclass(frozen=True)
+class Haloed(Line, HaloTask):
+    """The line, whose clients exchange a halo that no loss depends on."""
+
+    pull: str = "asked"
+
+    @property
+    def halo_widths(self):
+        return (2,)
+
+    def read(self, data, draw):
+        return [draw.examples]
+
+    def look(self, model, data, seed, losses):
+        return np.zeros(0, np.float32)
+
+    def halos(self, statistics):
+        return {}
+
+    def opened(self, data, states):
+        return data
+
+    def closed(self, data):
+        return None
+
+    def receive(self, data, rows):
+        """Rows change nothing."""
+
+    def changed(self, data):
+        return []
+
+    def relay(self, model, data, layer):
+        return []
+
+
+def in_parts(part, received):
+    """Run `two_runs` with trainers that each take up what the one before parked; its result and what each asked."""
+    asked = []
+    while True:
+        try:
+            return two_runs(part, received), asked
+        except Paused as pause:
+            asked.append(pause.asked)
+            state, parked = part.sampler_state, part.park()
+        flat = part._flat
+        flat.load({name: np.full_like(array, 99) for name, array in flat.initial.items()})  # others train meanwhile
+        part._optimizer.reset(9.0)
+        flat.gradient.fill_(1.0)
+        part._optimizer.step()
+        part = LocalTrainer(
+            part._plan, flat, part._optimizer, part._data, state, part._g, part.learning_rate, parked=parked
+        )
+
+
 @pytest.mark.parametrize("every", [1, 2, 6])
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"optimizer": "adam", "epochs": 2}])
 def test_a_round_that_pauses_whenever_it_may_ends_as_one_that_does_not(options, every):
@@ -336,18 +352,49 @@ def test_a_round_that_pauses_whenever_it_may_ends_as_one_that_does_not(options, 
         g.standard_normal((9, 1)).astype(np.float32), g.standard_normal(9).astype(np.float32), np.zeros(9, int)
     )
     received = {"weight": np.ones(1, np.float32), "bias": np.zeros(1, np.float32)}
-    whole = trainer(data, Asking(every=every), learning_rate=0.05, **options)
-    expected = two_runs(whole, received)
-    paused, state, pauses = None, None, 0
-    while True:
-        part = trainer(data, Asking(every=every), waits=True, paused=paused, learning_rate=0.05, **options)
-        if state is not None:
-            part.sampler_state = state
-        try:
-            found = two_runs(part, received)
-            break
-        except Paused:
-            paused, state = wire.unpack(wire.pack(part.pause())), wire.unpack(wire.pack(part.sampler_state))
-            pauses += 1
+    options = {"learning_rate": 0.05, **options}
+    expected = two_runs(trainer(data, Asking(every=every), **options), received)
+    found, asked = in_parts(trainer(data, Asking(every=every), Haloed(width=1), **options), received)
     assert same(found, expected)
-    assert pauses == sum(draw % 6 % every == 0 and draw % 6 < 5 for draw in range(expected[4]))
+    assert len(asked) == sum(draw % 6 % every == 0 and draw % 6 < 5 for draw in range(expected[4]))
+    assert all(len(slots) == 3 for (slots,) in asked), "what the step after the pause reads"
+
+
+def test_a_client_that_is_sent_what_changed_need_not_pause_before_its_first_step():
+    def pauses(fresh_rows, pull="changed", collects=True):
+        part = trainer(sampler=Refreshing(), task=Haloed(width=1, pull=pull))
+        part = LocalTrainer(
+            part._plan, part._flat, part._optimizer, TWO_POINTS, None, part._g, 0.1, collects, fresh_rows=fresh_rows
+        )
+        try:
+            part.run()
+        except Paused as pause:
+            return part.steps, [slots.tolist() for slots in pause.asked]
+        return None
+
+    assert pauses(fresh_rows=True) is None
+    assert pauses(fresh_rows=False) == (0, [])
+    assert pauses(fresh_rows=True, pull="asked") == (0, [[0, 1]])
+    assert pauses(fresh_rows=False, collects=False) is None, "in a silent round nobody can be asked"
+
+
+@dataclass(frozen=True)
+class Refreshing(RefreshingSampler[None]):
+    """One step on both examples, before which it asks to refresh."""
+
+    def init(self, examples):
+        return None
+
+    def draw(self, state, block, stage, g):
+        return [Draw(block, refresh=True)]
+
+    def refreshes(self, epochs):
+        return epochs
+
+
+def test_no_refresh_may_interrupt_a_block_that_is_encoded():
+    class Both(Haloed, Encoded):
+        pass
+
+    with pytest.raises(FedgraftError, match="Both encodes whole blocks; no refresh may interrupt it"):
+        trainer(sampler=Refreshing(), task=Both(width=1), model=Scaled()).run()

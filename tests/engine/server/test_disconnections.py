@@ -6,7 +6,7 @@ from scipy import stats
 
 from fedgraft import wire
 from fedgraft.engine.server.disconnections import Dropout
-from fedgraft.engine.server.loop import DROPPED
+from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.errors import InputError
 from helpers.toy_runs import looped, run, toy
 
@@ -52,7 +52,7 @@ def test_who_drops_out_misses_the_round_and_costs_nothing():
         dropped = experiment.dropout.dropped(5, row.round, 1)
         asked = {client for kind, round, client, _ in runtime.sent if round == row.round}
         assert asked == set(range(5)) - dropped
-        assert row.failed == dict.fromkeys(sorted(dropped), DROPPED)
+        assert row.failed == dict.fromkeys(sorted(dropped), DISCONNECTED)
         assert row.selected == (0, 1, 2, 3, 4)
     assert {len(row.failed) for row in rows} > {0} or any(row.failed for row in rows)
 
@@ -82,7 +82,7 @@ def test_whoever_is_probed_may_be_gone():
     changes = {"dropout": {"rate": 0.6}, "rounds": 6, "selector": {"name": "power_of_choice", "clients": 2}}
     _, rows, _ = run(toy(**changes))
     reasons = {reason for row in rows for reason in row.failed.values()}
-    assert f"probe: {DROPPED}" in reasons
+    assert f"probe: {DISCONNECTED}" in reasons
 
 
 def test_silent_rounds_have_nobody_to_miss():

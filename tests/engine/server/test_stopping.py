@@ -31,6 +31,22 @@ def test_patience_ends_a_run():
     assert (state.round, len(state.curve)) == (6, 4), "patience counts scores, not rounds"
 
 
+def test_patience_counts_scores_since_the_best_and_looks_at_no_more():
+    def state(*rounds, best):
+        curve = [{"round": round} if round >= 0 else {"round": -round, "lacking": 1} for round in rounds]
+        return RunState([], None, round=9, best={"round": best}, curve=curve)
+
+    stopping = Stopping(rounds=10, patience=3)
+    assert stopping.reached(state(0, 1, 2, 3, 4, best=1)) == "patience"
+    assert stopping.reached(state(0, 1, 2, 3, 4, best=2)) == ""
+    assert stopping.reached(state(0, 1, 2, -3, 4, best=1)) == "", "rounds without a score do not count"
+    assert stopping.reached(state(0, 2, 4, -5, 6, 8, best=2)) == "patience"
+    assert Stopping(rounds=10).reached(state(0, 1, 2, 3, 4, best=0)) == ""
+    seen = state(*range(1000), best=990)
+    seen.curve[:-9] = [{}] * (len(seen.curve) - 9)  # nothing to look at
+    assert stopping.reached(seen) == "patience"
+
+
 def test_impossible_limits_are_refused():
     for option in ("bytes", "seconds", "patience"):
         with pytest.raises(InputError, match=rf"{option} must be >= 0"):

@@ -93,6 +93,16 @@ def test_a_singular_value_at_the_papers_threshold():
     assert there(LowRank(threshold=0), {"w": matrix})[0]["ranks"].tolist() == [4]
 
 
+def test_a_threshold_may_be_a_singular_value_itself():
+    # Section 4.2 of CEFGL: "only singular values larger than a specific threshold"; here 5e-4 and 2e-4 are, 0.9e-4 not.
+    matrix = spectrum(60, 80, [5e-4, 2e-4, 0.9e-4])
+    assert there(LowRank(relative=False), {"w": matrix})[0]["ranks"].tolist() == [2]
+    assert there(LowRank(), {"w": matrix})[0]["ranks"].tolist() == [3]
+    nothing = LowRank(threshold=1, relative=False)
+    assert there(nothing, {"w": matrix})[0]["ranks"].tolist() == [0]
+    assert not there_and_back(nothing, {"w": matrix})["w"].any()
+
+
 codecs = st.builds(LowRank, threshold=st.sampled_from([0, 1e-4, 0.1, 0.9]), rank=st.integers(0, 6)) | st.builds(
     LowRank, threshold=st.sampled_from([0, 1e-4, 0.5]), energy=st.sampled_from([0.3, 0.9, 1])
 )
@@ -257,6 +267,7 @@ def test_names_never_collide():
     ("options", "message"),
     [
         ({"threshold": 1}, r"LowRank\.threshold must be in \[0, 1\); got 1"),
+        ({"threshold": -1, "relative": False}, r"LowRank\.threshold must be >= 0 and finite; got -1"),
         ({"rank": -1}, r"LowRank\.rank must be an integer >= 0; got -1"),
         ({"rank": 2.0}, "got 2.0"),
         ({"energy": 1.1}, r"LowRank\.energy must be in \[0, 1\]; got 1\.1"),

@@ -49,6 +49,8 @@ def test_an_npz_set(tmp_path: Path) -> None:
     assert (together.degree == 2).all(), "a ring, without the loop"
     assert isinstance(together.features, sparse.csr_matrix)
     assert np.bincount(together.split).tolist() == [38, 10, 12]
+    halved = merge_shards(PygNodes(tmp_path, "coauthor_cs", clients=4, shares="80:10:10").load(1))
+    assert np.bincount(halved.split).tolist() == [48, 6, 6]
 
 
 def test_a_planetoid_set(tmp_path: Path) -> None:
@@ -158,6 +160,7 @@ def test_sets_of_ogb_need_its_package(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"alpha": -1.0}, "PygNodes.alpha must be above 0; got -1.0"),
         ({"edges": 2.0}, r"PygNodes.edges must be in \(0, 1\]; got 2.0"),
         ({"fold": 5}, r"PygNodes.fold must be 0\.\.4; got 5"),
+        ({"shares": "70:20:10"}, "PygNodes.shares must be one of '64:16:20', '80:10:10'; got '70:20:10'"),
     ],
 )
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, object], message: str) -> None:

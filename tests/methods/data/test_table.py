@@ -213,3 +213,15 @@ def test_trust_may_be_empty() -> None:
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Table("nowhere.csv", **options)  # type: ignore[arg-type]
+
+
+def test_data_without_a_name_are_known_by_their_ratings() -> None:
+    named = pd.DataFrame({"user": ["a"], "item": ["b"], "rating": [1], "client": ["c"]})
+    assert Table.options_from("own.CSV") == {"ratings": "own.CSV"}
+    assert Table.options_from(Path("folder")) == {"ratings": Path("folder")}
+    assert (found := Table.options_from(named))
+    assert found["partition"] == "given", "a column of clients in memory says who holds what"
+    for options in ({"clients": 3}, {"partition": "average"}, {"client": "shop"}):
+        assert Table.options_from({"ratings": named, **options}) == {"ratings": named, **options}
+    for other in ("ciao", {"nodes": named}, 3, None):
+        assert Table.options_from(other) is None

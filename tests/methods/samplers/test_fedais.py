@@ -32,11 +32,11 @@ def view_of(losses=None, epochs=5):
 
 def interval(losses=None, epochs=5, **options):
     sampler = FedAIS(**options)
-    told = sampler.tell(sampler.begin(view_of()), view_of(losses, epochs), [0, 2], np.random.default_rng(0))
-    assert told.keys() == {0, 2}
-    assert told[0] == told[2], "the same for everybody"
-    assert told[0].keys() == set(sampler.tells)
-    return told[0]["interval"]
+    sent = sampler.guide(None, view_of(losses, epochs), [0, 2], np.random.default_rng(0))
+    assert sent.keys() == {0, 2}
+    assert sent[0] == sent[2], "the same for everybody"
+    assert sent[0].keys() == set(sampler.guidance)
+    return sent[0]["interval"]
 
 
 def after(*looks, **options):
@@ -122,7 +122,7 @@ def counted(sampler, state, block, passes):
     """How often each example is drawn in a step, of so many passes; and the mean of its weight where it is not."""
     counts, weights, steps, g = np.zeros(block.max() + 1), np.zeros(block.max() + 1), 0, np.random.default_rng(1)
     for _ in range(passes):
-        for step in sampler.draw(state, block, Stage(told={"interval": 1.0}), g):
+        for step in sampler.draw(state, block, Stage(guidance={"interval": 1.0}), g):
             steps += 1
             counts[step.examples] += 1
             if step.weights is not None:
@@ -183,8 +183,8 @@ def test_rows_are_asked_for_every_so_many_steps_of_a_round():
     assert all(step.refresh for step in steps(1, 1.0))
     assert not any(step.refresh for step in steps(1, 50.0))
     sampler, state = after(np.ones(4))
-    untold = sampler.draw(state, BLOCK, Stage(), np.random.default_rng(0))
-    assert all(step.refresh for step in untold), "nobody told: as often as can be"
+    unguided = sampler.draw(state, BLOCK, Stage(), np.random.default_rng(0))
+    assert all(step.refresh for step in unguided), "without guidance: as often as can be"
     assert sampler.draw(state, BLOCK[:0], Stage(), np.random.default_rng(0)) == []
 
 
@@ -241,14 +241,14 @@ def test_the_loss_is_that_of_the_split_that_is_asked_for():
 )
 def test_it_never_asks_more_often_than_it_says(epochs, batches, first, least, adaptive, share):
     sampler, state = after(np.ones(9), batches=batches, interval=first, least=least, adaptive=adaptive)
-    told = sampler.tell(None, view_of((1.0, share), epochs), [0], np.random.default_rng(0))[0]
+    sent = sampler.guide(None, view_of((1.0, share), epochs), [0], np.random.default_rng(0))[0]
     found = [
         step.refresh
         for epoch in range(epochs)
-        for step in sampler.draw(state, np.arange(9), Stage(epoch, told), np.random.default_rng(epoch))
+        for step in sampler.draw(state, np.arange(9), Stage(epoch, sent), np.random.default_rng(epoch))
     ]
     assert 1 <= sum(found) <= sampler.refreshes(epochs)
-    assert found[0], "a round begins with what others told"
+    assert found[0], "a round begins with what others pushed"
 
 
 @pytest.mark.parametrize(

@@ -27,24 +27,24 @@ def view(round=1, better="higher"):
     return View(round, whole, whole, whole, np.ones(CLIENTS), np.ones(CLIENTS, bool), better=better)
 
 
-def outcome(told, score=0.5, seconds=1.0, g=None):
+def outcome(sent, score=0.5, seconds=1.0, g=None):
     g = g or rng()
-    updates = {k: {"w": g.normal(size=(3, 2)).astype(np.float32), "b": np.zeros(2, np.float32)} for k in told}
-    return Outcome(tuple(told), {}, {}, score, 0, dict.fromkeys(told, seconds), updates, told)
+    updates = {k: {"w": g.normal(size=(3, 2)).astype(np.float32), "b": np.zeros(2, np.float32)} for k in sent}
+    return Outcome(tuple(sent), {}, {}, score, 0, dict.fromkeys(sent, seconds), updates, sent)
 
 
-def rounds(sampler, count, seed=0, through_wire=False, score=lambda told: 0.5):
-    """State after some rounds of two clients each, and all that was told."""
-    world, state, heard = rng([seed, 1]), sampler.begin(view()), []
+def rounds(sampler, count, seed=0, through_wire=False, score=lambda sent: 0.5):
+    """State after some rounds of two clients each, and all that was sent."""
+    world, state, all_sent = rng([seed, 1]), None, []
     for number in range(1, count + 1):
         cohort = sorted(world.choice(CLIENTS, 2, replace=False).tolist())
         kept = wire.pack(state)
-        told = sampler.tell(state, view(number), cohort, rng([seed, 2, number]))
-        after = sampler.learn(state, view(number), outcome(told, score(told), g=world), rng([seed, 3, number]))
+        sent = sampler.guide(state, view(number), cohort, rng([seed, 2, number]))
+        after = sampler.learn(state, view(number), outcome(sent, score(sent), g=world), rng([seed, 3, number]))
         assert wire.pack(state) == kept, "the state that was given changed"
         state = wire.unpack(wire.pack(after)) if through_wire else after
-        heard.append(told)
-    return state, heard
+        all_sent.append(sent)
+    return state, all_sent
 
 
 # The paper's figures.
@@ -67,9 +67,9 @@ def test_the_box_in_equal_parts(action, number):
 def test_noise_is_a_tenth_of_the_most_and_the_first_rounds_are_uniform():
     state, _ = rounds(SMALL, 2)
     spread = FedGraph(layers=2, most=1000, components=2, sketch=8, start=2, hidden=(8, 8))
-    chosen = [spread.tell(state, view(3), [0], rng(seed))[0]["neighbours_0"] for seed in range(400)]
+    chosen = [spread.guide(state, view(3), [0], rng(seed))[0]["neighbours_0"] for seed in range(400)]
     assert np.std(chosen) == pytest.approx(100, rel=0.15)
-    early = [spread.tell(None, view(1), [0], rng(seed))[0]["neighbours_0"] for seed in range(400)]
+    early = [spread.guide(None, view(1), [0], rng(seed))[0]["neighbours_0"] for seed in range(400)]
     assert np.std(early) == pytest.approx(1000 / 12**0.5, rel=0.1)
     assert min(early) < 20
     assert max(early) > 980
@@ -115,7 +115,7 @@ def test_a_sketch_keeps_lengths_and_angles():
 # What it learns from.
 
 
-def test_a_transition_holds_what_was_told_and_is_complete_when_the_next_cohort_is_known():
+def test_a_transition_holds_what_was_sent_and_is_complete_when_the_next_cohort_is_known():
     first = SMALL.learn(None, view(1), outcome({1: {"neighbours_0": 1.0, "neighbours_1": 5.0}}, 0.8), rng())
     assert not len(first["agent"]["memory"]["rewards"])
     second = SMALL.learn(first, view(2), outcome({0: {"neighbours_0": 3.0, "neighbours_1": 2.0}}), rng())
@@ -129,10 +129,10 @@ def test_a_transition_holds_what_was_told_and_is_complete_when_the_next_cohort_i
 
 
 def test_without_a_score_the_last_one_counts_and_before_any_there_is_nothing_to_learn():
-    told = {1: {"neighbours_0": 1.0, "neighbours_1": 5.0}}
+    sent = {1: {"neighbours_0": 1.0, "neighbours_1": 5.0}}
     state = None
     for number, score in enumerate([None, 0.8, None, float("nan"), 0.8], 1):
-        state = SMALL.learn(state, view(number), outcome(told, score), rng())
+        state = SMALL.learn(state, view(number), outcome(sent, score), rng())
     assert state["agent"]["memory"]["rewards"].tolist() == [-1.0] * 3
     assert state["rounds"] == 5
 
@@ -148,11 +148,11 @@ def test_learning_begins_with_the_last_of_the_uniform_rounds():
 def test_numbers_come_near_those_that_score():
     sampler = replace(SMALL, start=20, actor_rate=0.01, critic_rate=0.01, gamma=0.0, steps=3, batch=32, noise=0.1)
 
-    def off(told):
-        return np.mean([abs(numbers["neighbours_0"] - 5) / 4 for numbers in told.values()])
+    def off(sent):
+        return np.mean([abs(numbers["neighbours_0"] - 5) / 4 for numbers in sent.values()])
 
-    _, heard = rounds(sampler, 150, score=lambda told: 0.9 - 0.5 * off(told))
-    assert np.mean([off(told) for told in heard[-30:]]) < 0.5 * np.mean([off(told) for told in heard[:20]])
+    _, all_sent = rounds(sampler, 150, score=lambda sent: 0.9 - 0.5 * off(sent))
+    assert np.mean([off(sent) for sent in all_sent[-30:]]) < 0.5 * np.mean([off(sent) for sent in all_sent[:20]])
 
 
 # What crosses the wire.
@@ -160,34 +160,34 @@ def test_numbers_come_near_those_that_score():
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), most=st.integers(1, 30), layers=st.integers(1, 3))
-def test_what_is_told_is_a_whole_number_in_range_for_each_layer(seed, most, layers):
+def test_what_is_sent_is_a_whole_number_in_range_for_each_layer(seed, most, layers):
     sampler = replace(SMALL, most=most, layers=layers)
-    _, heard = rounds(sampler, 4, seed)
-    for told in heard:
-        assert len(told) == 2
-        for numbers in told.values():
-            assert tuple(numbers) == sampler.tells
+    _, all_sent = rounds(sampler, 4, seed)
+    for sent in all_sent:
+        assert len(sent) == 2
+        for numbers in sent.values():
+            assert tuple(numbers) == sampler.guidance
             assert all(number in range(1, most + 1) for number in numbers.values())
 
 
 def test_a_state_from_the_wire_tells_and_learns_alike():
-    straight, heard = rounds(SMALL, 6)
+    straight, all_sent = rounds(SMALL, 6)
     resumed, again = rounds(SMALL, 6, through_wire=True)
     assert same(straight, resumed)
-    assert heard == again
+    assert all_sent == again
 
 
 # At a client.
 
 
-def test_a_draw_carries_what_was_told():
+def test_a_draw_carries_what_was_sent():
     stage = Stage(0, {"neighbours_0": 3.0, "neighbours_1": 25.0})
     draws = FedGraph(layers=2, batches=3).draw(None, np.arange(7), stage, rng())
     assert [len(draw.examples) for draw in draws] == [3, 2, 2]
     assert sorted(np.concatenate([draw.examples for draw in draws])) == list(range(7))
     assert all(draw.neighbours == (3, 25) and draw.refresh for draw in draws)
     (draw,) = FedGraph(batches=1, refresh=False).draw(None, np.arange(7), Stage(), rng())
-    assert (draw.neighbours, draw.refresh) == ((), False), "told nothing, the task decides"
+    assert (draw.neighbours, draw.refresh) == ((), False), "without guidance the task decides"
 
 
 @pytest.mark.parametrize(("refresh", "most"), [(True, 50), (False, 0)])
@@ -245,7 +245,7 @@ def test_the_score_is_validations_whatever_the_selector_sees(tmp_path):
 
 
 @pytest.mark.parametrize(("model", "hidden"), [("sage", [8]), ("gcn", [8]), ("sage", [8, 8, 4])])
-def test_a_number_is_told_for_each_convolution_of_the_model(model, hidden):
+def test_a_number_is_sent_for_each_convolution_of_the_model(model, hidden):
     built = experiment.load("fedgraph", {**BLOCKS, "model.name": model, "model.hidden": hidden, "rounds": 2})
     assert built.plan.sampler.layers == built.sections["sampler"]["layers"] == len(hidden)
     assert execute(built)["rounds"] == 2
@@ -256,7 +256,7 @@ def test_a_number_of_layers_that_the_model_has_not_is_refused_before_any_data_ar
         experiment.load("fedgraph", {**BLOCKS, "sampler.layers": 3})
 
 
-def test_a_task_that_draws_no_neighbours_is_told_a_number_that_it_has_no_use_for():
+def test_a_task_that_draws_no_neighbours_is_sent_a_number_that_it_has_no_use_for():
     assert FedGraph().fitted(0).layers == 1
     assert FedGraph(layers=3).fitted(0).layers == 3
 
@@ -266,7 +266,7 @@ def test_the_task_refuses_another_number_of_layers():
     shards = built.data.load(1)
     task = built.fitted(shards).plan.task
     data, model = task.prepare(shards[0], {}), built.fitted(shards).plan.build_model().module
-    for call in (lambda draw: task.loss(model, data, draw, None), lambda draw: task.needs(data, draw)):
+    for call in (lambda draw: task.loss(model, data, draw, None), lambda draw: task.read(data, draw)):
         with pytest.raises(InputError, match=r"^The sampler's layers must be 2, the model's convolutions; got 3\.$"):
             call(Draw(np.arange(2), neighbours=(1, 2, 3)))
 

@@ -28,9 +28,9 @@ def test_five_passes_of_two_between_draws():
     for steps in found:
         assert [len(step.examples) for step in steps] == [3, 2, 2]
         assert sorted(np.concatenate([step.examples for step in steps]).tolist()) == BLOCK.tolist()
-    chances = [{step.chance for step in steps} for steps in found]
-    assert all(len(each) == 1 for each in chances), "one draw of neighbours for all steps"
-    assert chances[0] == chances[1] != chances[2] == chances[3] != chances[4] == {state}
+    seeds = [{step.seed for step in steps} for steps in found]
+    assert all(len(each) == 1 for each in seeds), "one draw of neighbours for all steps"
+    assert seeds[0] == seeds[1] != seeds[2] == seeds[3] != seeds[4] == {state}
     assert [[step.refresh for step in steps] for steps in found] == [
         [True, False, False],
         [False, False, False],
@@ -49,7 +49,7 @@ def test_a_round_begins_with_a_draw_of_its_own():
     (first, *_), state = passes(sampler, 2)
     (second, *_), _ = passes(sampler, 2, seed=1, state=state)
     assert second[0].refresh
-    assert second[0].chance != first[0].chance
+    assert second[0].seed != first[0].seed
 
 
 @settings(max_examples=50, deadline=None)
@@ -59,7 +59,7 @@ def test_it_asks_as_often_as_it_says(interval, epochs, batches):
     found, _ = passes(sampler, epochs)
     steps = [step for each in found for step in each]
     assert sum(step.refresh for step in steps) == sampler.refreshes(epochs)
-    assert all(step.chance > 0 for step in steps), "0 would leave the draw to the trainer"
+    assert all(step.seed > 0 for step in steps), "0 would leave the draw to the trainer"
     assert [len(each) for each in found] == [min(batches, len(BLOCK))] * epochs
 
 

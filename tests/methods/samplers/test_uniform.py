@@ -22,7 +22,7 @@ def test_a_pass_takes_its_share_in_so_many_steps():
     for step in draws:
         assert np.isin(step.examples, BLOCK).all()
         assert (np.diff(step.examples) > 0).all(), "each once, in order"
-        assert (step.weights, step.refresh, step.neighbours, step.chance, step.ahead) == (None, False, (), 0, None)
+        assert (step.weights, step.refresh, step.neighbours, step.seed, step.ahead) == (None, False, (), 0, None)
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def test_labels_that_are_no_numbers_count_nothing(view, outcome):
     assert state["labels"].tolist() == [[0, 0, 0, 0.5, 0.5]]
 
 
-def test_needs_are_the_five_shares():
-    assert Harmony.needs == {"label_0", "label_1", "label_2", "label_3", "label_4"}
+def test_reports_are_the_five_shares():
+    assert Harmony.reports == {"label_0", "label_1", "label_2", "label_3", "label_4"}
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,17 @@ def test_only_payable_clients_are_drawn(view):
     assert set(cohorts(Random(clients=1), seen, 20)) == {(0,)}
 
 
+def test_all_train_while_it_warms_up(view):
+    selector = Random(clients=2, warm_up=1)
+    first, second = (cohorts(selector, view(4, round=round), 1)[0] for round in (1, 2))
+    assert sorted(first) == [0, 1, 2, 3]
+    assert len(second) == 2
+    assert cohorts(selector, view(4, round=2), 5) == cohorts(Random(clients=2), view(4, round=2), 5), "the same draws"
+    assert len(cohorts(selector, view(4, bytes_left=250), 1)[0]) == 2, "those whom the budget pays for"
+    with pytest.raises(InputError, match=r"Random\.warm_up must be >= 0; got -1\."):
+        Random(warm_up=-1)
+
+
 def test_errors_name_the_option(view):
     with pytest.raises(InputError, match=r"Random\.probability must be in \(0, 1\]; got 0\."):
         Random(probability=0)

@@ -99,7 +99,7 @@ def test_two_clients_agree_on_what_is_best_for_both():
 def test_the_shared_model_is_what_clients_decoded():
     state = PLAIN.merge(PLAIN.init(arrays(1.0), 2), [Update(0, 0.25, arrays(2.0)), Update(1, 0.75, arrays(-2.0))])
     assert state["model"]["w"] == pytest.approx(0.0)
-    assert PLAIN.model(PLAIN.sent(state, 0, arrays(0.1)))["w"] == pytest.approx(0.1)
+    assert PLAIN.model(PLAIN.broadcast(state, 0, arrays(0.1)))["w"] == pytest.approx(0.1)
 
 
 def test_after_a_silent_round_the_local_model_is_the_shared_one():
@@ -198,17 +198,17 @@ def test_the_local_model_may_have_private_parameters_of_its_own(two_ends, steps)
 def test_w_answers_too_with_its_own_ends_if_it_may():
     _, memory = PLAIN.local_update(Descent(3.0), arrays(1.0), None)
     both = dataclasses.replace(PLAIN, answers="both")
-    assert PLAIN.others(arrays(1.0), memory) == ()
-    assert both.others(arrays(1.0), None) == ()
-    assert dataclasses.replace(both, channels="global").others(arrays(1.0), memory) == ()
-    (other,) = both.others(arrays(1.0), {**memory, "ends": {"end": np.ones(2)}})
+    assert PLAIN.ensemble(arrays(1.0), memory) == ()
+    assert both.ensemble(arrays(1.0), None) == ()
+    assert dataclasses.replace(both, channels="global").ensemble(arrays(1.0), memory) == ()
+    (other,) = both.ensemble(arrays(1.0), {**memory, "ends": {"end": np.ones(2)}})
     assert other["w"] == pytest.approx(1.2)
     assert other["end"].tolist() == [1, 1]
 
 
 def test_a_task_whose_models_cannot_answer_together_is_refused():
     with pytest.raises(
-        InputError, match=r"sharing CEFGL needs a task that offers together, which 'helpers\.toy:Line' with these"
+        InputError, match=r"sharing CEFGL needs a task that offers ensemble, which 'helpers.toy:Line' with these"
     ):
         toy(sharing={"name": "cefgl", "answers": "both"})
 

@@ -21,7 +21,6 @@ def test_a_worked_example():
     state = FedAvg().init(one(1, 2), clients=3)
     state = merged(state, (0.25, one(4, 0)), (0.75, one(0, 8)))
     assert FedAvg().model(state)["w"].tolist() == [2, 8]
-    assert FedAvg().evaluated(state)["w"].tolist() == [2, 8]
     assert FedAvg().model(state)["w"].dtype == np.float32
 
 
@@ -38,23 +37,6 @@ def test_the_sum_is_taken_in_double_precision():
     assert FedAvg().model(state)["w"][0] == 1
 
 
-def test_averaging_is_a_running_mean_that_forgets_the_drawn_model():
-    # Models 3, 6, 9 after one, two, three merges. Decays: 0, then min(0.6, 1/2), then min(0.6, 2/3).
-    method, state, means = FedAvg(averaging=0.6), FedAvg(averaging=0.6).init(one(0), 1), []
-    for _ in range(3):
-        state = merged(state, (1.0, one(3)), averaging=0.6)
-        means.append(float(method.evaluated(state)["w"][0]))
-    assert float(method.model(state)["w"][0]) == 9
-    assert means == pytest.approx([3, 0.5 * 3 + 0.5 * 6, 0.6 * 4.5 + 0.4 * 9])
-
-
-def test_training_does_not_depend_on_averaging():
-    plain, averaged = (FedAvg(averaging=decay).init(one(1), 1) for decay in (0.0, 0.9))
-    for value in (2, -5, 3):
-        plain, averaged = merged(plain, (1.0, one(value))), merged(averaged, (1.0, one(value)), averaging=0.9)
-    assert plain["model"]["w"] == averaged["model"]["w"] == 1
-
-
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.floats(-100, 100, width=32)), min_size=1, max_size=6))
 def test_the_new_model_lies_between_the_clients(clients):
     total = sum(weight for weight, _ in clients)
@@ -63,7 +45,10 @@ def test_the_new_model_lies_between_the_clients(clients):
     assert min(values) - 1e-4 <= float(state["model"]["w"][0]) <= max(values) + 1e-4
 
 
-@pytest.mark.parametrize("averaging", [-0.1, 1.0, float("nan")])
-def test_impossible_averaging_is_refused(averaging):
-    with pytest.raises(InputError, match=r"^FedAvg\.averaging must be in \[0, 1\)"):
-        FedAvg(averaging=averaging)
+def test_the_plain_mean_of_those_that_answered():
+    # Li et al., "FedAIS", Algorithm 1, line 7: 1 / m each, whatever their numbers of examples.
+    state = merged(FedAvg().init(one(1), 3), (0.1, one(3)), (0.8, one(6)), (0.1, one(0)), weights="equal")
+    assert FedAvg().model(state)["w"][0] == pytest.approx(1 + (3 + 6 + 0) / 3)
+    assert merged(state, weights="equal")["model"]["w"] == state["model"]["w"]
+    with pytest.raises(InputError, match=r"FedAvg\.weights must be one of 'examples', 'equal'; got 'even'"):
+        FedAvg(weights="even")

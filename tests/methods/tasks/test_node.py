@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Draw
-from fedgraft.contracts.values import Mail
+from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.shards import cut, merge_shards
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
@@ -48,11 +48,11 @@ def last(task, model, data):
 
 def test_draws_only_what_it_must():
     quiet = Node(SAGE(), neighbours=0)
-    assert (quiet.chancy, quiet.noisy) == (False, False)
-    assert replace(quiet, neighbours=5).chancy
-    assert replace(quiet, dropout=0.5).noisy
+    assert (quiet.draws_neighbours, quiet.stochastic) == (False, False)
+    assert replace(quiet, neighbours=5).draws_neighbours
+    assert replace(quiet, dropout=0.5).stochastic
     made = replace(quiet, generator=True, share_features=False, share_states=False)
-    assert (made.chancy, made.noisy) == (True, True)
+    assert (made.draws_neighbours, made.stochastic) == (True, True)
 
 
 # --- by hand ----------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_draws_only_what_it_must():
 def test_one_layer_by_hand():
     task, model = by_hand(layers=1)
     here, there = introduced(task, PATH)
-    assert task.tables == ()
+    assert task.halo_widths == ()
     # 0 + 1, 1 + (0 + 2) / 2 and 2 + 1.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[1, 2], [3]]
     sums = task.evaluate(model, here)
@@ -74,13 +74,13 @@ def test_one_layer_by_hand():
 def test_two_layers_by_hand():
     task, model = by_hand()
     here, there = introduced(task, PATH)
-    assert task.tables == (1,)
+    assert task.halo_widths == (1,)
     # First layer 1, 2 and 3. Nothing is known yet of the first layer elsewhere: node 1 has 0 only, node 2 nobody.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
-    told = task.relay(model, here, 0)
-    assert [(mail.slot.tolist(), mail.rows.tolist()) for mail in told] == [([1], [[2.0]])]
-    task.hear(there, [Mail(np.array([0]), told[0].rows)])
-    task.hear(here, [Mail(np.array([0]), task.relay(model, there, 0)[0].rows)])
+    relayed_rows = task.relay(model, here, 0)
+    assert [(each.slot.tolist(), each.rows.tolist()) for each in relayed_rows] == [([1], [[2.0]])]
+    task.receive(there, [HaloRows(np.array([0]), relayed_rows[0].rows)])
+    task.receive(here, [HaloRows(np.array([0]), task.relay(model, there, 0)[0].rows)])
     # 1 + 2, 2 + (1 + 3) / 2 and 3 + 2.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 4], [5]]
 
@@ -88,7 +88,7 @@ def test_two_layers_by_hand():
 def test_features_alone_and_states_alone_by_hand():
     task, model = by_hand(share_states=False)
     here, there = introduced(task, PATH)
-    assert (task.tables, here.halo) == ((), 1)
+    assert (task.halo_widths, here.halo) == ((), 1)
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
     task, model = by_hand(share_features=False)
     here, there = relayed(task, PATH, model)
@@ -114,9 +114,9 @@ def test_training_uses_the_states_that_are_remembered_by_hand():
     assert found.tolist() == pytest.approx([cross_entropy(3.0, 1)]), "own neighbours are computed anew"
 
 
-def looked(task, model, data, chance=0):
+def looked(task, model, data, seed=0):
     with torch.no_grad():
-        return task.look(model, data, chance)
+        return task.look(model, data, seed, losses=True)
 
 
 # --- a graph in parts -------------------------------------------------------------------------------------------------
@@ -126,6 +126,11 @@ ENCODERS = {
     for name, encoder in (("sage", SAGE), ("gcn", GCN))
     for layers in (1, 2, 3)
 }
+
+
+def whole_graph(task, shards):
+    """All shards' data as those of one client."""
+    return task.opened(task.prepare(merge_shards(shards), {}), None)
 
 
 def check_equal(found, expected):
@@ -140,11 +145,11 @@ def check_equal(found, expected):
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("head", ["linear", "convolution"])
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_with_all_states_told_a_graph_in_parts_is_scored_as_the_whole(encoder, head, is_sparse):
+def test_with_all_states_exchanged_a_graph_in_parts_is_scored_as_the_whole(encoder, head, is_sparse):
     experiment, shards = small(data__sparse=is_sparse, data__clients=5, data__partition="dirichlet")
     task = replace(experiment.plan.task, encoder=ENCODERS[encoder], head=head)
     model = model_of(task)
-    data, graph = relayed(task, shards, model), task.prepare(merge_shards(shards), {})
+    data, graph = relayed(task, shards, model), whole_graph(task, shards)
     states = np.concatenate([last(task, model, each) for each in data])
     np.testing.assert_allclose(states, last(task, model, graph), rtol=1e-4, atol=1e-5)
     parts, expected = [task.evaluate(model, each) for each in data], task.evaluate(model, graph)
@@ -164,11 +169,11 @@ def test_so_it_is_by_way_of_the_server_whatever_clients_remember(name, head, lay
         model = model_of(task)
         arrays = {key: value.detach().numpy().copy() for key, value in model.named_parameters()}
         state.sharing = experiment.plan.sharing.init(arrays, len(shards))
-        mailbox = [rows.copy() for rows in state.mailbox.get("rows", [])]
-        found = loop._post.evaluate(state, range(len(shards)), 1, False)
-        assert all(map(np.array_equal, state.mailbox.get("rows", []), mailbox)), "no trace in the mailbox"
+        stored = [rows.copy() for rows in state.halo_store.get("rows", [])]
+        found = loop._scoring(state)
+        assert all(map(np.array_equal, state.halo_store.get("rows", []), stored)), "no trace in the halo store"
     assert found.failed == {}
-    check_equal(found.sums, task.evaluate(model, task.prepare(merge_shards(shards), {})))
+    check_equal(found.sums, task.evaluate(model, whole_graph(task, shards)))
 
 
 @pytest.mark.parametrize("name", ["sage", "gcn"])
@@ -187,13 +192,13 @@ def test_with_nothing_shared_a_graph_is_as_if_no_edge_were_cut(name):
         owner,
         [shard.name for shard in shards],
     )
-    assert not task.statistics_layout().specs
+    assert not task.statistics_layout.specs
     for shard, part in zip(shards, parts, strict=True):
         assert shard.halo
         assert not part.halo
-        one, other = task.prepare(shard, {}), task.prepare(part, {})
+        one, other = (task.opened(task.prepare(each, {}), None) for each in (shard, part))
         assert task.evaluate(model, one) == task.evaluate(model, other)
-        step = Draw(np.arange(task.examples(one))[::2], chance=3)
+        step = Draw(np.arange(task.examples(one))[::2], seed=3)
         assert torch.equal(task.loss(model, one, step, None), task.loss(model, other, step, None))
 
 
@@ -204,13 +209,13 @@ def test_a_node_without_edges_is_told_by_its_own_features():
         model = model_of(task)
         here, there = relayed(task, shards, model)
         lone = cut(whole([], label=[0, 1, 0, 1, 0, 1]), np.array([0, 0, 0, 0, 1, 1]), ["one", "two"])
-        bare = [task.prepare(shard, {}) for shard in lone]
+        bare = [task.opened(task.prepare(shard, {}), None) for shard in lone]
         torch.testing.assert_close(last(task, model, here)[3], last(task, model, bare[0])[3])
         np.testing.assert_array_equal(last(task, model, there), last(task, model, bare[1]))
         assert np.isfinite(looked(task, model, there)).all()
 
 
-def test_a_client_without_training_nodes_tells_answers_and_is_not_asked_to_train():
+def test_a_client_without_training_nodes_pushes_answers_and_is_not_asked_to_train():
     split = [0, 0, 0, 1, 2, 1]
     shards = cut(whole(split=split), np.array([0, 0, 0, 1, 1, 1]), ["one", "two"])
     task = Node(SAGE(hidden=(3, 2))).fitted(shards)
@@ -219,8 +224,8 @@ def test_a_client_without_training_nodes_tells_answers_and_is_not_asked_to_train
     assert [task.examples(each) for each in data] == [3, 0]
     assert task.describe(data[1]) == dict.fromkeys(task.describe(data[0]), 0.0)
     assert looked(task, model, data[1]).shape == (0,)
-    assert [len(mail.slot) for mail in task.tell(data[1])] == [2], "nodes 3 and 4 are neighbours of client one's"
-    check_equal(task.evaluate(model, data[1]), task.evaluate(model, task.prepare(merge_shards(shards), {})))
+    assert [len(rows.slot) for rows in task.changed(data[1])] == [2], "nodes 3 and 4 are neighbours of client one's"
+    check_equal(task.evaluate(model, data[1]), task.evaluate(model, whole_graph(task, shards)))
     experiment, _ = small(shards=shards, data__clients=2, selector__clients=2, model__hidden=[3, 2])
     with looped(experiment, shards=shards) as (loop, runtime):
         state = loop.run(loop.start(), lambda state, row: None)
@@ -233,7 +238,7 @@ def test_a_class_that_a_client_lacks_is_scored_like_any_other():
     shards = cut(whole(label=[0, 0, 0, 1, 1, 2], split=[0, 1, 2, 0, 1, 2], classes=3), np.arange(6) // 3, ["a", "b"])
     task = Node(SAGE(hidden=(3, 2))).fitted(shards)
     model = model_of(task)
-    data, graph = relayed(task, shards, model), task.prepare(merge_shards(shards), {})
+    data, graph = relayed(task, shards, model), whole_graph(task, shards)
     parts = [task.evaluate(model, each) for each in data]
     check_equal({split: added([part[split] for part in parts]) for split in parts[0]}, task.evaluate(model, graph))
     assert task.describe(data[0])["label_0"] == 1.0

@@ -1,4 +1,4 @@
-"""What the node task reads and remembers in training, what clients tell each other of it, and its options."""
+"""What the node task reads and remembers in training, what clients push of it, and its options."""
 
 from dataclasses import replace
 
@@ -8,13 +8,13 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import Draw
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts.values import SPLITS, HaloRows
 from fedgraft.domains.nodes.shards import cut, merge_shards
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
-from helpers.node_runs import introduced, mailbox_of, model_of, relayed, small
+from helpers.node_runs import introduced, model_of, relayed, small, store_of
 from helpers.toy_nodes import whole
 from helpers.toy_runs import same
 
@@ -23,23 +23,23 @@ PLAIN = {"task__neighbours": 0, "task__logit_adjustment": 0.0, "task__label_smoo
 
 
 def made(**changes):
-    """(task, model, every client's data) after all have looked once and told each other what they saw."""
+    """(task, model, every client's data) after all have looked once, pushed and pulled."""
     experiment, shards = small(**changes)
     task = experiment.plan.task
     model, data = model_of(task), introduced(task, shards)
-    box = mailbox_of(task, shards)
-    state = box.start()
+    store = store_of(task, shards)
+    state = store.start()
     for client, each in enumerate(data):
         looked(task, model, each)
-        box.publish(state, client, task.tell(each))
+        store.publish(state, client, task.changed(each))
     for client, each in enumerate(data):
-        task.hear(each, box.pull(state, client))
+        task.receive(each, store.pull(state, client))
     return task, model, data
 
 
-def looked(task, model, data, chance=7):
+def looked(task, model, data, seed=7):
     with torch.no_grad():
-        return task.look(model, data, chance)
+        return task.look(model, data, seed, losses=True)
 
 
 def losses(task, model, data, **draw):
@@ -58,36 +58,36 @@ def test_losses_from_remembered_states_of_this_very_model_are_those_of_a_look(ch
             np.testing.assert_allclose(losses(task, model, each, examples=examples), seen[part], rtol=1e-4, atol=1e-5)
 
 
-def test_a_look_is_told_to_others_once_and_a_step_tells_what_it_moved():
+def test_a_look_is_pushed_once_and_a_step_pushes_what_it_moved():
     task, model, data = made()
     here = data[0]
-    assert [len(mail.slot) for mail in task.tell(here)] == [0]
+    assert [len(rows.slot) for rows in task.changed(here)] == [0]
     looked(task, model, here)
-    (mail,) = task.tell(here)
-    np.testing.assert_array_equal(mail.slot, here.needed)
-    np.testing.assert_array_equal(mail.rows, here.states.rows[0][here.needed])
+    (pushed,) = task.changed(here)
+    np.testing.assert_array_equal(pushed.slot, here.needed)
+    np.testing.assert_array_equal(pushed.rows, here.states.rows[0][here.needed])
     step = np.array([0, 2, 5])
     losses(task, model, here, examples=step)
-    assert [len(mail.slot) for mail in task.tell(here)] == [0], "a model that is only asked leaves no trace"
+    assert [len(rows.slot) for rows in task.changed(here)] == [0], "a model that is only asked leaves no trace"
     losses(task, model.train(), here, examples=step)
-    (mail,) = task.tell(here)
+    (pushed,) = task.changed(here)
     moved = here.rows["train"][step]
-    np.testing.assert_array_equal(mail.slot, moved[np.isin(moved, here.needed)])
+    np.testing.assert_array_equal(pushed.slot, moved[np.isin(moved, here.needed)])
 
 
 @pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution", "task__fresh": True}])
 @pytest.mark.parametrize("ahead", [False, True])
-def test_what_a_step_needs_is_all_that_it_reads(changes, ahead):
+def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
     task, model, data = made(recipe="fedall", task__neighbours=2, **{"sampler__batches": 3, **changes})
     here = data[0]
     everything = here.states.to_tree()
-    step = {"examples": np.array([0, 3, 4]), "chance": 11}
+    step = {"examples": np.array([0, 3, 4]), "seed": 11}
     wanted = Draw(**step, ahead=np.arange(task.examples(here)) if ahead else None)
     expected = losses(task, model, here, **step)
-    needs = task.needs(here, wanted)
-    assert len(needs) == len(task.tables)
+    read = task.read(here, wanted)
+    assert len(read) == len(task.halo_widths)
     own = here.own
-    for layer, slots in enumerate(needs):
+    for layer, slots in enumerate(read):
         assert (np.diff(slots) > 0).all()
         assert 0 < len(slots) <= here.halo
         others = np.setdiff1d(np.arange(here.halo), slots)
@@ -95,20 +95,20 @@ def test_what_a_step_needs_is_all_that_it_reads(changes, ahead):
         here.states.known[layer][own + others] = False
     assert torch.equal(losses(task, model, here, **step), expected), "nothing else is read"
     if not ahead:
-        task.recall(here, everything)
-        for layer, slots in enumerate(needs):
+        here = task.opened(here, everything)
+        for layer, slots in enumerate(read):
             here.states.rows[layer][own + slots] += 1
         assert not torch.equal(losses(task, model, here, **step), expected)
 
 
-def test_equal_chances_are_equal_steps_and_the_number_of_neighbours_is_the_draws():
+def test_equal_seeds_are_equal_steps_and_the_number_of_neighbours_is_the_draws():
     task, model, data = made(recipe="fedall", task__neighbours=2, sampler__batches=3)
     here = data[1]
-    one, same_again, other = (losses(task, model, here, chance=chance) for chance in (5, 5, 6))
+    one, same_again, other = (losses(task, model, here, seed=seed) for seed in (5, 5, 6))
     assert torch.equal(one, same_again)
     assert not torch.equal(one, other)
-    everybody = losses(replace(task, neighbours=0), model, here, chance=5)
-    assert torch.equal(losses(task, model, here, chance=5, neighbours=(100, 100)), everybody)
+    everybody = losses(replace(task, neighbours=0), model, here, seed=5)
+    assert torch.equal(losses(task, model, here, seed=5, neighbours=(100, 100)), everybody)
     with pytest.raises(InputError, match="layers must be 2, the model's convolutions; got 1"):
         losses(task, model, here, neighbours=(3,))
 
@@ -120,32 +120,35 @@ def test_what_is_computed_from_is_kept_while_nothing_changes_and_made_anew_when_
     kept = here.kept["train"]
     losses(task, model, here)
     assert here.kept["train"] is kept
-    memory = task.remember(here)
-    task.recall(here, None)
+    states = task.closed(here)
+    here = task.opened(here, None)
     assert not torch.equal(losses(task, model, here), before)
-    task.recall(here, memory)
+    here = task.opened(here, states)
     assert torch.equal(losses(task, model, here), before)
 
 
 def test_what_must_outlast_a_request_does():
     task, model, data = made()
-    memory = wire.unpack(wire.pack(task.remember(data[2])))
-    expected = losses(task, model, data[2], chance=3)
+    states = wire.unpack(wire.pack(task.closed(data[2])))
+    expected = losses(task, model, data[2], seed=3)
     again = introduced(task, small()[1])[2]
-    assert not torch.equal(losses(task, model, again, chance=3), expected)
-    task.recall(again, memory)
-    assert torch.equal(losses(task, model, again, chance=3), expected)
-    assert same(task.remember(again), memory)
+    assert not torch.equal(losses(task, model, again, seed=3), expected)
+    opened = task.opened(again, states)
+    assert torch.equal(losses(task, model, opened, seed=3), expected)
+    assert same(task.closed(opened), states)
+    assert not torch.equal(losses(task, model, again, seed=3), expected), "what is opened is another"
 
 
-def test_relaying_a_layer_tells_all_that_others_need_of_it_and_of_no_other():
+def test_relaying_a_layer_sends_all_that_others_need_of_it_and_of_no_other():
     experiment, shards = small(task__head="convolution")
     task = experiment.plan.task
     model = model_of(task)
     here = relayed(task, shards, model)[0]
     for layer in range(2):
-        told = task.relay(model, here, layer)
-        assert [len(mail.slot) for mail in told] == [len(here.needed) * (number == layer) for number in range(2)]
+        relayed_rows = task.relay(model, here, layer)
+        assert [len(each.slot) for each in relayed_rows] == [
+            len(here.needed) * (number == layer) for number in range(2)
+        ]
 
 
 @pytest.mark.parametrize("hidden", [[6], [6, 5], [6, 5, 4]])
@@ -158,9 +161,8 @@ def test_a_score_goes_on_from_what_was_relayed_and_is_what_it_is_anew(hidden):
     data = relayed(task, shards, model)
     scores = [task.evaluate(model, each) for each in data]
     assert sorted(applied) == sorted([*range(len(hidden))] * len(data)), "every layer is computed once"
-    for each in data:
-        task.forget(each)
-    assert [task.evaluate(model, each) for each in data] == scores
+    anew = [task.opened(bare, task.closed(each)) for bare, each in zip(introduced(task, shards), data, strict=True)]
+    assert [task.evaluate(model, each) for each in anew] == scores
     assert sorted(applied) == sorted([*range(len(hidden))] * 2 * len(data))
 
 
@@ -168,7 +170,7 @@ def test_rows_of_nodes_that_are_not_in_the_halo_are_refused():
     task, _, data = made()
     here = data[0]
     with pytest.raises(WireError, match=f"a row of halo node {here.halo} where there are {here.halo}"):
-        task.hear(here, [type(m)(np.array([here.halo]), np.zeros((1, 6), np.float32)) for m in task.tell(here)])
+        task.receive(here, [HaloRows(np.array([here.halo]), np.zeros((1, 6), np.float32))])
 
 
 @pytest.mark.parametrize("encoder", [SAGE(hidden=(6, 5)), GCN(hidden=(6, 5))])
@@ -180,8 +182,8 @@ def test_labels_of_held_out_nodes_are_seen_by_no_step_and_no_state(encoder, is_s
     model, trees, found = model_of(task).train(), [], []
     for each in (shards, blind):
         data = introduced(task, each)[0]
-        found += [looked(task, model, data), losses(task, model, data, chance=4).numpy()]
-        trees.append(task.remember(data))
+        found += [looked(task, model, data), losses(task, model, data, seed=4).numpy()]
+        trees.append(task.closed(data))
     assert np.array_equal(found[0], found[2])
     assert np.array_equal(found[1], found[3])
     assert same(*trees)
@@ -207,8 +209,8 @@ def test_given_sums_of_neighbours_the_first_layer_is_that_of_the_whole_graph(enc
 def test_a_profile_tells_the_shares_of_classes():
     shards = cut(whole(label=[0, 1, 2, 3, 4, 4], split=[0, 0, 0, 0, 1, 0], classes=5), np.zeros(6, int), ["all"])
     task = Node(SAGE()).fitted(shards)
-    told = task.describe(task.prepare(shards[0], {}))
-    assert told == {f"label_{k}": pytest.approx(0.2) for k in range(5)}
+    profile = task.describe(task.prepare(shards[0], {}))
+    assert profile == {f"label_{k}": pytest.approx(0.2) for k in range(5)}
 
 
 def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_alone():

@@ -237,9 +237,9 @@ def test_attention_keeps_gradients_finite_where_a_node_has_lost_all_its_edges():
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
 
 
-def test_shards_merge_into_one_client_with_everybodys_ratings():
+def test_shards_are_pooled_into_one_client_with_everybodys_ratings():
     shards = [dataclasses.replace(HAND, name="a"), dataclasses.replace(HAND, name="b", items=np.array([2, 5, 9]))]
-    merged = Rating(GCN()).merge(shards)
+    merged = Rating(GCN()).pooled(shards)
     assert merged.items.tolist() == [0, 1, 2, 5, 9]
     assert len(merged.rating) == 10
     assert merged.item[5:].tolist() == [2, 3, 2, 3, 4]
@@ -288,5 +288,5 @@ def test_a_run_on_cuda_scores_as_on_the_cpu(model, workers, tmp_path: Path):
     here = execute(experiment.load("fedacs", {**changes, "runtime.workers": 0}))
     there = execute(experiment.load("fedacs", {**changes, "runtime.device": "cuda"}), tmp_path / "run")
     assert there["validation"] == pytest.approx(here["validation"], rel=1e-3)
-    answers = predict(tmp_path / "run", pd.DataFrame({"user": ["user-01"], "item": ["item-01"]}))
+    answers = predict(tmp_path / "run", {"pairs": pd.DataFrame({"user": ["user-01"], "item": ["item-01"]})})
     assert math.isfinite(answers["rating"][0])

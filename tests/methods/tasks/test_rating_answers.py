@@ -26,13 +26,13 @@ def test_who_answers():
         "item": np.array(["i0", "i2", "new", "new", "new"]),
     }
     task = Rating(GCN())
-    assert answering(task, [a, b], asked) == [0, 1, 1, 0, 0]
-    assert answering(task, [a, b], {**asked, "client": np.array(["b", "a", "0", "1", "b"])}) == [1, 0, 0, 1, 1]
+    assert ensemble_of(task, [a, b], asked) == [0, 1, 1, 0, 0]
+    assert ensemble_of(task, [a, b], {**asked, "client": np.array(["b", "a", "0", "1", "b"])}) == [1, 0, 0, 1, 1]
     with pytest.raises(InputError, match="No client named 'c'"):
-        answering(task, [a, b], {**asked, "client": np.array(["c"] * 5)})
+        ensemble_of(task, [a, b], {**asked, "client": np.array(["c"] * 5)})
 
 
-def answering(task, shards, asked):
+def ensemble_of(task, shards, asked):
     """Who answers each row."""
     client = np.full(len(asked.get("user", asked.get("item"))), -1)
     for number, questions in task.questions(shards, {"pairs": pd.DataFrame(asked)}).items():
@@ -44,9 +44,9 @@ def answering(task, shards, asked):
 def test_questions_need_both_columns_and_no_gaps(column):
     task, asked = Rating(GCN()), {"user": np.array(["u0", "u1"]), "item": np.array(["i0", "i1"])}
     with pytest.raises(InputError, match=f"need a column '{column}'"):
-        answering(task, [HAND], {name: values for name, values in asked.items() if name != column})
+        ensemble_of(task, [HAND], {name: values for name, values in asked.items() if name != column})
     with pytest.raises(InputError, match=f"row 2: '{column}' is empty"):
-        answering(task, [HAND], {**asked, column: np.array(["x", np.nan], dtype=object)})
+        ensemble_of(task, [HAND], {**asked, column: np.array(["x", np.nan], dtype=object)})
 
 
 def test_ids_are_equal_as_text_whatever_type_a_file_gave_them():

@@ -9,7 +9,7 @@ from fedgraft.reports import png
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies.page import write_page
 from fedgraft.reports.studies.study import Cell, Split
-from reports.studies.test_target_tables import OURS, PLAIN, STUDY
+from helpers.small_studies import OURS, PLAIN, STUDY
 
 RESULTS = {
     **{Cell(Split("toy", "iid", 4, seed), "sage", "plain"): run for seed, run in enumerate(PLAIN, 1)},
@@ -59,6 +59,16 @@ def test_a_yardstick_within_reach_is_a_line_with_its_score():
     (_, split, panel), *_ = cost_figures.settings(STUDY)
     figure = cost_figures.figure(STUDY, split, cost_figures.runs_of(panel, RESULTS, 2), {"mlp": [86.0, 86.5]})
     assert [note.text for note in figure.layout.annotations] == ["mlp 86.25"]
+
+
+def test_labels_of_a_study_are_text_not_markup():
+    (_, split, panel), *_ = cost_figures.settings(STUDY)
+    methods = {name: {**said, "label": "<a>" + said["label"]} for name, said in STUDY.methods.items()}
+    evil = dataclasses.replace(STUDY, methods=methods)
+    figure = cost_figures.figure(evil, "<i>" + split, cost_figures.runs_of(panel, RESULTS, 2), {"<b>": [86.0]})
+    assert {trace.name for trace in figure.data} == {"&lt;a&gt;Plain", "&lt;a&gt;Ours (seeds: 1)"}
+    assert "&lt;i&gt;" in figure.layout.title.text
+    assert figure.layout.annotations[0].text == "&lt;b&gt; 86"
 
 
 def test_a_browser_that_fails_costs_the_picture_alone(tmp_path, monkeypatch):

@@ -104,6 +104,20 @@ def test_takes_results_of_before_settings_were_kept(root, monkeypatch):
     assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1))
 
 
+def test_takes_results_that_say_options_by_earlier_names(root, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+    study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None)
+    path = root / "out" / "cells" / "ciao-average-3-gcn-fedacs-seed1.json"
+    content = json.loads(path.read_text())
+    decay = content["settings"].pop("evaluation")["averaging"]
+    content["settings"]["sharing"]["averaging"] = decay
+    path.write_text(json.dumps(content))
+    assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1))
+    content["settings"]["sharing"]["averaging"] = decay / 2
+    path.write_text(json.dumps(content))
+    assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1)) - 1
+
+
 def test_runs_only_cells_that_match(root, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
     study.run(TINY, root / "data", root / "out", 2, 1, lambda line: None, match="*-all-seed2")
@@ -199,6 +213,17 @@ def test_tables_count_what_was_never_reached():
     text = tables(TINY, {cells[0]: full, cells[1]: half}, 1)
     assert "| FedACS (GCN) | 0.9700 | 0.0300 | 2.00 | 1.00 | 50 % | 1.039 | 568 | 67% |" in text
     assert "| never | never |" in tables(TINY, {cells[0]: full, cells[1]: never}, 1)
+    assert "Clients failed" not in text
+    unscored = {
+        **half,
+        "curve": [*half["curve"], [3, 3_000_000, None, None]],
+        "failures": {"training": 1, "scoring": 2},
+    }
+    text = tables(TINY, {cells[0]: full, cells[1]: unscored}, 1)
+    assert "| FedACS (GCN) | 0.9700 | 0.0300 | 2.00 | 1.00 | 50 % | 1.039 | 568 | 67% |" in text
+    assert "FedACS, gcn, ciao-average-3, seed 1: 1 in training, 2 in scoring." in text
+    none = {**half, "curve": [[*point[:2], None, None] for point in half["curve"]], "test_at_best_validation": None}
+    assert "| FedACS (GCN) | never | never |" in tables(TINY, {cells[0]: full, cells[1]: none}, 1)
     assert "Not run yet." in tables(dataclasses.replace(TINY), {}, 1)
 
 
@@ -237,17 +262,21 @@ def test_accuracies_stand_side_by_side():
     assert "chem: majority 61.00 ± 0.00" in text
     assert "| FedACS, gin | 1 (20x) |  | 2 |" in text
     assert "Not run yet." in tables(ACCURACIES, {}, 2)
+    assert "Clients failed" not in text
+    found[cells["chem-gin-fedacs-seed2"]] = {**result(None, None, 1_000_000), "failures": {"scoring": 60}}
+    text = tables(ACCURACIES, found, 2)
+    assert "| FedACS, gin | 84.00 (80.00) [85.43] |  |" in text
+    assert "FedACS, gin, chem, seed 2: 60 in scoring." in text
+    del found[cells["chem-gin-fedacs-seed1"]]
+    assert "| FedACS, gin | no score [85.43] |  |" in tables(ACCURACIES, found, 2)
 
 
 def test_the_studies_that_come_with_fedgraft_name_what_exists():
-    from fedgraft.experiment import experiment
-
     for name in study.names():
         found = study.load(name)
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})
         for model, method in {(cell.model, cell.method) for cell in cells}:
-            changes = found.methods[method].get("changes", {})
             data = {"data.name": found.panels[0]["data"][0], "data.root": "anywhere"}
-            experiment.load(found.recipe, {**data, "model.name": model, **found.common, **changes})
+            found.experiment(method, {**data, "model.name": model, **found.common})
         json.dumps(found.panels)

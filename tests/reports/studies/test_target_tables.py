@@ -2,48 +2,9 @@
 
 import pytest
 
-from fedgraft.reports.studies.study import Cell, Split, Study
+from fedgraft.reports.studies.study import Cell, Split
 from fedgraft.reports.studies.target_tables import spent, tables, target
-
-STUDY = Study(
-    name="toy",
-    title="Toy",
-    recipe="fedavg",
-    reference="plain",
-    also="careful",
-    layout="targets",
-    common={},
-    methods={"ours": {"label": "Ours"}, "plain": {"label": "Plain"}, "careful": {"label": "Careful"}},
-    panels=(
-        {
-            "title": "One",
-            "data": ["toy"],
-            "partitions": ["iid"],
-            "clients": [4],
-            "runs": [["sage", "ours"], ["sage", "plain"], ["sage", "careful"]],
-            "yardsticks": [],
-            "paper": {"toy-iid-4": {"sage-ours": 81.5}},
-        },
-    ),
-)
-
-
-def run(*points, test=0.8):
-    """A run with points (round, MB, validation, GFLOP)."""
-    last = points[-1]
-    return {
-        "test_at_best_validation": test,
-        "bytes": {"total": last[1] * 1e6},
-        "flops": last[3] * 1e9,
-        "curve": [[number, size * 1e6, score, score - 0.01, flops * 1e9] for number, size, score, flops in points],
-    }
-
-
-PLAIN = [
-    run((0, 0, 0.5, 0), (2, 100, 0.80, 10), (4, 200, 0.90, 20)),
-    run((0, 0, 0.5, 0), (2, 100, 0.84, 10), (4, 200, 0.86, 20)),
-]
-OURS = [run((0, 0, 0.5, 0), (2, 5, 0.70, 1), (4, 10, 0.88, 2), test=0.82)]
+from helpers.small_studies import OURS, PLAIN, STUDY, run
 
 
 def test_a_target_and_what_it_costs_are_read_off_mean_curves():
@@ -69,6 +30,24 @@ def test_a_table_by_hand():
     assert "| Ours | 82.00 | 81.5 |  |  | 10 | 2 | 4 | 10 | 95.00 % | 2 | 90.00 % | 1 |" in text
     assert "| Plain | 80.00 ± 0.00 |  |  |  | 200 | 20 | 4 | 200 | 0.00 % | 20 | 0.00 % | 2 |" in text
     assert "Careful" not in text
+
+
+def test_rounds_that_lack_clients_have_no_part_and_failures_are_told():
+    lacking = {**run((0, 0, 0.5, 0), (2, 50, 0.95, 5), (4, 200, 0.90, 20)), "failures": {"scoring": 3}}
+    lacking["curve"][1][2:4] = [None, None]
+    assert target([lacking], 0.0) == 0.90
+    text = page({"ours": OURS, "plain": [lacking]})
+    assert "Target: 89.70 on validation." in text
+    assert "Plain, sage, toy-iid-4, seed 1: 3 in scoring" in text
+    assert "Clients failed" not in page({"ours": OURS, "plain": PLAIN})
+
+
+def test_a_run_without_any_score_is_shown_as_one():
+    never = {**run((0, 0, 0.5, 0), (2, 50, 0.9, 5)), "test_at_best_validation": None, "failures": {"scoring": 9}}
+    never["curve"] = [[*point[:2], None, None, point[4]] for point in never["curve"]]
+    text = page({"ours": OURS, "plain": [never]})
+    assert "Target" not in text
+    assert "| Plain | no score |" in text
 
 
 def test_another_reference_sets_a_target_of_its_own():

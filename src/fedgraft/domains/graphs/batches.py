@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.graphs.shards import GraphShard, ranges
+from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.weisfeiler_lehman import refine
 from fedgraft.nn.propagate import Block, Sparse
+from fedgraft.nn.sparse import ranges
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """What is between two layers' states, and what is read off the later one.
+    """The matrices between two layers' states, and those that read off the later one.
 
     Args:
         block: from colours before the layer to colours behind it.
@@ -145,7 +146,7 @@ class _Table(NamedTuple):
 
     @classmethod
     def of(cls, rows: Indices, columns: Indices, shape: tuple[int, int]) -> "_Table":
-        """How often each pair of row and column occurs."""
+        """Count how often each pair of row and column occurs."""
         matrix = scipy.sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.weighted_batch_norm import SharedNorm
 from fedgraft.nn.layers import linear, normal
@@ -18,7 +18,7 @@ PERSONAL = ("inputs.", "norms.", "head.")
 
 
 class Variant(NamedTuple):
-    """What the shapes of a client's own parameters depend on."""
+    """Sizes that the shapes of a client's own parameters depend on."""
 
     kinds: int
     attributes: int
@@ -56,7 +56,7 @@ class GraphModel(nn.Module):
         self.head = Head((depth + 1) * width + (both - width), width, variant.classes, dropout, g)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits [graphs, classes]."""
+        """Return logits, float32 [graphs, classes]."""
         logits: Tensor = self.head(self.read(batch))
         return logits
 
@@ -65,7 +65,7 @@ class GraphModel(nn.Module):
         return self.head.represent(self.read(batch))
 
     def read(self, batch: Batch) -> Tensor:
-        """What is read off the graphs, float32 [graphs, ...]: sums of every layer's states."""
+        """Return the readout of the graphs, float32 [graphs, ...]: sums of every layer's states."""
         state = self.inputs(batch)
         place = None if self.structure is None else self.structure.start(batch)
         counts, pooled = batch.counts, [batch.counts @ state]
@@ -94,7 +94,7 @@ class Together(nn.Module):
         self.models = nn.ModuleList(models)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Float32 [graphs, classes]."""
+        """Return logits, float32 [graphs, classes]."""
         each = torch.stack([model(batch).log_softmax(1) for model in self.models])
         return each.logsumexp(0) - math.log(len(self.models))
 
@@ -114,7 +114,7 @@ class Inputs(nn.Module):
         self.attributes = normal(attributes, width, std=spread, g=g)
 
     def forward(self, batch: Batch) -> Tensor:
-        """States [colours, width]."""
+        """Return states, float32 [colours, width]."""
         return torch.relu(nn.functional.embedding(batch.kind, self.kind) + batch.attributes @ self.attributes)
 
 
@@ -153,7 +153,7 @@ class Head(nn.Module):
         return torch.relu(self.inner(read))
 
     def forward(self, read: Tensor) -> Tensor:
-        """Logits [graphs, classes]."""
+        """Return logits, float32 [graphs, classes]."""
         hidden = nn.functional.dropout(self.represent(read), self.dropout, self.training)
         logits: Tensor = self.outer(hidden)
         return logits

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.nn.sparse import ranges
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -89,12 +90,12 @@ class GraphShard:
 
     @property
     def graphs(self) -> int:
-        """How many graphs."""
+        """int, the number of graphs."""
         return len(self.sizes)
 
     @property
     def nodes(self) -> int:
-        """How many nodes of all graphs."""
+        """int, the number of nodes of all graphs."""
         return len(self.kind)
 
     @property
@@ -134,16 +135,6 @@ class GraphShard:
             split=self.split[graphs],
             ids=self.ids[graphs],
         )
-
-
-def ranges(starts: Indices, lengths: Indices) -> Indices:
-    """The numbers starts[k] .. starts[k] + lengths[k] - 1, for one k after the other.
-
-    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(lengths.sum(), dtype=np.int64)
 
 
 def tidy_edges(ends: Indices, sizes: Indices, where: str, base: int = 0) -> tuple[Edges, tuple[str, ...]]:

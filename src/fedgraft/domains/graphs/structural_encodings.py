@@ -8,7 +8,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.graphs.shards import GraphShard, ranges
+from fedgraft.domains.graphs.shards import GraphShard
+from fedgraft.nn.sparse import ranges
 
 Doubles = NDArray[np.float64]
 

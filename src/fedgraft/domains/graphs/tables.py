@@ -6,12 +6,12 @@ A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.tables import (
@@ -20,7 +20,6 @@ from fedgraft.domains.tables import (
     check_classes,
     check_roles,
     encode,
-    read_file,
     read_table,
     row_of,
 )
@@ -28,9 +27,6 @@ from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
-
-Given: TypeAlias = str | Path | pd.DataFrame
-"""A table: a file's path or a DataFrame."""
 
 SHOWN = 5
 """Names in a note before it breaks off."""
@@ -113,16 +109,10 @@ def read_graphs(
     _once(key, node_source, f"node {{}} of its graph (column {columns.node!r})", node_names)
     order = np.argsort(node_graph, kind="stable")
     sizes = np.bincount(node_graph, minlength=len(ids))
-    if len(empty := np.flatnonzero(sizes == 0)):
-        raise InputError(
-            f"{row_of(source, empty[0])}: graph {str(ids[code[empty[0]]])!r} has no nodes in {node_source[0][0]}; "
-            f"every graph needs one ({len(empty)} such graphs)."
-        )
+    _none_empty(sizes, ids[code], source, node_source)
 
     attributes, attribute_names = _attributes(node_table, columns, node_source)
-    kind, kind_names = np.full(len(order), -1), np.array([], dtype=str)
-    if columns.kind in node_table and columns.kind not in (columns.attributes or ()):
-        kind, kind_names = encode(node_table, columns.kind, node_source)
+    kind, kind_names = _kinds(node_table, columns, node_source)
     ends = _ends(edges, columns, owner, (ids, row_of_id, source[0][0]), node_names, key[order], order)
     tidy, notes = tidy_edges(ends, sizes, f"{owner}.edges, row")
     whole = GraphShard(
@@ -141,14 +131,44 @@ def read_graphs(
     )
     if not labelled:
         return Collection(whole, np.zeros(len(ids), np.int64), (), False, notes)
+    labels = _labels(table, columns, source)
+    whole = replace(whole, label=labels.label, classes=labels.classes, split=_split(table, columns.split, source))
+    _one_width(whole, labels.client, labels.clients, node_source, order)
+    return Collection(whole, labels.client, tuple(labels.clients.tolist()), columns.split in table, notes)
+
+
+def _kinds(nodes: pd.DataFrame, columns: Columns, source: Source) -> tuple[Indices, Array]:
+    """Kinds of nodes by number, int64 [nodes], -1 where there are none; and their names."""
+    if columns.kind in nodes and columns.kind not in (columns.attributes or ()):
+        return encode(nodes, columns.kind, source)
+    return np.full(len(nodes), -1), np.array([], dtype=str)
+
+
+def _none_empty(sizes: Indices, ids: Array, source: Source, node_source: Source) -> None:
+    """Raise `InputError` for a graph without nodes; `sizes`, int64 [graphs], numbers of nodes; `ids`, names."""
+    if len(empty := np.flatnonzero(sizes == 0)):
+        raise InputError(
+            f"{row_of(source, empty[0])}: graph {str(ids[empty[0]])!r} has no nodes in {node_source[0][0]}; "
+            f"every graph needs one ({len(empty)} such graphs)."
+        )
+
+
+class _Labels(NamedTuple):
+    """Labels of graphs, int64 [graphs], and their names; clients of graphs, int64 [graphs], and their names."""
+
+    label: Indices
+    classes: tuple[str, ...]
+    client: Indices
+    clients: Array
+
+
+def _labels(table: pd.DataFrame, columns: Columns, source: Source) -> _Labels:
     check_classes(table, columns.label, source)
     label, classes = encode(table, columns.label, source)
-    client, names = np.zeros(len(ids), np.int64), np.array([], dtype=str)
+    client, names = np.zeros(len(table), np.int64), np.array([], dtype=str)
     if columns.client in table:
         client, names = encode(table, columns.client, source)
-    whole = replace(whole, label=label, classes=tuple(classes.tolist()), split=_split(table, columns.split, source))
-    _one_width(whole, client, names, node_source, order)
-    return Collection(whole, client, tuple(names.tolist()), columns.split in table, notes)
+    return _Labels(label, tuple(classes.tolist()), client, names)
 
 
 def _graphs(graphs: Given, columns: Columns, owner: str, labelled: bool) -> tuple[pd.DataFrame, Source]:
@@ -173,7 +193,7 @@ def _nodes(nodes: Given, columns: Columns, owner: str) -> tuple[pd.DataFrame, So
         wanted[f"{owner}.attributes: {column}"] = column
     # Which columns there are is known once the file is read; it is read once.
     name = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
-    table = nodes if isinstance(nodes, pd.DataFrame) else read_file(Path(nodes), f"{owner}.nodes")
+    table = table_of(nodes, f"{owner}.nodes")
     others = [str(column) for column in table.columns] if columns.attributes is None else ["kind"]
     return read_table(table, name, wanted, others)
 

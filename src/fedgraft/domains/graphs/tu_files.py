@@ -24,8 +24,9 @@ import numpy as np
 import torch
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, ranges, tidy_edges, with_degrees
+from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, tidy_edges, with_degrees
 from fedgraft.errors import InputError
+from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array, Arrays
 
 LOG = logging.getLogger("fedgraft.data")
@@ -97,7 +98,7 @@ def read_set(root: Path, name: str, attributes: str = "auto") -> GraphShard:
 
 
 def _find(root: Path, name: str) -> tuple[Callable[[list[Path], str], Arrays], list[Path]]:
-    """How to read a set, and its files."""
+    """Return how to read a set, and its files."""
     for folder in (root / name / "raw", root / name):
         if (folder / f"{name}_A.txt").is_file():
             files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", "graph_labels")]

@@ -19,7 +19,7 @@ FAR: Final = 108.0
 
 @lru_cache
 def names(classes: int) -> tuple[str, ...]:
-    """What is summed: right answers, examples, cross-entropy; per class true, claimed and rightly claimed examples;
+    """Return the names of the sums: right answers, examples, cross-entropy; per class true, claimed, right ones;
     and per bin of probability the classes that were an example's own and those that were not."""  # noqa: D205, D209
     by_class = tuple(f"{what}_{k}" for what in ("true", "claimed", "hit") for k in range(classes))
     by_bin = tuple(f"{what}_{k}" for what in ("own", "other") for k in range(BINS))
@@ -27,7 +27,7 @@ def names(classes: int) -> tuple[str, ...]:
 
 
 def sums_of(probabilities: Array, label: Indices) -> Sums:
-    """Sums of some examples.
+    """Return the sums of some examples.
 
     Args:
         probabilities: float32 [n, classes].

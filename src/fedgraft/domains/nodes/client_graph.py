@@ -1,5 +1,6 @@
 """A client's part of a cut graph, ready to train on: what nodes are computed from, and what is remembered of them."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts.values import Indices, Mail
+from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.nodes.features import FeatureRows
 from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.mended_graph import Mending, Part
@@ -42,7 +43,7 @@ class NodeData:
         sums: of the features of all neighbours of own nodes, where these were told; else None.
         degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
         layers: how many convolutions.
-        tells: whether hidden states are told and remembered.
+        exchanges: whether hidden states are exchanged and remembered.
         relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
             [own, width] each.
         part: what neighbours are generated from, where they are; else None.
@@ -61,7 +62,7 @@ class NodeData:
     sums: FeatureRows | None
     degree: NDArray[np.float32]
     layers: int
-    tells: bool
+    exchanges: bool
     part: Part | None = None
     kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
     relayed: list[Tensor] = field(default_factory=list)
@@ -71,29 +72,29 @@ class NodeData:
         nodes: Indices,
         most: Sequence[int],
         deep: bool,
-        chance: int = 0,
+        seed: int = 0,
         keep: str = "train",
         states: Sequence[NDArray[np.bool_]] | None = None,
     ) -> "Computed":
-        """What some own nodes are computed from; kept where it is sure to be the same the next time.
+        """Return what some own nodes are computed from; kept where it is sure to be the same the next time.
 
         Args:
             nodes: each once.
             most: as of `Reach`.
             deep: likewise.
-            chance: likewise.
+            seed: likewise.
             keep: under which name.
             states: per hidden layer, bool [own + halo], whose states are known; as remembered by default.
         """
         if states is None:
-            states = self.states.known if self.tells else []
+            states = self.states.known if self.exchanges else []
         sure = not any(each and each < self.around.most for each in most)
         key = [nodes.tobytes(), *(known.tobytes() for known in states)] if sure else []
         if sure and keep in self.kept and self.kept[keep][0] == key:
             return self.kept[keep][1]
         known = [self.known, *(states or [np.zeros_like(self.known)] * (self.layers - 1))]
         dense = self.features.dense if self.sums is None else None
-        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, chance, whole=dense is not None))
+        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, seed, whole=dense is not None))
         if self.sums is not None:
             hops[0] = _given(hops[0], self.sums, self.degree)
         first = hops[0]
@@ -121,33 +122,33 @@ class NodeData:
         """Float32 [classes]: logs of `shares`."""
         return self.shares.log()
 
-    def whole(self, heard: int | None = None) -> "Computed":
-        """What all own nodes are computed from, with all their neighbours.
+    def whole(self, received: int | None = None) -> "Computed":
+        """Return what all own nodes are computed from, with all their neighbours.
 
         Args:
-            heard: of how many hidden layers the halo's states are remembered: of those behind they are reckoned with as
-                if all had been heard. None where there are no more to come.
+            received: number of hidden layers whose halo states were received; later layers count as received in whole.
+                None where there are no more to come.
         """
         known = None
-        if heard is not None and self.tells:
+        if received is not None and self.exchanges:
             halo = np.arange(self.own + self.halo) >= self.own
-            known = [self.states.known[layer] if layer < heard else halo for layer in range(self.layers - 1)]
+            known = [self.states.known[layer] if layer < received else halo for layer in range(self.layers - 1)]
         return self.computed(np.arange(self.own), (0,) * self.layers, True, keep="whole", states=known)
 
-    def relay(self, model: nn.Module, layer: int) -> list[Mail]:
+    def relay(self, model: nn.Module, layer: int) -> list[HaloRows]:
         """States of one hidden layer of all own nodes that others need, given the halo's of the layers before it.
 
         Those of all own nodes are kept in `relayed`, for the layers behind it.
         """
         del self.relayed[layer:]
-        computed = self.whole(heard=layer)
+        computed = self.whole(received=layer)
         with torch.no_grad():
             for number in range(len(self.relayed), layer + 1):
                 hidden: Tensor = model.hidden(number, self._before(computed, number), computed.hops[number])  # type: ignore[operator]
                 self.relayed.append(hidden)
-        told = Mail(self.needed, self.relayed[layer].numpy()[self.needed])
-        nothing = [Mail(self.needed[:0], np.zeros((0, width), np.float32)) for width in self.states.widths]
-        return [told if number == layer else none for number, none in enumerate(nothing)]
+        sent = HaloRows(self.needed, self.relayed[layer].numpy()[self.needed])
+        nothing = [HaloRows(self.needed[:0], np.zeros((0, width), np.float32)) for width in self.states.widths]
+        return [sent if number == layer else none for number, none in enumerate(nothing)]
 
     def scored(self, model: nn.Module) -> Tensor:
         """Logits [own, classes] of all own nodes, with all their neighbours, from the last layer that was relayed."""
@@ -157,7 +158,7 @@ class NodeData:
         return found
 
     def _before(self, computed: "Computed", layer: int) -> propagate.States:
-        """What a layer's senders are before it, where all own nodes are computed."""
+        """Return the states of a layer's senders before it, where all own nodes are computed."""
         if not layer:
             return computed.inputs
         own, hop = self.relayed[layer - 1], computed.hops[layer]
@@ -165,7 +166,7 @@ class NodeData:
 
     def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
         """Logits [targets, classes]; with `notes` fresh states are remembered."""
-        note = self.note if notes and self.tells else None
+        note = self.note if notes and self.exchanges else None
         found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
         return found
 
@@ -176,11 +177,17 @@ class NodeData:
             hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
         return hidden[test].numpy(), self.label[test]
 
-    def recall(self, remembered: Tree) -> None:
-        """Take states up; which generator this part was mended with is to be looked at anew."""
-        self.states.load(remembered)
+    def opened(self, states: Tree) -> "NodeData":
+        """Return the same part with these hidden states; None = none is known.
+
+        Which generator the part was mended with is checked anew. States relayed so far are kept.
+        """
+        made = copy.copy(self)
+        made.states = self.states.opened(states)
+        made.relayed = [*self.relayed]
         if self.part is not None:
             self.part.sure = False
+        return made
 
     def mended(self, model: nn.Module, mending: Mending | None) -> "NodeData":
         """This part with the neighbours that the model's generator makes; made anew once that has changed."""
@@ -192,13 +199,14 @@ class NodeData:
             if self.part.mended[0] is not edition:
                 with flops.Meter() as meter:
                     fields = mending.mended(generator, self.part)
-                self.part.mended = edition, replace(self, **fields, part=None, kept={}), meter.flops
+                states = self.states.opened(None)  # a mended part has none of its own
+                self.part.mended = edition, replace(self, **fields, states=states, part=None, kept={}), meter.flops
             self.part.sure = not generator.learns
         mended: NodeData = self.part.mended[1]
         return mended
 
     def stored(self, layer: int, hop: Hop) -> Tensor:
-        """What is remembered of a hop's stored nodes, float32 [stored, width]."""
+        """Return the remembered states of a hop's stored nodes, float32 [stored, width]."""
         return torch.from_numpy(self.states.rows[layer][hop.stored])
 
     def note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
@@ -208,7 +216,7 @@ class NodeData:
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """What some nodes are computed from: the hops to them, and the features of the first one's senders or of all.
+    """The inputs of some nodes: the hops to them, and the features of the first one's senders or of all.
 
     Beside it their labels, int64 [nodes].
     """

@@ -18,7 +18,7 @@ FAR = 255
 
 @dataclass(frozen=True)
 class FeatureCoding:
-    """How rows of features travel; both ends know it.
+    """The code in which rows of features travel; both ends know it.
 
     Args:
         width: number of features.
@@ -47,7 +47,7 @@ class FeatureCoding:
         return np.zeros((rows, self.width), np.float32)
 
     def pack(self, features: Features) -> Arrays:
-        """Rows as arrays."""
+        """Return rows of features as arrays."""
         if isinstance(features, np.ndarray):
             return {"features": np.ascontiguousarray(features)}
         kind = np.uint16 if self.width <= NARROW else np.uint32

@@ -8,9 +8,9 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.graphs.shards import ranges
 from fedgraft.domains.nodes.shards import Features
 from fedgraft.nn.propagate import Sparse, Stacked
+from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
 

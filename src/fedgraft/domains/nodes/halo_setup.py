@@ -12,16 +12,17 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Halo, Indices
-from fedgraft.domains.graphs.shards import ranges
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.shards import Features, NodeShard
 from fedgraft.errors import WireError
-from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Made, Spec
+from fedgraft.nn.sparse import ranges
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True)
 class Introductions:
-    """How clients introduce their nodes.
+    """The set-up in which clients publish whose nodes they need, and features.
 
     Args:
         coding: how rows of features travel.
@@ -49,7 +50,7 @@ class Introductions:
         return Layout((Spec("degree", "uint32", (VARIABLE,)), *self._feature_specs, *known))
 
     def statistics(self, shard: NodeShard) -> Arrays:
-        """What a client publishes."""
+        """Return what a client publishes."""
         cut = np.zeros(shard.own, bool)
         cut[np.repeat(np.arange(shard.own), shard.degree)[shard.senders >= shard.own]] = True
         boundary = np.flatnonzero(cut)
@@ -89,7 +90,7 @@ class Introductions:
         }
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """What each client gets back, made when it is asked for: together they may be many times the graph."""
+        """Return what each client gets back, made when asked for: together they may be many times the graph."""
         halos = self.halos(statistics)
         needed = {client: np.zeros(nodes, bool) for client, (nodes, _) in halos.items()}
         for _, (owner, place) in halos.values():
@@ -101,7 +102,7 @@ class Introductions:
         return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
 
     def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Indices, Indices]:
-        """Of the halo: features (zero where unknown), bool [halo] whether they are known, degrees; and needed nodes.
+        """Return features of the halo (zero where unknown), bool [halo] whether they are known, degrees; needed nodes.
 
         Without anything received, as where a model is used outside a run, nothing of others is known.
         """
@@ -156,7 +157,7 @@ class Introductions:
 
 
 class _Published:
-    """What one client published, to be looked up by place."""
+    """One client's statistics, to be looked up by place."""
 
     def __init__(self, introductions: Introductions, statistics: Arrays) -> None:
         boundary = _marked(statistics["boundary"])
@@ -209,9 +210,9 @@ def without_edges(shard: NodeShard, kept: Array) -> NodeShard:
     """The shard with some of its stored edges, bool [edges], and the halo that they leave."""
     row = np.repeat(np.arange(shard.own), shard.degree)[kept]
     senders = shard.senders[kept]
-    heard = np.unique(senders[senders >= shard.own])
+    sending = np.unique(senders[senders >= shard.own])
     number = np.concatenate([np.arange(shard.own), np.full(shard.halo, -1)])
-    number[heard] = shard.own + np.arange(len(heard))
+    number[sending] = shard.own + np.arange(len(sending))
     return NodeShard(
         name=shard.name,
         ids=shard.ids,
@@ -221,6 +222,6 @@ def without_edges(shard: NodeShard, kept: Array) -> NodeShard:
         split=shard.split,
         pointers=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shard.own))]),
         senders=number[senders].astype(np.int32),
-        halo_owner=shard.halo_owner[heard - shard.own],
-        halo_place=shard.halo_place[heard - shard.own],
+        halo_owner=shard.halo_owner[sending - shard.own],
+        halo_place=shard.halo_place[sending - shard.own],
     )

@@ -1,12 +1,13 @@
 """Losses of nodes in training: as autograd sees them, and with a gradient written by hand."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.task_parts import LossesAndBack
+from fedgraft.contracts.task_abilities import LossesAndBackward
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.mended_graph import Part
@@ -32,8 +33,12 @@ class Objective:
         return logits + self.adjustment * data.log_shares if self.adjustment else logits
 
     def spread(self, data: NodeData) -> Tensor | None:
-        """What every class has of every label, float32 [classes]; None for nothing."""
+        """Return the share of every label that every class gets, float32 [classes]; None for nothing."""
         return self.smoothing * data.shares if self.smoothing else None
+
+
+objective_of = cache(Objective)
+"""The objective of some options, made once: a step asks for it."""
 
 
 def losses_among(logits: Tensor, label: Indices, nodes: Indices) -> Array:
@@ -42,7 +47,7 @@ def losses_among(logits: Tensor, label: Indices, nodes: Indices) -> Array:
 
 
 def learning(model: nn.Module, data: NodeData) -> Part | None:
-    """What a step trains the model's generator on; None without one, and once that has learnt."""
+    """Return what a step trains the model's generator on; None without one, and once that has learnt."""
     return data.part if data.part is not None and generator_of(model).learns else None
 
 
@@ -62,13 +67,13 @@ def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objecti
 
 
 def by_hand(model: Any, data: NodeData) -> bool:
-    """Whether there is `losses_with_back`: not where sums are given, which are no products."""
+    """Return whether there is `losses_with_back`: not where sums are given, which are no products."""
     return data.sums is None and bool(model.by_hand)
 
 
-def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBack:
+def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBackward:
     """The same without autograd, and what sets all gradients, given that of the losses."""
-    note = data.note if data.tells and model.training else None
+    note = data.note if data.exchanges and model.training else None
     logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
     losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, objective.spread(data))
     return losses, lambda gradient: back(to_logits(gradient))

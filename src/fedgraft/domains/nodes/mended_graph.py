@@ -16,7 +16,7 @@ from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach, scattered
 from fedgraft.domains.nodes.neighgen import WIDTHS, Generator, generator_of
 from fedgraft.domains.nodes.shards import Features, NodeShard
-from fedgraft.errors import WireError
+from fedgraft.errors import ClientError, WireError
 from fedgraft.nn import flops
 from fedgraft.nn.propagate import Sparse
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
@@ -28,7 +28,7 @@ _HASHES: Final = 2.0**64
 
 @dataclass(eq=False)
 class Part:
-    """What a client's part of the graph is mended from.
+    """The data that a client's part of the graph is mended from.
 
     Args:
         own: how many nodes.
@@ -60,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Mending:
-    """How a client trains a generator of neighbours, and mends its part of the graph with it.
+    """Training of a generator of neighbours, and mending of a client's part of the graph with it.
 
     Source: Zhang et al., "FedSage+", NeurIPS 2021, and its published code.
     Differs: see the sharing method `fedsage_plus`.
@@ -78,13 +78,13 @@ class Mending:
     # --- what clients tell each other --------------------------------------------------------------------------------
 
     @property
-    def tables(self) -> tuple[int, ...]:
-        """Embeddings."""
+    def widths(self) -> tuple[int, ...]:
+        """Tuple of int, the widths of the embeddings that clients exchange."""
         return WIDTHS[-1:]
 
     @property
     def statistics_layout(self) -> Layout:
-        """How many nodes a client offers."""
+        """`Layout` of the number of nodes that a client offers."""
         return Layout((Spec("offered", "uint32", (1,)),))
 
     @property
@@ -93,7 +93,7 @@ class Mending:
         return Layout((Spec("needed", "uint8", (VARIABLE,)), Spec("told", "uint32", (1,))))
 
     def statistics(self, shard: NodeShard) -> Arrays:
-        """What a client publishes."""
+        """Return what a client publishes."""
         return {"offered": np.array([min(shard.own, self.elsewhere)], np.uint32)}
 
     def check(self, statistics: Arrays) -> None:
@@ -116,7 +116,7 @@ class Mending:
         return found
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
-        """What each client gets back."""
+        """Return what each client gets back."""
         halos = self.halos(statistics)
         needed = {client: np.zeros(count, bool) for client, (count, _) in halos.items()}
         for _, (owner, place) in halos.values():
@@ -152,17 +152,17 @@ class Mending:
         )
         told = int(shared["told"][0]) if shared else 0
         needed = np.flatnonzero(np.unpackbits(shared["needed"], count=len(offered))) if shared else offered[:0]
-        return part, States(len(offered), told, self.tables), needed
+        return part, States(len(offered), told, self.widths), needed
 
-    def note(self, generator: Generator, part: Part, states: States, needed: Indices, most: int, chance: int) -> None:
+    def note(self, generator: Generator, part: Part, states: States, needed: Indices, most: int, seed: int) -> None:
         """Remember embeddings of the own nodes that others want, as they are now."""
         if len(needed) and generator.learns:
             with torch.no_grad():
-                z = self._embeddings(generator, part, part.around, part.offered[needed], most, chance)
+                z = self._embeddings(generator, part, part.around, part.offered[needed], most, seed)
             states.write(0, needed, z.numpy())
 
     def mended(self, generator: Generator, part: Part) -> dict[str, Any]:
-        """Of the part with generated neighbours behind its own nodes: what takes the place of what it had, by name."""
+        """Return the fields of the part with generated neighbours behind its own nodes, by name."""
         everybody = np.arange(part.own)
         with torch.no_grad():
             z = self._embeddings(generator, part, part.around, everybody, 0, 0)
@@ -188,9 +188,9 @@ class Mending:
     # --- training ----------------------------------------------------------------------------------------------------
 
     def losses(
-        self, model: nn.Module, part: Part, states: States, nodes: Indices, most: Sequence[int], chance: int
+        self, model: nn.Module, part: Part, states: States, nodes: Indices, most: Sequence[int], seed: int
     ) -> Tensor:
-        """Of each of some nodes: of how many neighbours it lacks, of their features, and of its class.
+        """Return the losses of some nodes: of how many neighbours each lacks, of their features, and of its class.
 
         Every one also gets the loss of what is generated for others' nodes, so that its mean is added once.
 
@@ -201,26 +201,26 @@ class Mending:
             states: what it was told of others' embeddings.
             nodes: int64 [n], own nodes.
             most: most neighbours of a node that take part, per layer of the model.
-            chance: where noise comes from, and which nodes are hidden.
+            seed: where noise comes from, and which nodes are hidden.
         """
         generator = generator_of(model)
-        hidden = scattered(np.arange(part.own), chance) < self.hidden * _HASHES
+        hidden = scattered(np.arange(part.own), seed) < self.hidden * _HASHES
         hidden[nodes] = False
         kept = ~hidden[part.receivers] & ~hidden[part.senders]
         edges = part.receivers[kept], part.senders[kept], part.own
         impaired = _joined(*edges)
-        hops = _hops(impaired, part.own, nodes, most, chance)
+        hops = _hops(impaired, part.own, nodes, most, seed)
         read = hops[0].receivers  # the nodes themselves come first
-        z = self._embeddings(generator, part, impaired, read, most[0], chance)
+        z = self._embeddings(generator, part, impaired, read, most[0], seed)
         guessed = generator.missing(z)
         count, of, lost = _lost(part, nodes, hidden)
         counts = self._counts(guessed)
         lacking = counts > 0
         lacking[: len(nodes)] |= count > 0
-        made = generator.neighbours(z[torch.from_numpy(lacking)], chance)
+        made = generator.neighbours(z[torch.from_numpy(lacking)], seed)
         if counts.any():
             owners = np.repeat(read, counts)
-            hops = _hops(_joined(*edges, owners), part.own + len(owners), nodes, most, chance)
+            hops = _hops(_joined(*edges, owners), part.own + len(owners), nodes, most, seed)
         logits = model(_inputs(part, hops, _first(made, counts[lacking])), hops, None)
         losses = nn.functional.cross_entropy(logits, torch.from_numpy(part.label[nodes]), reduction="none")
         truth = torch.from_numpy(count.astype(np.float32))
@@ -232,39 +232,41 @@ class Mending:
             theirs = made[torch.from_numpy((np.cumsum(lacking) - 1)[short])]
             near = _nearest(theirs, part.rows.rows(lost), part.squares[lost], pairs[short])
             losses = losses.index_add(0, torch.from_numpy(short), near)
-        told = self._told(states, len(nodes), chance)
+        told = self._told(states, len(nodes), seed)
         if len(told):
-            foreign = generator.neighbours(told, chance)
+            foreign = generator.neighbours(told, seed)
             losses = losses + _nearest(foreign, part.theirs, part.squares[part.matched]).mean()
         return losses
 
     def _embeddings(
-        self, generator: Generator, part: Part, around: Neighbourhoods, nodes: Indices, most: int, chance: int
+        self, generator: Generator, part: Part, around: Neighbourhoods, nodes: Indices, most: int, seed: int
     ) -> Tensor:
-        hops = _hops(around, part.own, nodes, (most,) * len(WIDTHS), chance)
+        hops = _hops(around, part.own, nodes, (most,) * len(WIDTHS), seed)
         return generator.encode(_inputs(part, hops), hops)
 
     def _counts(self, guessed: Tensor) -> Indices:
-        """How many neighbours nodes are given."""
+        """Return how many neighbours nodes are given, int64 [nodes]. Raises `ClientError` for a diverged generator."""
+        if guessed.isnan().any():
+            raise ClientError("training diverged: the generator's counts of neighbours are not finite")
         return guessed.detach().round().clamp(max=self.most).long().numpy()
 
-    def _told(self, states: States, most: int, chance: int) -> Tensor:
+    def _told(self, states: States, most: int, seed: int) -> Tensor:
         """Embeddings of others' nodes, at most so many, float32 [told, width]."""
         known = np.flatnonzero(states.known[0][states.own :]) + states.own
-        chosen = known[_some(len(known), most, chance)]
+        chosen = known[_some(len(known), most, seed)]
         return torch.from_numpy(states.rows[0][chosen])
 
 
-def _some(count: int, most: int, chance: int = 0) -> Indices:
-    """At most so many of some numbers from 0, the same whenever `chance` is."""
+def _some(count: int, most: int, seed: int = 0) -> Indices:
+    """At most so many of some numbers from 0, the same whenever `seed` is."""
     if count <= most:
         return np.arange(count)
-    return np.argsort(scattered(np.arange(count), chance), kind="stable")[:most]
+    return np.argsort(scattered(np.arange(count), seed), kind="stable")[:most]
 
 
-def _hops(around: Neighbourhoods, count: int, nodes: Indices, most: Sequence[int], chance: int) -> list[Hop]:
+def _hops(around: Neighbourhoods, count: int, nodes: Indices, most: Sequence[int], seed: int) -> list[Hop]:
     """Layers that end at some of `count` nodes, everything computed anew."""
-    return around.around(nodes, len(most), Reach([np.ones(count, bool)] * len(most), most, True, chance))
+    return around.around(nodes, len(most), Reach([np.ones(count, bool)] * len(most), most, True, seed))
 
 
 def _inputs(part: Part, hops: Sequence[Hop], made: Tensor | None = None) -> Tensor | Sparse:
@@ -310,7 +312,7 @@ def _first(made: Tensor, counts: Indices) -> Tensor:
 
 
 def _lost(part: Part, nodes: Indices, hidden: NDArray[np.bool_]) -> tuple[Indices, Indices, Indices]:
-    """How many neighbours of each node are hidden; and of each such edge the number of the node, and the neighbour."""
+    """Return how many neighbours of each node are hidden; of each such edge the node's number, and the neighbour."""
     number = np.full(part.own, -1)
     number[nodes] = np.arange(len(nodes))
     edges = np.flatnonzero(hidden[part.senders] & (number[part.receivers] >= 0))

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.nodes.neighbour_sampling import Hop
 from fedgraft.nn.layers import linear, row_linear
 from fedgraft.nn.manual_gradients import Back, WithBack, relu_back
@@ -20,7 +20,7 @@ Note = Callable[[int, Hop, Tensor], None]
 
 
 class NodeModel(nn.Module):
-    """From features to logits.
+    """A network from features to logits.
 
     Args:
         encoder: gives the convolutions.
@@ -46,11 +46,11 @@ class NodeModel(nn.Module):
 
     @property
     def by_hand(self) -> bool:
-        """Whether there is `with_back`: where all convolutions have it, and nothing is dropped."""
+        """True where there is `with_back`: all convolutions have it, and nothing is dropped."""
         return self._with_back and not (self.dropout and self.training)
 
     def forward(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
-        """Logits [targets, classes].
+        """Return logits, float32 [targets, classes].
 
         Args:
             inputs: features of the first hop's senders, or of all nodes where its block is over all; with fewer hops
@@ -100,7 +100,7 @@ class NodeModel(nn.Module):
         )
 
     def _last(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None) -> States:
-        """What the last convolution is given."""
+        """Return the input of the last convolution."""
         state, begin = inputs, len(self.convolutions) - len(hops)
         for layer, (hop, after) in enumerate(itertools.pairwise(hops), begin):
             fresh = self.hidden(layer, state, hop)

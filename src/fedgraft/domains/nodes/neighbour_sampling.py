@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.graphs.shards import ranges
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.nn.propagate import Block, Sparse
+from fedgraft.nn.sparse import ranges
 
 Known = NDArray[np.bool_]
 _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -49,7 +49,7 @@ class Hop:
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """What may take part.
+    """The nodes that may take part in a batch.
 
     Args:
         known: per layer, bool [own + halo], whose states the layer can read; own neighbours that are computed afresh
@@ -57,7 +57,7 @@ class Reach:
         most: per layer, neighbours of a node that take part, drawn where there are more; 0 = all.
         deep: whether the own neighbours of a layer's receivers are computed by the layer before; else only the targets
             are, in every layer, and all others are taken from what is remembered.
-        chance: where the draws come from; equal chances draw equal neighbours of a node, whatever the batch.
+        seed: where the draws come from; equal seeds draw equal neighbours of a node, whatever the batch.
         whole: whether the first layer's block is over all nodes there are, own ones and the halo, by number, so that
             nobody has to pick rows for it; else over the hop's senders.
     """
@@ -65,7 +65,7 @@ class Reach:
     known: Sequence[Known]
     most: Sequence[int]
     deep: bool
-    chance: int = 0
+    seed: int = 0
     whole: bool = False
 
 
@@ -128,7 +128,7 @@ class Neighbourhoods:
         if most and crowded.any():
             kept = np.repeat(~crowded, degree)
             among = np.flatnonzero(~kept)
-            kept[among[smallest(scattered(edge[among], reach.chance + layer), degree[crowded], most)]] = True
+            kept[among[smallest(scattered(edge[among], reach.seed + layer), degree[crowded], most)]] = True
             row, edge = row[kept], edge[kept]
         return row, self._senders[edge]
 
@@ -166,9 +166,9 @@ def smallest(numbers: NDArray[np.uint64], lengths: Indices, most: int) -> Indice
     return places.ravel()
 
 
-def scattered(numbers: Indices, chance: int) -> NDArray[np.uint64]:
-    """A pseudorandom number for each number, the same whenever `chance` is."""
-    start = np.uint64(chance * int(_MIX[2]) % 2**64)
+def scattered(numbers: Indices, seed: int) -> NDArray[np.uint64]:
+    """A pseudorandom number for each number, the same whenever `seed` is."""
+    start = np.uint64(seed * int(_MIX[2]) % 2**64)
     mixed = numbers.astype(np.uint64) * _MIX[0] + start
     for factor, shift in zip(_MIX[1:], _SHIFTS, strict=False):
         mixed = (mixed ^ (mixed >> shift)) * factor

@@ -20,7 +20,7 @@ from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 @dataclass(frozen=True)
 class Aggregates:
-    """How clients publish sums.
+    """The set-up in which clients publish sums of features.
 
     Source: Yao et al., "FedGCN", NeurIPS 2023, one hop.
     Differs: nothing is encrypted. Neighbours at a client that never published count as zeros, since a node's degree
@@ -65,7 +65,7 @@ class Aggregates:
         self.coding.unpack(statistics, len(statistics["owner"]))
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
-        """What all clients together say of each client's nodes."""
+        """Return the sums that all clients together make for each client's nodes."""
         found = {}
         rows = {client: self.coding.unpack(each, len(each["owner"])) for client, each in statistics.items()}
         for client in statistics:

@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.nodes.neighbour_sampling import Hop
 from fedgraft.nn.layers import linear, row_linear
 from fedgraft.nn.propagate import Sparse
@@ -51,7 +51,7 @@ class Generator(nn.Module):
 
     @property
     def learns(self) -> bool:
-        """Whether it is still being trained."""
+        """True while the generator is being trained."""
         return bool(self.frozen < 0.5)  # a codec may have touched it
 
     @property
@@ -71,13 +71,13 @@ class Generator(nn.Module):
         return state
 
     def missing(self, z: Tensor) -> Tensor:
-        """How many neighbours nodes lack, [nodes]."""
+        """Return how many neighbours nodes lack, float32 [nodes]."""
         lacked: Tensor = torch.relu(self.count(z)).squeeze(1)
         return lacked
 
-    def neighbours(self, z: Tensor, chance: int) -> Tensor:
+    def neighbours(self, z: Tensor, seed: int) -> Tensor:
         """Features of the most neighbours that nodes can lack, [nodes, most, width]."""
-        noise = torch.randn(z.shape, generator=torch.Generator().manual_seed(chance))
+        noise = torch.randn(z.shape, generator=torch.Generator().manual_seed(seed))
         made: Tensor = torch.tanh(self.features(z + noise))
         return made.view(len(z), *self._shape)
 

@@ -17,7 +17,7 @@ Owners = Mapping[str, list[tuple[int, int]]]
 
 
 def owners_of(shards: Sequence[NodeShard], wanted: set[str]) -> Owners:
-    """Who has which of these ids, compared as text, as files hold them."""
+    """Return who has which of these ids, compared as text, as files hold them."""
     found: dict[str, list[tuple[int, int]]] = {}
     for number, shard in enumerate(shards):
         for place, name in enumerate(map(str, shard.ids)):

@@ -8,9 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.shards import Features, NodeShard, undirected
-from fedgraft.domains.nodes.tables import Columns, Given, feature
+from fedgraft.domains.nodes.tables import Columns, feature
 from fedgraft.domains.tables import Source, encode, read_table, row_of
 from fedgraft.errors import InputError, nearest
 

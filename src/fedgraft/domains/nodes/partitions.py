@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.shards import FOLDS, NodeShard, Numbers, WholeGraph, cut, split_nodes, undirected
+from fedgraft.domains.nodes.shards import FOLDS, SHARES, NodeShard, Numbers, WholeGraph, cut, split_nodes, undirected
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
@@ -24,7 +24,7 @@ LOUVAIN_EDGES = 5_000_000
 
 @dataclass(frozen=True)
 class Dealing:
-    """How a graph is dealt to clients and split: the options that node data sets share.
+    """Options of dealing a graph to clients and of splitting it, which node data sets share.
 
     Args:
         of: what errors call the options: "PygNodes" for PygNodes.clients ...
@@ -32,7 +32,8 @@ class Dealing:
         partition: "iid", "dirichlet" or "louvain".
         alpha: of the Dirichlet distribution, > 0.
         edges: share of undirected edges that are kept, in (0, 1].
-        fold: which of the five folds is the test set.
+        fold: which of the five folds is the test set, or is halved for validation and test.
+        shares: of training, validation and test nodes, "64:16:20" or "80:10:10".
     """
 
     of: str
@@ -41,6 +42,7 @@ class Dealing:
     alpha: float = 0.5
     edges: float = 1.0
     fold: int = 0
+    shares: str = SHARES[0]
 
     def __post_init__(self) -> None:
         require(self.clients >= 1, f"{self.of}.clients", "at least 1", self.clients)
@@ -48,6 +50,7 @@ class Dealing:
         require(0 < self.alpha < np.inf, f"{self.of}.alpha", "above 0", self.alpha)
         require(0 < self.edges <= 1, f"{self.of}.edges", "in (0, 1]", self.edges)
         require(0 <= self.fold < FOLDS, f"{self.of}.fold", f"0..{FOLDS - 1}", self.fold)
+        require_one_of(f"{self.of}.shares", self.shares, SHARES)
 
     def deal(self, graph: WholeGraph, seed: int, split: bool = True) -> list[NodeShard]:
         """One shard per client. Who holds a node does not depend on `edges`, nor on `fold`; communities see all edges.
@@ -66,7 +69,8 @@ class Dealing:
 
     def split(self, graph: WholeGraph, seed: int) -> WholeGraph:
         """The graph, split by the seed."""
-        return replace(graph, split=split_nodes(graph.label, self.fold, generator(seed, "split"), graph.name))
+        g = generator(seed, "split")
+        return replace(graph, split=split_nodes(graph.label, self.fold, g, graph.name, self.shares))
 
     def owner(self, graph: WholeGraph, g: np.random.Generator) -> Numbers:
         """int32 [nodes]: the client whose node each is."""

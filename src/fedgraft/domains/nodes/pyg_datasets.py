@@ -26,7 +26,7 @@ PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 @dataclass(frozen=True)
 class Published:
-    """Where a set comes from.
+    """The source of a published set.
 
     Args:
         title: its name, and that of its folder in the root.
@@ -144,7 +144,7 @@ def _downloaded(root: Path, published: Published) -> Any:
 
 
 def _commonest(several: Any) -> Any:
-    """Of the labels of each node the one that most nodes have; -1 where a node has none.
+    """Return the label of each node that most nodes have; -1 where a node has none.
 
     Args:
         several: 0 or 1 [nodes, labels].

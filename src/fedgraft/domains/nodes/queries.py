@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.values import Indices, Mail, Questions
+from fedgraft.contracts.values import HaloRows, Indices, Questions
 from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.new_nodes import Newcomers, Owners, owners_of
 from fedgraft.domains.nodes.own_tables import feature_rows, named_once, texts_of
@@ -27,7 +27,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What one client is asked.
+    """Questions about nodes to one client.
 
     Args:
         ids: object [asked], the nodes' ids.
@@ -140,19 +140,18 @@ def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, A
     }
 
 
-def told_before(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[Mail]:
-    """What a client remembers of its halo's states, as if told anew: by now it may have more nodes of its own.
+def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[HaloRows]:
+    """Return the halo states that a client remembers: by now it may have more nodes of its own.
 
     Args:
-        remembered: what `States.to_tree` gave; None for nothing.
-        own: how many own nodes it had then.
-        halo: nodes of others.
+        remembered: what `States.to_tree` returned; None for nothing.
+        own: number of own nodes that it had then.
+        halo: number of nodes of others.
         widths: of the layers.
     """
-    states = States(own, halo, widths)
-    states.load(remembered)
-    told = [np.flatnonzero(known[own:]) for known in states.known]
-    return [Mail(slot, rows[own + slot]) for slot, rows in zip(told, states.rows, strict=True)]
+    states = States(own, halo, widths, remembered)
+    slots = [np.flatnonzero(known[own:]) for known in states.known]
+    return [HaloRows(slot, rows[own + slot]) for slot, rows in zip(slots, states.rows, strict=True)]
 
 
 def _ends(edges: pd.DataFrame | None) -> NDArray[np.str_]:

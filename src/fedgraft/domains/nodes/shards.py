@@ -7,7 +7,8 @@ Rules, the same for every source:
     Features  of one width for all clients, finite; sparse ones stay sparse.
     Labels    a node has one class or none (-1). Classes are numbered alike at all clients; a client may lack some.
     Split     of the whole graph, seeded, stratified by class: five equal folds, of which one is the test set; of the
-              rest a fifth is for validation, so 64:16:20. A node without a label is in no split (-1).
+              rest a fifth is for validation, so 64:16:20; or of the fold itself a half, so 80:10:10. A node without a
+              label is in no split (-1).
     Clients   a client needs a node, but no training node: one without is kept, since its nodes are neighbours of
               others'. It answers for them, its `rows("train")` are empty, and it must not be asked to train.
 """
@@ -22,14 +23,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.graphs.shards import ranges
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.nn.sparse import ranges
 
 LOG = logging.getLogger("fedgraft.data")
 
 FOLDS = 5
 """Folds of a split, one of them the test set, and the share of the rest that is for validation: Li et al., "FedAIS",
 AAAI 2025, uses 5-fold cross-validation."""
+SHARES = ("64:16:20", "80:10:10")
+"""Of training, validation and test nodes: the fold is the test set, or half of it is for validation."""
 SPARSE = 0.25
 """Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
 
@@ -84,17 +87,17 @@ class NodeShard:
 
     @property
     def own(self) -> int:
-        """How many own nodes."""
+        """int, the number of own nodes."""
         return len(self.label)
 
     @property
     def halo(self) -> int:
-        """How many nodes of others are neighbours of own ones."""
+        """int, the number of nodes of others that are neighbours of own ones."""
         return len(self.halo_owner)
 
     @property
     def width(self) -> int:
-        """How many features."""
+        """int, the number of features."""
         return int(self.features.shape[1])
 
     @property
@@ -147,12 +150,12 @@ class WholeGraph:
 
     @property
     def nodes(self) -> int:
-        """How many nodes."""
+        """int, the number of nodes."""
         return len(self.label)
 
     @property
     def edges(self) -> int:
-        """How many undirected edges."""
+        """int, the number of undirected edges."""
         return len(self.senders) // 2
 
     @property
@@ -234,24 +237,28 @@ def undirected(
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-def split_nodes(label: Indices, fold: int, g: np.random.Generator, name: str = "the graph") -> NDArray[np.int8]:
-    """int8 [nodes]: to which of `SPLITS` each node belongs, -1 without a label; 64:16:20, stratified by class.
+def split_nodes(
+    label: Indices, fold: int, g: np.random.Generator, name: str = "the graph", shares: str = SHARES[0]
+) -> NDArray[np.int8]:
+    """int8 [nodes]: to which of `SPLITS` each node belongs, -1 without a label; in `shares`, stratified by class.
 
     The same generator gives the same five folds whichever is the test set. Of each class a fold gets a fifth, rounded
     up or down; a class of at least three nodes has a training node.
     """
     require(0 <= fold < FOLDS, "fold", f"0..{FOLDS - 1}", fold)
     order = g.permutation(np.flatnonzero(label >= 0))
-    if len(order) < FOLDS:
-        raise InputError(f"{name}: at least {FOLDS} nodes with a label are needed, one a fold; got {len(order)}.")
+    halved = shares == SHARES[1]
+    least, each = (2 * FOLDS, "two") if halved else (FOLDS, "one")
+    if len(order) < least:
+        raise InputError(f"{name}: at least {least} nodes with a label are needed, {each} a fold; got {len(order)}.")
     order = order[np.argsort(label[order], kind="stable")]
     place = np.arange(len(order)) % FOLDS
     split = np.full(len(label), -1, np.int8)
-    split[order[place == fold]] = SPLITS.index("test")
-    rest = order[place != fold]
+    held, rest = order[place == fold], order[place != fold]
+    split[held] = SPLITS.index("test")
     split[rest] = SPLITS.index("train")
     # Not from the first on: where five nodes leave four, one of them is for validation and the others train.
-    split[rest[2::FOLDS]] = SPLITS.index("validation")
+    split[held[1::2] if halved else rest[2::FOLDS]] = SPLITS.index("validation")
     return split
 
 
@@ -259,7 +266,7 @@ def split_nodes(label: Indices, fold: int, g: np.random.Generator, name: str = "
 
 
 def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> list[NodeShard]:
-    """One shard per client.
+    """Return one shard per client.
 
     Args:
         graph: the whole.
@@ -288,9 +295,9 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
     for k, name in enumerate(names):
         rows = order[starts[k] : starts[k + 1]]
         pointers = np.concatenate([[0], np.cumsum(degree[rows])])
-        heard = rank[graph.senders[ranges(graph.pointers[rows], degree[rows])]]
+        sending = rank[graph.senders[ranges(graph.pointers[rows], degree[rows])]]
         elsewhere = np.zeros(graph.nodes, bool)
-        elsewhere[heard] = True
+        elsewhere[sending] = True
         elsewhere[starts[k] : starts[k + 1]] = False
         halo = np.flatnonzero(elsewhere)
         local[starts[k] : starts[k + 1]] = np.arange(len(rows))
@@ -305,7 +312,7 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
                 classes=graph.classes,
                 split=graph.split[rows],
                 pointers=pointers,
-                senders=_ascending(pointers, local[heard], len(rows) + len(halo)),
+                senders=_ascending(pointers, local[sending], len(rows) + len(halo)),
                 halo_owner=halo_owner.astype(np.int32),
                 halo_place=(halo - starts[halo_owner]).astype(np.int32),
             )

@@ -8,21 +8,18 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedgraft.contracts.table_files import SUFFIXES, Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.nodes.pyg_objects import Collection, compact
 from fedgraft.domains.nodes.shards import WholeGraph, undirected
-from fedgraft.domains.tables import SUFFIXES, Source, as_numbers, check_classes, encode, read_file, read_table, row_of
+from fedgraft.domains.tables import Source, as_numbers, check_classes, encode, read_table, row_of
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
-
-Given: TypeAlias = str | Path | pd.DataFrame
-"""A table: a path or a DataFrame."""
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A class that is a whole number; of at most as many digits as an int64 holds."""
@@ -104,7 +101,7 @@ def _node_table(nodes: Given, columns: Columns, owner: str) -> tuple[pd.DataFram
     paths = _files(nodes, f"{owner}.nodes")
     for path in paths:
         # Which columns there are is known once a file is read; it is read once.
-        table = path if isinstance(path, pd.DataFrame) else read_file(path, f"{owner}.nodes")
+        table = table_of(path, f"{owner}.nodes")
         name = f"{owner}.nodes" if isinstance(path, pd.DataFrame) else str(path)
         others = [str(column) for column in table.columns] if columns.features is None else optional
         table, rows = read_table(table, name, wanted, others)

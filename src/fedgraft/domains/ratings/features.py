@@ -47,12 +47,12 @@ class Known:
 
     @property
     def users(self) -> int:
-        """How many users the client has."""
+        """int, the number of users of the client."""
         return len(self.shard.users)
 
     @property
     def items(self) -> int:
-        """How many items the client has."""
+        """int, the number of items of the client."""
         return len(self.shard.items)
 
     @cached_property
@@ -67,7 +67,7 @@ class Known:
 
     @cached_property
     def rating(self) -> Floats:
-        """Each known rating."""
+        """float64 [ratings], each known rating."""
         return self.shard.rating[self.rows].astype(np.float64)
 
     @cached_property
@@ -86,7 +86,7 @@ class Known:
 
     @cached_property
     def centred(self) -> Floats:
-        """Ratings less their mean."""
+        """float64 [ratings], known ratings less their mean."""
         return self.rating - self.biases[0]
 
     @cached_property
@@ -149,7 +149,7 @@ class Side:
 
     @cached_property
     def ratings(self) -> Ids:
-        """How many ratings each has."""
+        """float64, the number of ratings of each."""
         return np.bincount(self.index, minlength=self.count)
 
     @cached_property

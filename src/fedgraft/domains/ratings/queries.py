@@ -60,7 +60,7 @@ def item_categories(shard: RatingShard) -> Ids:
 
 
 def positions(ids: Array, wanted: Array) -> Ids:
-    """Where each wanted id stands among `ids`, -1 where it does not; compared as text, as files hold them."""
+    """Return where each wanted id stands among `ids`, -1 where it does not; compared as text, as in files."""
     places = {name: place for place, name in enumerate(_texts(ids))}
     return np.array([places.get(name, -1) for name in _texts(wanted)], dtype=np.int64)
 

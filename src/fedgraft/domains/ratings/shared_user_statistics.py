@@ -35,7 +35,7 @@ ANSWERED = Layout((Spec("codes", "uint8", (VARIABLE,)),))
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """What a client knows of its users' ratings at other clients, float64 [users] each.
+    """Statistics of a client's users at other clients, float64 [users] each.
 
     Args:
         residual: their mean, less mean and item bias there, as a share of the scale's width; 0 without any.

@@ -1,16 +1,16 @@
-"""A client's whole round: bytes in, bytes out. Written once, run by every runtime.
+"""A client: bytes in, bytes out. Written once, run by every runtime.
 
-A client keeps nothing between requests but its memory, which goes in and comes out, and its own shard. So the same code
+A client keeps nothing between rounds but its memory, which goes in and comes out, and its own shard. So the same code
 serves in a worker process, in a simulator and on another machine, and a checkpoint of all memories is a checkpoint of
-all clients.
+all clients. Within a round, a client that waits for halo rows stays where it is, as live objects; a runtime that loses
+it serves the round's requests anew.
 """
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -18,28 +18,56 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import Draw, Sums, randomness
 from fedgraft.contracts.scores import improves
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
-from fedgraft.engine.client.ensemble import answering
-from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
-from fedgraft.engine.halo_codec import Courier, asked_arrays, part_of
-from fedgraft.engine.plan import PROGRESS_STEPS, SPLITS, Plan
+from fedgraft.engine.client.ensemble import ensemble_of
+from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
+from fedgraft.engine.halo_codec import HaloCodec, part_of
+from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import ClientError
+from fedgraft.errors import ClientError, memory_shortage
 from fedgraft.nn import flops
-from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Arrays, Tree, finite
+from fedgraft.wire.layouts import Arrays
 
 Buffer: TypeAlias = bytes | memoryview
 FREE = ("measure", "relay")
-"""Requests of the experimenter: what a client remembers of nodes plays no part, and its work is not counted."""
+"""Kinds of the experimenter's requests: remembered halo states play no part, and the work is not counted."""
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class _Model:
-    flat: FlatModel
-    optimizer: Optimizer
-    private: tuple[str, ...]
+class Served:
+    """The answer of a client to a request.
+
+    Args:
+        reply: an encoded message.
+        memory: what the client remembers; the very object that was given if nothing changed.
+        keep: whether the request must be kept, to be handed to whoever serves this client next (`set_up`).
+        flops: operations that it took.
+        waits: whether the client's round waits here for rows.
+    """
+
+    reply: bytes
+    memory: Kept
+    keep: bool = False
+    flops: int = 0
+    waits: bool = False
+
+
+class _Latest(Generic[Value]):
+    """A value made from the latest object: many clients in turn are served the same request or model."""
+
+    def __init__(self) -> None:
+        self._source: object = None
+        self._value: Value | None = None
+
+    def of(self, source: object, make: Callable[[], Value]) -> Value:
+        """Return the value of `source`, made only if it is another object than the last."""
+        if source is not self._source or self._value is None:
+            self._value = make()
+            self._source = source
+        return self._value
 
 
 class Client:
@@ -49,28 +77,19 @@ class Client:
         plan: what both ends agreed on.
         shards: {client: its own shard}; prepared when first needed, then kept.
         prepared: where to keep what was prepared; given by callers that run several experiments on the same shards.
-        holds: whether a round that waits for rows stays here, as live objects, until the next request of that client,
-            which must then come here; else it is in the client's memory, which takes a copy of everything.
     """
 
-    def __init__(
-        self, plan: Plan, shards: Mapping[int, Any], prepared: dict[int, Any] | None = None, holds: bool = False
-    ) -> None:
-        self._plan = plan
-        self._shards = shards
+    def __init__(self, plan: Plan, shards: Mapping[int, Any], prepared: dict[int, Any] | None = None) -> None:
+        self._plan, self._shards = plan, shards
         self._prepared: dict[int, Any] = {} if prepared is None else prepared
-        self._models: dict[Hashable, _Model] = {}
-        self._courier = Courier(plan)
-        self._holds = holds
-        self._held: dict[int, Memory] = {}
-        self._scored: tuple[Buffer, Arrays] = (b"", {})
-        self._asked: tuple[Buffer | None, Message] = (None, Message("error"))
-        self._got: tuple[Arrays | None, Arrays, int] = (None, {}, 0)
-        self._loaded: Buffer | None = None
-        self._told: dict[int, Buffer] = {}
-        self._relayed: dict[int, Arrays] = {}
-        self.flops = 0
-        self.keeps = False
+        self._models: dict[Hashable, ClientModel] = {}
+        self._halo_codec = HaloCodec(plan)
+        self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
+        self._set_ups: dict[int, Buffer] = {}
+        self._relayed: dict[int, tuple[Buffer, Any]] = {}
+        self._requests: _Latest[Message] = _Latest()
+        self._scored: _Latest[Arrays] = _Latest()
+        self._received: _Latest[tuple[Arrays, int]] = _Latest()
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
@@ -78,328 +97,237 @@ class Client:
             "train": self._train,
             "alone": self._train,
             "rows": self._go_on,
-            "relay": self._relay,
             "evaluate": self._evaluate,
-            "measure": self._evaluate,
         }
 
-    def serve(
-        self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", told: Buffer = b""
-    ) -> tuple[bytes, Kept]:
-        """Answer one request; `flops` then tells what it took, and `keeps` whether the request must be kept.
+    def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
+        """Answer one request of the server or of the experimenter.
 
         Args:
             client: who is asked.
             request: an encoded message.
             memory: what the client remembered after its last request, or its bytes; b"" at first.
             scored: an encoded message with the model that a request in `FREE` is about; b"" for any other.
-            told: the request of this client that had to be kept, b"" for none; needed once, after its first.
+            set_up: the request of this client that had to be kept, b"" for none; needed once, after its first.
 
-        Returns:
-            The encoded reply and the new memory, the very object that was given if nothing changed. Whatever goes wrong
-            at the client comes back as a message of kind "error" with the reason, and the memory as it was.
+        Whatever goes wrong at the client comes back as a message of kind "error" with the reason, and the memory as it
+        was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
         """
-        round, self.keeps = 0, False
-        if told and client not in self._prepared:
-            self._told[client] = told
+        round = 0
+        if set_up and client not in self._prepared:
+            self._set_ups[client] = set_up
         try:
-            message = self._opened(request)
+            message = self._requests.of(
+                request, lambda: wire.decode(request, self._plan.request_layouts, self._plan.request_names)
+            )
             kind, round = message.kind, message.round
-            if scored:
-                message = replace(message, arrays={**(message.arrays or {}), **self._decoded(scored)})
             if kind not in FREE:
-                self._loaded = None
-            if kind not in self._handlers:
-                raise ClientError(f"no client answers a message of kind {kind!r}")
-            held = self._held.pop(client, None)
-            remembered = held if held is not None and kind == "rows" else unpacked(memory)
+                self._relayed.pop(client, None)
+            if kind != "rows":
+                self._rounds.pop(client, None)
+            remembered = unpacked(memory)
             before = dict(remembered)
-            role = f"{kind}-{message.flags}" if kind == "rows" else kind  # a round's segments differ
-            with flops.Meter() as meter, self._seeded(role, round, client):
-                reply = self._handlers[kind](client, message, remembered)
-            self.flops = 0 if kind in FREE else meter.flops
+            with flops.Meter() as meter, self._seeded(message, client):
+                if kind in FREE:
+                    reply = self._measure(client, message, scored, remembered)
+                elif kind in self._handlers:
+                    reply = self._handlers[kind](client, message, remembered)
+                else:
+                    raise ClientError(f"no client answers a message of kind {kind!r}")
             encoded = wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
-            if reply.kind == "wait" and self._holds:
-                self._held[client] = remembered
-                return encoded, memory
-            return encoded, memory if same(remembered, before) else settled(remembered)
+            spent = 0 if kind in FREE else meter.flops
+            if reply.kind == "wait":
+                return Served(encoded, memory, flops=spent, waits=True)
+            after = memory if same(remembered, before) else settled(remembered)
+            return Served(encoded, after, kind == "statistics", spent)
         except Exception as error:  # a client's failure is its reply, whatever it was
-            self.flops, self.keeps = 0, False
+            self._rounds.pop(client, None)
+            if memory_shortage(error):
+                raise
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
-            return wire.encode(Message("error", round, text=text)), memory
-        finally:
-            if self._plan.task.tables and client in self._prepared and client not in self._held:
-                self._plan.task.recall(self._prepared[client], None)  # its memory has them
-                if client not in self._relayed:
-                    self._plan.task.forget(self._prepared[client])
+            return Served(wire.encode(Message("error", round, text=text)), memory)
 
-    def _opened(self, request: Buffer) -> Message:
-        """What was asked; where many are asked the same, it is decoded once."""
-        if request is not self._asked[0]:
-            self._asked = request, wire.decode(request, self._plan.request_layouts, self._plan.told)
-        return self._asked[1]
-
-    def _seeded(self, role: str, round: int, client: int) -> AbstractContextManager[None]:
+    def _seeded(self, message: Message, client: int) -> AbstractContextManager[None]:
         """Torch's own generators seeded for one request, where the task has any use for them."""
         plan = self._plan
-        return (
-            randomness.seeded_torch(plan.seed, role, round, client, plan.device) if plan.task.noisy else nullcontext()
-        )
+        if not plan.task.stochastic:
+            return nullcontext()
+        role = f"rows-{message.segment}" if message.kind == "rows" else message.kind  # a round's segments differ
+        return randomness.seeded_torch(plan.seed, role, message.round, client, plan.device)
 
-    def _decoded(self, scored: Buffer) -> Arrays:
-        """The model to be scored, decoded once for all clients that are scored with it."""
-        if scored is not self._scored[0]:
-            self._scored = scored, wire.decode(scored, self._plan.request_layouts).arrays or {}
-            self._loaded = None
-        return self._scored[1]
-
-    def holding(self, client: int) -> bool:
-        """Whether a round of this client waits here."""
-        return client in self._held
+    # --- set-up ------------------------------------------------------------------------------------------------------
 
     def _hello(self, client: int, message: Message, memory: Memory) -> Message:
-        data = self._plan.task.prepare(self._shards[client], {})
-        known = {"examples": float(self._plan.task.examples(data)), **self._plan.task.describe(data)}
-        report = {name: known[name] for name in self._plan.names("hello")}
-        published = self._plan.task.statistics(self._shards[client])
+        plan, shard = self._plan, self._shards[client]
+        data = plan.task.prepare(shard, {})
+        known = {"examples": float(plan.task.examples(data))}
+        if plan.profiled:
+            known |= plan.profiled.describe(data)
+        report = {name: known[name] for name in plan.names("hello")}
+        published = plan.publishing.statistics(shard) if plan.publishing else {}
         if published:
-            layout, g = (
-                self._plan.task.statistics_layout(),
-                randomness.generator(self._plan.seed, "rows-hello", 0, client),
-            )
-            published, _ = self._plan.rows.encode(published, self._plan.rows.init(layout), g)
+            g = randomness.lazy(plan.seed, "rows-hello", 0, client)
+            published, _ = plan.rows.encode(published, plan.rows.init(plan.statistics_layout), g)
         return Message("hello", message.round, report, published or None)
 
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
-        shared = self._plan.rows.decode(message.arrays or {}, self._plan.task.combined_layout())
+        shared = self._plan.rows.decode(message.arrays or {}, self._plan.combined_layout)
         self._prepared[client] = self._plan.task.prepare(self._shards[client], shared)
-        self.keeps = True
         return Message("statistics", message.round)
 
+    # --- training ----------------------------------------------------------------------------------------------------
+
     def _probe(self, client: int, message: Message, memory: Memory) -> Message:
-        memory["probed"] = self._received(message, memory)
+        plan = self._plan
+        memory["probed"] = self._model_received(message, memory)
         data, model = self._load(client, memory["probed"], memory)
-        task, module = self._plan.task, model.flat.module.eval()
-        blocks = task.blocks(data)
+        module, blocks = model.flat.module.eval(), plan.blocks(data)
         # A client that trains on some blocks a round is asked about as many: a probe may not cost more than training.
-        order = randomness.generator(self._plan.seed, "probe", message.round, client).permutation(len(blocks))
-        asked = [blocks[index] for index in order[: self._plan.training.blocks or None]]
+        order = randomness.generator(plan.seed, "probe", message.round, client).permutation(len(blocks))
+        asked = [blocks[index] for index in order[: plan.training.blocks or None]]
         with torch.no_grad():
-            parts = [task.loss(module, data, Draw(block), task.encode(module, data, block)) for block in asked]
+            parts = [
+                plan.task.loss(
+                    module, data, Draw(block), plan.blocked.encode(module, data, block) if plan.blocked else None
+                )
+                for block in asked
+            ]
         losses = torch.cat(parts).double()
         return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})
 
     def _train(self, client: int, message: Message, memory: Memory) -> Message:
-        received = self._received(message, memory)
+        received = self._model_received(message, memory)
         memory.pop("probed", None)
-        memory.pop("paused", None)
         data, model = self._load(client, received, memory)
-        heard = message.kind == "train" and message.arrays is not None  # who trains alone is sent a model at most
-        if heard:
-            self._plan.task.hear(data, self._courier.decode(message.arrays or {}))
-        going = {
-            "kind": message.kind,
-            "received": received,
-            "told": dict(message.report),
-            "heard": heard,
-            "rate": self._plan.training.rate(message.flags / PROGRESS_STEPS),
-        }
-        return self._go(client, message, data, model, going, None, memory)
+        collects = message.kind == "train"
+        fresh = collects and message.arrays is not None  # who trains silently is sent a model at most
+        if fresh and self._plan.halo:
+            self._plan.halo.receive(data, self._halo_codec.decode(message.arrays or {}))
+        rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
+        order = Order(message.round, client, collects, received, dict(message.report), rate, fresh)
+        return self._run(LocalRound(self._plan, self._halo_codec, order, data, model, memory), 0)
 
     def _go_on(self, client: int, message: Message, memory: Memory) -> Message:
-        """Take a round up that waits for rows."""
-        paused = memory.pop("paused", None)
-        if paused is None:
+        """Take up a round that waits for rows."""
+        waiting = self._rounds.pop(client, None)
+        if waiting is None or self._plan.halo is None:
             raise ClientError("sent rows that it does not wait for, or no longer: its process may have ended")
-        going = paused["going"]
-        if self._holds:  # model and states are as they were put aside
-            data = self._prepared[client]
-            model = self._model(self._plan.task.variant(data))
-        else:
-            data, model = self._load(client, going["received"], memory)
-        self._plan.task.hear(data, self._courier.decode(message.arrays or {}))
-        return self._go(client, message, data, model, going, paused["trainer"], memory)
+        self._plan.halo.receive(waiting.data, self._halo_codec.decode(message.arrays or {}))
+        reply = self._run(waiting, message.segment + 1)
+        memory.clear()
+        memory.update(waiting.memory)
+        return reply
 
-    def _go(
-        self,
-        client: int,
-        message: Message,
-        data: Any,
-        model: _Model,
-        going: Mapping[str, Any],
-        paused: Tree,
-        memory: Memory,
-    ) -> Message:
-        """Train, as far as it goes without rows that must be asked for."""
-        plan = self._plan
-        sampler_state = memory.get("sampler")
-        if sampler_state is None:
-            sampler_state = plan.sampler.init(plan.task.examples(data))
-        trainer = LocalTrainer(
-            task=plan.task,
-            sampler=plan.sampler,
-            training=plan.training,
-            flat=model.flat,
-            optimizer=model.optimizer,
-            data=data,
-            sampler_state=sampler_state,
-            generator=partial(randomness.generator, plan.seed, "train", message.round, client),
-            learning_rate=going["rate"],
-            collects=going["kind"] == "train",
-            waits=plan.refreshes > 0 and going["kind"] == "train",
-            told=going["told"],
-            heard=going["heard"],
-            paused=paused,
-            fresh=paused is None,
-        )
-        try:
-            upload, memory["sharing"] = plan.sharing.local_update(trainer, going["received"], memory.get("sharing"))
-        except Paused as pause:
-            memory["sampler"] = trainer.sampler_state
-            kept = trainer.park() if self._holds else trainer.pause()
-            memory["paused"] = {"going": dict(going), "trainer": kept}
-            asked = asked_arrays(pause.asked, plan.asked_layout)
-            return Message("wait", message.round, arrays={**self._tell(client, message, data, memory), **asked})
-        memory["sampler"] = trainer.sampler_state
-        if model.private:
-            memory["private"] = model.flat.read(model.private)
-        for name, array in upload.items():
-            if not finite(array):
-                raise ClientError(f"training diverged: {name} is not finite")
-        report = trainer.report()
-        known = {name: report[name] for name in plan.names("train")}
-        if not trainer.collects:
-            self._keep_states(data, memory)
-            return Message("alone", message.round, known)
-        uplink_state = memory.get("uplink")
-        if uplink_state is None:
-            uplink_state = plan.uplink.init(plan.upload_layout)
-        g = randomness.generator_where(plan.uplink.chancy, plan.seed, "uplink", message.round, client)
-        encoded, memory["uplink"] = plan.uplink.encode(upload, uplink_state, g)
-        return Message("train", message.round, known, {**encoded, **self._tell(client, message, data, memory)})
+    def _run(self, local: LocalRound, segment: int) -> Message:
+        """Train as far as it goes without rows that must be asked for."""
+        reply = local.run(segment)
+        if reply.kind == "wait":
+            self._rounds[local.order.client] = local
+        return reply
 
-    def _tell(self, client: int, message: Message, data: Any, memory: Memory) -> Arrays:
-        """Rows that others need and that changed since they were last told."""
-        plan = self._plan
-        segment = message.flags + 1 if message.kind == "rows" else 0
-        if not plan.task.tables:
-            return {}
-        told = plan.task.tell(data)
-        if not (self._holds and "paused" in memory):
-            self._keep_states(data, memory)
-        return self._courier.encode(told, randomness.generator(plan.seed, f"rows-{segment}", message.round, client))
+    # --- scoring -----------------------------------------------------------------------------------------------------
 
-    def _keep_states(self, data: Any, memory: Memory) -> None:
-        if self._plan.task.tables:
-            memory["states"] = self._plan.task.remember(data)
-
-    def _relay(self, client: int, message: Message, memory: Memory) -> Message:
-        """States of one more layer under a model that is scored; `flags` says of which."""
-        data, model = self._load_free(client, message, memory)
-        mail = self._plan.task.relay(model.flat.module.eval(), data, message.flags)
-        self._relayed[client] = self._scored[1]
-        return Message("relay", message.round, arrays=self._courier.raw(mail))
-
-    def _load_free(self, client: int, message: Message, memory: Memory) -> tuple[Any, _Model]:
-        """As `_load`, for a request of the experimenter, with other clients' states as they are in it."""
-        arrays = message.arrays or {}
-        received, free = part_of(arrays, self._plan.model_layout), {**memory, "states": None}
-        data, model = self._load(client, received, free, self._scored[1])
-        if not self._plan.personal:  # one model for all: it stays loaded for the next client
-            self._loaded = self._scored[0]
-        if self._plan.task.tables:
-            self._plan.task.hear(data, self._courier.read(arrays))
-        return data, model
+    def _measure(self, client: int, message: Message, scored: Buffer, memory: Memory) -> Message:
+        """Serve the experimenter: relay a layer of halo states, or evaluate, under the model to score."""
+        plan, arrays = self._plan, message.arrays or {}
+        model = self._scored.of(scored, lambda: wire.decode(scored, plan.request_layouts).arrays or {})
+        received = part_of(model, plan.model_layout)
+        data, loaded = self._load(client, received, {**memory, "states": None}, scored)
+        if plan.halo:
+            plan.halo.receive(data, self._halo_codec.read(arrays))
+        if message.kind == "relay" and plan.halo:
+            rows = plan.halo.relay(loaded.flat.module.eval(), data, message.layer)
+            self._relayed[client] = scored, plan.halo.opened(data, None)  # without the halo, which comes again
+            return Message("relay", message.round, arrays=self._halo_codec.raw(rows))
+        return self._evaluated(message, received, data, loaded, memory)
 
     def _evaluate(self, client: int, message: Message, memory: Memory) -> Message:
-        plan = self._plan
-        arrays = message.arrays or {}
-        if message.kind == "evaluate" and plan.sharing.holds:
-            arrays = self._received(message, memory)
-        elif message.kind == "evaluate":
-            arrays = self._plan.downlink.decode(arrays, self._plan.model_layout)
-        if message.kind == "measure":
-            data, model = self._load_free(client, message, memory)
-            arrays = part_of(arrays, plan.model_layout)
+        if self._plan.silent:
+            received = self._model_received(message, memory)
         else:
-            data, model = self._load(client, arrays, memory)
-        others = plan.sharing.others(arrays, memory.get("sharing"))
-        if others:  # relayed states are those of the model alone
-            plan.task.forget(data)
+            received = self._plan.downlink.decode(message.arrays or {}, self._plan.model_layout)
+        data, model = self._load(client, received, memory)
+        return self._evaluated(message, received, data, model, memory)
+
+    def _evaluated(self, message: Message, received: Arrays, data: Any, model: ClientModel, memory: Memory) -> Message:
+        plan = self._plan
+        others = plan.ensemble(received, memory.get("sharing"))
         with torch.no_grad():
-            sums = plan.task.evaluate(answering(plan.task, model.flat, others), data)
+            sums = plan.task.evaluate(ensemble_of(plan.task, model.flat, others), data)
         if plan.personal and plan.keep_best:
             sums = self._keep_best(model, others, sums, memory)
-        reply = {split: np.array([sums[split][name] for name in plan.task.sums], np.float64) for split in SPLITS}
+        reply = {split: np.array([sums[split][name] for name in plan.task.sums], np.float64) for split in SCORED_SPLITS}
         return Message(message.kind, message.round, {}, reply)
 
-    def _received(self, message: Message, memory: Memory) -> Arrays:
+    def _keep_best(
+        self, model: ClientModel, others: Sequence[Arrays], sums: dict[str, Sums], memory: Memory
+    ) -> dict[str, Sums]:
+        """The sums of the best model so far by the client's own validation split, after noting whether it is this."""
+        best, choice = memory.get("best"), self._plan.choice(sums["validation"])
+        if best is None or math.isnan(choice) or improves(choice, best["choice"], self._plan.task.better):
+            best = {"choice": choice, "sums": sums, "arrays": model.flat.read(), "others": list(others)}
+            memory["best"] = best
+        kept: dict[str, Sums] = best["sums"]
+        return kept
+
+    # --- models and data ---------------------------------------------------------------------------------------------
+
+    def _model_received(self, message: Message, memory: Memory) -> Arrays:
         """The shared parameters that a request brought, or those of this round's probe."""
+        plan = self._plan
         if message.arrays is not None:
-            if message.arrays is not self._got[0]:  # where many are asked the same, it is decoded once for all
-                coded = part_of(message.arrays, self._plan.request_layouts["probe"])
-                with flops.Meter() as meter:
-                    decoded = self._plan.downlink.decode(coded, self._plan.download_layout)
-                self._got = message.arrays, decoded, meter.flops
-            received = self._got[1]
-            flops.count(self._got[2] // 2)  # but each would have done so
-            if self._plan.sharing.holds:
+            received, spent = self._received.of(message.arrays, lambda: self._decoded(message.arrays or {}))
+            flops.count(spent // 2)
+            if plan.silent:
                 memory["held"] = received
             return received
-        if self._plan.sharing.holds:
-            held: Arrays = memory.get("held", self._plan.first)
+        if plan.silent:
+            held: Arrays = memory.get("held", plan.first)
             return held
         if "probed" not in memory:
             raise ClientError(f"asked to {message.kind} without a model")
         probed: Arrays = memory["probed"]
         return probed
 
-    def _load(self, client: int, received: Arrays, memory: Memory, scored: Arrays | None = None) -> tuple[Any, _Model]:
-        """The client's prepared data, and its model as the client itself uses it.
+    def _decoded(self, arrays: Arrays) -> tuple[Arrays, int]:
+        """A model behind the downlink's codec, and the operations that decoding takes at every client."""
+        plan = self._plan
+        with flops.Meter() as meter:
+            decoded = plan.downlink.decode(part_of(arrays, plan.request_layouts["probe"]), plan.download_layout)
+        return decoded, meter.flops
 
-        What the data keep of relays stays only for the model that is `scored` with them: each scoring has its own.
+    def _load(self, client: int, received: Arrays, memory: Memory, scored: Buffer = b"") -> tuple[Any, ClientModel]:
+        """The client's prepared data with its halo states, and its model as the client itself uses it.
+
+        States relayed under a model that is `scored` are those of the same scoring, or none.
         """
         plan = self._plan
         if client not in self._prepared:
-            told = self._told.get(client, b"")
-            self._prepared[client] = plan.task.prepare(self._shards[client], told_in(plan, told))
-            self._told.pop(client, None)
+            shared = shared_in(plan, self._set_ups.get(client, b""))
+            self._prepared[client] = plan.task.prepare(self._shards[client], shared)
+            self._set_ups.pop(client, None)
         data = self._prepared[client]
-        if plan.task.tables:
-            plan.task.recall(data, memory.get("states"))
-            if self._relayed.pop(client, None) is not scored or scored is None:
-                plan.task.forget(data)
-        model = self._model(plan.task.variant(data))
-        own = plan.sharing.personalise(received, memory.get("sharing"))
+        model = self._model(plan.variants.variant(data) if plan.variants else None)
+        if plan.halo:
+            relayed, kept = self._relayed.pop(client, (b"", None))
+            data = kept if scored and relayed is scored else plan.halo.opened(data, memory.get("states"))
+        own = plan.personalise(received, memory.get("sharing"))
         private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}
-        if self._loaded is None or self._loaded is not self._scored[0]:
-            model.flat.load({**private, **{name: own[name] for name in plan.first}})
+        model.flat.load({**private, **{name: own[name] for name in plan.first}})
         return data, model
 
-    def _model(self, variant: Hashable) -> _Model:
+    def _model(self, variant: Hashable) -> ClientModel:
         if variant not in self._models:
             flat = self._plan.build_model(variant)
             private = tuple(name for name in flat.initial if not self._plan.travels(name))
-            self._models[variant] = _Model(flat, Optimizer(self._plan.training, flat), private)
+            self._models[variant] = ClientModel(flat, Optimizer(self._plan.training, flat), private)
         return self._models[variant]
 
-    def _keep_best(
-        self, model: _Model, others: Sequence[Arrays], sums: dict[str, Sums], memory: Memory
-    ) -> dict[str, Sums]:
-        """The sums of the best model so far by the client's own validation split, after noting whether it is this."""
-        task, best = self._plan.task, memory.get("best")
-        choice = task.choice(sums["validation"])
-        if best is None or math.isnan(choice) or improves(choice, best["choice"], task.better):
-            best = {"choice": choice, "sums": sums, "arrays": model.flat.read(), "others": list(others)}
-            memory["best"] = best
-        kept: dict[str, Sums] = best["sums"]
-        return kept
 
-
-def told_in(plan: Plan, told: Buffer) -> Arrays:
-    """What a client was told before training, from the request that it kept; nothing from none."""
-    if not told:
+def shared_in(plan: Plan, set_up: Buffer) -> Arrays:
+    """Return what a client was sent before training, from its message; {} for none."""
+    if not set_up:
         return {}
-    message = wire.decode(told, plan.request_layouts)
-    with flops.Meter():  # whose operations were counted when it was told
-        return plan.rows.decode(message.arrays or {}, plan.task.combined_layout())
+    coded = wire.decode(set_up, plan.request_layouts).arrays or {}
+    with flops.Meter():  # these operations were counted when the message came
+        return plan.rows.decode(coded, plan.combined_layout)

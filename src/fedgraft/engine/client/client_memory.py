@@ -14,7 +14,7 @@ Memory = dict[str, Any]
     sharing     the sharing method's memory                  uplink      the uplink codec's state
     held        the model that it keeps                      probed      the model of a probe, until it trains
     states      hidden states of its nodes and its halo      best        its best model, those that answer with it,
-    paused      a round that waits for rows                              and their choice and sums
+                                                                         and their choice and sums
 
 What the server sent it before training is not among them: it may be most of what a client has, and never changes, so
 the message is kept as it came (see `client.Client.serve`).
@@ -24,7 +24,7 @@ Kept: TypeAlias = Memory | bytes | memoryview
 
 
 def same(memory: Memory, before: Memory) -> bool:
-    """Whether every value is the very object it was: handlers replace values, they never change them in place."""
+    """Return whether every value is the very object it was: handlers replace values, never change them."""
     return all(memory.get(key) is before.get(key) for key in memory.keys() | before.keys())
 
 
@@ -46,7 +46,7 @@ def packed(memory: Kept) -> bytes:
 
 
 def settled(memory: Memory) -> Memory:
-    """What `unpacked` makes of its bytes, without them: equal values of the same types that nobody can change.
+    """Return what `unpacked` would make of its bytes: equal values of the same types that nobody can change.
 
     So a run that goes on in one process does the same as one that was stored and taken up again. Raises what `packed`
     would: a value that no tree holds is the client's error now, not a checkpoint's later.

@@ -1,4 +1,4 @@
-"""What a client answers with: its own model, or several that answer as one."""
+"""The module that a client answers with: its own model, or several that answer as one."""
 
 import copy
 from collections.abc import Sequence
@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from fedgraft.contracts import Task
+from fedgraft.contracts.task_abilities import PartsTask
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import Arrays
 
 
-def answering(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays]) -> torch.nn.Module:
-    """The module, in evaluation mode.
+def ensemble_of(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays]) -> torch.nn.Module:
+    """Return the module, in evaluation mode.
 
     Args:
         task: puts several modules together.
@@ -27,4 +28,5 @@ def answering(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays]) -
         flat.load(other)
         modules.append(copy.deepcopy(module))
         flat.load(own)
+    assert isinstance(task, PartsTask), "the experiment checks that the task offers an ensemble"
     return task.together(modules).eval()

@@ -1,23 +1,23 @@
 """A client's local training: the common SGD loop that sharing methods may steer by three hooks."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Sampler, Stage, Task, randomness
-from fedgraft.engine.training import Optimizer, Training
+from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Stage
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.training import Optimizer
 from fedgraft.errors import ClientError, FedgraftError
 from fedgraft.nn.flat_model import FlatModel
-from fedgraft.wire.layouts import Arrays, Tree
+from fedgraft.wire.layouts import Arrays
 
-CHANCES = 2**31
-"""How many different chances a draw can have."""
+SEEDS = 2**31
+"""Number of different seeds of a draw."""
 
 
 class Paused(Exception):
@@ -34,7 +34,7 @@ class Paused(Exception):
 
 @dataclass
 class _Walk:
-    """Where a run is: passes made and to come, blocks to come, the block at hand and its draws to come."""
+    """The place of a run: passes made and to come, blocks to come, the block at hand and its draws to come."""
 
     passes: int = 0
     made: int = 0
@@ -42,59 +42,51 @@ class _Walk:
     block: int = 0
     draws: list[Draw] = field(default_factory=list)
 
-    def pack(self) -> Tree:
-        draws: list[Tree] = [{**vars(draw), "neighbours": [*draw.neighbours]} for draw in self.draws]
-        return {**vars(self), "blocks": [*self.blocks], "draws": draws}
 
-    @classmethod
-    def unpack(cls, packed: Any) -> "_Walk":
-        draws = [Draw(**{**draw, "neighbours": tuple(draw["neighbours"])}) for draw in packed["draws"]]
-        return cls(**{**packed, "blocks": list(packed["blocks"]), "draws": draws})
+@dataclass(frozen=True)
+class _Done:
+    """A run that has ended: the parameters, and the steps, examples and sums of losses so far."""
+
+    arrays: Arrays
+    counts: tuple[int, int, float, float]
 
 
 class LocalTrainer:
     """One client's round of training (the `Trainer` of the contracts).
 
     Args:
-        task: gives blocks and losses.
-        sampler: gives the steps of each block.
-        training: how many epochs, and with what optimiser.
-        flat: the worker's model.
+        plan: the task, the sampler and the options of training.
+        flat: the worker's model, as it was loaded last.
         optimizer: the worker's optimiser over `flat`.
         data: the client's prepared data.
         sampler_state: what the sampler remembers of this client.
-        generator: makes the client's generator of this round, which is asked for once it is needed.
+        g: the client's generator of this round.
         learning_rate: of this round.
         collects: whether what this round makes is sent to the server.
-        waits: whether it pauses where draws ask to refresh; else they ask in vain.
-        told: what the sampler's other half told from the server.
-        heard: whether all that changed of other clients' rows came with the model, so that the round's first step
-            need not ask for it.
-        paused: what an earlier trainer of this round told by `pause`, None for a new round. The sharing method begins
-            anew; what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
-        fresh: whether `flat` is as it was loaded last.
+        guidance: {name: scalar that the sampler's half at the server sent}.
+        fresh_rows: whether all halo rows that changed came with the model, so that the round's first step need not
+            ask for them.
+        parked: what an earlier trainer of this round returned by `park`; None for a new round. The sharing method then
+            begins anew: what it ran to its end before is not trained again but loaded, and the run that was paused
+            goes on.
     """
 
     def __init__(
         self,
-        task: Task[Any, Any],
-        sampler: Sampler[Any],
-        training: Training,
+        plan: Plan,
         flat: FlatModel,
         optimizer: Optimizer,
         data: Any,
         sampler_state: Any,
-        generator: Callable[[], np.random.Generator],
+        g: np.random.Generator,
         learning_rate: float,
         collects: bool = True,
-        waits: bool = False,
-        told: Mapping[str, float] | None = None,
-        heard: bool = False,
-        paused: Tree = None,
-        fresh: bool = False,
+        guidance: Mapping[str, float] | None = None,
+        fresh_rows: bool = False,
+        parked: Mapping[str, Any] | None = None,
     ) -> None:
-        self._task, self._sampler, self._training = task, sampler, training
-        self._flat, self._optimizer, self._data, self._generator = flat, optimizer, data, generator
+        self._plan, self._task, self._sampler, self._training = plan, plan.task, plan.sampler, plan.training
+        self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
         self.learning_rate, self.collects = learning_rate, collects
         self.sampler_state = sampler_state
         self.steps = 0
@@ -102,21 +94,21 @@ class LocalTrainer:
         self._loss = 0.0
         self._loss_sq = 0.0
         self._seen: list[NDArray[np.float32]] = []
-        self._waits, self._told, self._heard = waits, told or {}, heard
-        self._looks = (sampler.observes or bool(task.tables)) and paused is None
-        self._encodes, self._chancy = type(task).encode is not Task.encode, task.chancy
+        self._guidance, self._fresh_rows = guidance or {}, fresh_rows
+        self._waits = plan.refreshes > 0 and collects
+        self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
         self._equal: dict[int, torch.Tensor] = {}
-        self._done: list[Tree] = []
+        self._done: list[_Done] = []
         self._walk = _Walk()
-        self._blocks = task.blocks(data)
-        self._paused = cast(dict[str, Any], paused) if paused is not None else {}
-        self._untouched = fresh
+        self._blocks = plan.blocks(data)
+        self._parked = parked
+        self._untouched = parked is None
         self._meanwhile: Arrays = {}
-        self._replays: list[Tree] = list(self._paused.get("done", ()))
+        self._replays: list[_Done] = list(parked["done"]) if parked else []
 
     def load(self, arrays: Arrays) -> None:
         """Overwrite the named parameters; what the client's model has just been loaded with is there already."""
-        if self._replays or self._paused:  # the run to come restores all; it matters to those who look before it
+        if self._replays or self._parked:  # the run to come restores all; it matters to those who look before it
             self._meanwhile |= arrays
             return
         there, self._untouched = self._flat.loaded if self._untouched else {}, False
@@ -138,11 +130,11 @@ class LocalTrainer:
         correct_gradient: Correction | None = None,
         project: Projection | None = None,
         epochs: int | None = None,
-        held: Collection[str] = (),
+        frozen: Collection[str] = (),
     ) -> None:
         """So many local epochs, by default the configured number: blocks in random order, every draw one step.
 
-        Parameters that are held stay as they are. Raises `Paused` before a step that is to see other clients' rows
+        Parameters that are `frozen` stay as they are. Raises `Paused` before a step that is to see other clients' rows
         anew, unless it is the one it was paused at.
         """
         self._untouched, self._meanwhile = False, {}
@@ -153,8 +145,8 @@ class LocalTrainer:
             self._note_done()
             return
         self._optimizer.reset(self.learning_rate)
-        self._flat.hold(held)
-        if self._paused:
+        self._flat.freeze(frozen)
+        if self._parked:
             fresh = True
             self._take_up()
         else:
@@ -168,24 +160,14 @@ class LocalTrainer:
                 fresh = False
         self._note_done()
 
-    def park(self) -> Any:
-        """As `pause`, as live objects: nothing is copied, and only a trainer over the same model can go on."""
+    def park(self) -> dict[str, Any]:
+        """Put the round aside, as live objects: nothing is copied, and only a trainer over the same model can go on."""
         counts = self._counts()
-        held = {"flat": self._flat.park(), "moments": self._optimizer.park(), "walk": self._walk, "g": self._g}
-        return {"done": self._done, "parked": {**held, "counts": counts}}
-
-    def pause(self) -> Tree:
-        """Everything that another trainer of this round needs to go on, beside the sampler's state."""
-        return {
-            "done": self._done,
-            "now": self._state(),
-            "moments": dict(self._optimizer.read()),
-            "walk": self._walk.pack(),
-            "generator": randomness.state_of(self._g),
-        }
+        now = {"flat": self._flat.park(), "moments": self._optimizer.park(), "walk": self._walk, "counts": counts}
+        return {"done": self._done, "now": now}
 
     def report(self) -> dict[str, float]:
-        """What happened so far: mean sample loss and mean squared sample loss over all steps."""
+        """Return {"loss", "loss_sq"}: mean sample loss and mean squared sample loss over all steps so far."""
         self._sum_up()
         if not self.examples:
             return {"loss": math.nan, "loss_sq": math.nan}
@@ -209,38 +191,43 @@ class LocalTrainer:
                 walk.blocks = order[: self._training.blocks or None]
                 continue
             walk.block = walk.blocks.pop(0)
-            stage = Stage(walk.made - 1, self._told)
-            g = self._g if self._sampler.chancy else randomness.UNUSED
-            walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, g))
-            if self._chancy or any(draw.neighbours for draw in walk.draws):
-                walk.draws = [replace(draw, chance=draw.chance or self._chance()) for draw in walk.draws]
+            stage = Stage(walk.made - 1, self._guidance)
+            walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
+            if self._plan.seeds_draws or any(draw.neighbours for draw in walk.draws):
+                walk.draws = [replace(draw, seed=draw.seed or self._seed()) for draw in walk.draws]
         return True
-
-    @cached_property
-    def _g(self) -> np.random.Generator:
-        return self._generator()
 
     def _look(self) -> None:
         """At all training examples, before the first step of the round."""
-        module, chance = self._flat.module, self._chance() if self._chancy else 0
+        module, seed, observing = self._flat.module, self._seed() if self._plan.seeds_draws else 0, self._plan.observing
         with torch.no_grad():
-            losses = self._task.look(module.eval(), self._data, chance, self._sampler.observes)
+            if self._plan.halo:
+                losses = self._plan.halo.look(module.eval(), self._data, seed, observing is not None)
+            else:
+                losses = self._losses(module.eval(), seed)
         module.train()
         self._looks = False
-        if self._sampler.observes:
-            self.sampler_state = self._sampler.observe(self.sampler_state, losses)
+        if observing:
+            self.sampler_state = observing.observe(self.sampler_state, losses)
 
-    def _chance(self) -> int:
-        return int(self._g.integers(CHANCES))
+    def _losses(self, module: torch.nn.Module, seed: int) -> NDArray[np.float32]:
+        """Losses of all training examples, float32 [examples]."""
+        losses = np.empty(self._task.examples(self._data), np.float32)
+        for block in self._blocks:
+            found = self._task.loss(module, self._data, Draw(block, seed=seed), self._encoded(module, block))
+            losses[block] = found.numpy(force=True)
+        return losses
+
+    def _seed(self) -> int:
+        return int(self._g.integers(SEEDS))
 
     def _must_wait(self) -> bool:
-        """Whether a refresh before the next step takes another message."""
-        return self._waits and not (self._heard and self.steps == 0 and self._task.pulls == "changed")
+        """Return whether a refresh before the next step takes another message."""
+        return self._waits and not (self._fresh_rows and self.steps == 0 and not self._plan.asks_rows)
 
-    def _encoded(self, block: Indices) -> torch.Tensor | None:
-        """What the draws of a block share."""
-        with torch.enable_grad():
-            return self._task.encode(self._flat.module, self._data, block)
+    def _encoded(self, module: torch.nn.Module, block: Indices) -> torch.Tensor | None:
+        """Return the encoding that the draws of a block share; None for none."""
+        return self._plan.blocked.encode(module, self._data, block) if self._plan.blocked else None
 
     def _train_draws(
         self,
@@ -251,7 +238,8 @@ class LocalTrainer:
     ) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
-        encoded = self._encoded(block) if self._encodes else None
+        with torch.set_grad_enabled(self._plan.blocked is not None):
+            encoded = self._encoded(self._flat.module, block)
         shared = None if encoded is None else encoded.detach().requires_grad_()
         count = len(walk.draws)
         while walk.draws:
@@ -261,7 +249,8 @@ class LocalTrainer:
                     name = type(self._task).__name__
                     raise FedgraftError(f"{name} encodes whole blocks; no refresh may interrupt it.")
                 if not fresh:
-                    raise Paused(self._task.needs(self._data, draw) if self._task.pulls == "asked" else ())
+                    halo = self._plan.halo
+                    raise Paused(halo.read(self._data, draw) if halo and self._plan.asks_rows else ())
             fresh = False
             del walk.draws[0]
             losses = self._differentiate(draw, penalty, shared)
@@ -279,8 +268,8 @@ class LocalTrainer:
     def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
-        if shared is None:
-            found = self._task.loss_with_back(flat.module, self._data, draw)
+        if shared is None and self._plan.manual:
+            found = self._plan.manual.loss_and_backward(flat.module, self._data, draw)
             if found is not None:
                 losses, back = found
                 back(self._shares(losses, draw))
@@ -330,41 +319,26 @@ class LocalTrainer:
             self._loss_sq += float(losses @ losses)
         self._seen = []
 
-    def _state(self) -> Tree:
-        """Parameters and counts as they are."""
-        return {"arrays": dict(self._flat.read()), **self._counts()}
-
-    def _counts(self) -> dict[str, Any]:
+    def _counts(self) -> tuple[int, int, float, float]:
         self._sum_up()
-        return {"steps": self.steps, "examples": self.examples, "loss": self._loss, "loss_sq": self._loss_sq}
+        return self.steps, self.examples, self._loss, self._loss_sq
 
     def _note_done(self) -> None:
         if self._waits:  # else no later run can pause
-            self._done.append(self._state())
+            self._done.append(_Done(self._flat.read(), self._counts()))
 
-    def _restore(self, state: Tree) -> None:
-        known = cast(dict[str, Any], state)
-        self._flat.load(known["arrays"])
-        self._recount(known)
-
-    def _recount(self, known: Mapping[str, Any]) -> None:
-        self.steps, self.examples = known["steps"], known["examples"]
-        self._loss, self._loss_sq = known["loss"], known["loss_sq"]
+    def _restore(self, done: "_Done") -> None:
+        self._flat.load(done.arrays)
+        self.steps, self.examples, self._loss, self._loss_sq = done.counts
 
     def _take_up(self) -> None:
         """Go on in the run that was paused."""
-        if parked := self._paused.get("parked"):
-            self._flat.unpark(parked["flat"])
-            self._optimizer.unpark(parked["moments"])
-            self._recount(parked["counts"])
-            self._walk, self._g = parked["walk"], parked["g"]
-            self._paused = {}
-            return
-        self._restore(self._paused["now"])
-        self._optimizer.load(self._paused["moments"])
-        self._walk = _Walk.unpack(self._paused["walk"])
-        randomness.set_state(self._g, self._paused["generator"])
-        self._paused = {}
+        assert self._parked is not None
+        now, self._parked = self._parked["now"], None
+        self._flat.unpark(now["flat"])
+        self._optimizer.unpark(now["moments"])
+        self._walk = now["walk"]
+        self.steps, self.examples, self._loss, self._loss_sq = now["counts"]
 
     def _clip(self) -> None:
         gradients = self._flat.moving(self._flat.gradient)

@@ -36,7 +36,7 @@ class Dropout:
             raise InputError(f"dropout takes a rate or alpha and beta, not both; got rate = {self.rate}.")
 
     def dropped(self, clients: int, round: int, seed: int) -> frozenset[int]:
-        """Whose connection is down in a round."""
+        """Return the clients whose connection is down in a round."""
         if not (self.rate or self.alpha):
             return frozenset()
         g = randomness.generator(seed, "dropout", round)

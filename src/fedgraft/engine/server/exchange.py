@@ -6,20 +6,20 @@ Whatever is wrong with a reply (an error, a wrong kind, round or layout, random 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.plan import MAIL, Plan
+from fedgraft.engine.plan import HALO, Plan
 from fedgraft.engine.server.ledger import Ledger
-from fedgraft.errors import ClientError, WireError
+from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Array, Layout, finite
+from fedgraft.wire.layouts import Array, Arrays, Layout, finite
 
-PURPOSES = {
+PURPOSE_OF_KIND = {
     "hello": "statistics",
     "statistics": "statistics",
     "probe": "probe",
@@ -29,36 +29,38 @@ PURPOSES = {
     "wait": "halo",
     "evaluate": "evaluation",
 }
+"""{kind of message: purpose that the ledger charges it to}."""
+
+PAUSES = {"train": ("train", "wait"), "rows": ("train", "wait")}
+"""{kind of request: kinds of replies} where clients may pause in a round; other replies are of the request's kind."""
 
 
-WAITS = {"train": ("train", "wait"), "rows": ("train", "wait")}
-"""{kind of request: kinds of replies to it} where clients may wait for rows in mid-round; else they are its own."""
-
-
-@dataclass
+@dataclass(frozen=True)
 class Replies:
-    """What came back from one exchange.
+    """Replies to one exchange of requests.
 
     Args:
         messages: {client: accepted reply}.
         failed: {client: reason}.
         bytes: {client: bytes of its request and reply}.
-        waits: {client: how often it was answered in between}, of those that were.
+        waits: {client: number of pauses}, of clients that paused.
     """
 
-    messages: dict[int, Message] = field(default_factory=dict)
-    failed: dict[int, str] = field(default_factory=dict)
-    bytes: dict[int, int] = field(default_factory=dict)
-    waits: dict[int, int] = field(default_factory=dict)
+    messages: Mapping[int, Message] = field(default_factory=dict)
+    failed: Mapping[int, str] = field(default_factory=dict)
+    bytes: Mapping[int, int] = field(default_factory=dict)
+    waits: Mapping[int, int] = field(default_factory=dict)
 
-    def refuse(self, client: int, reason: str) -> None:
-        """Take an accepted reply back."""
-        del self.messages[client]
-        self.failed[client] = reason
+    def without(self, refused: Mapping[int, str]) -> "Replies":
+        """Return the replies with those of {client: reason} refused."""
+        if not refused:
+            return self
+        messages = {client: message for client, message in self.messages.items() if client not in refused}
+        return replace(self, messages=messages, failed={**self.failed, **refused})
 
 
 class Exchange:
-    """Sends requests over a runtime.
+    """Send requests over a runtime.
 
     Args:
         plan: what both ends agreed on.
@@ -78,42 +80,69 @@ class Exchange:
         requests: Mapping[int, bytes],
         limits: Mapping[int, int],
         charged: bool = True,
+        halo_bytes: Mapping[int, int] | None = None,
     ) -> Replies:
         """Exchange requests of one kind.
 
         Args:
-            kind: of the requests, and of the replies, except where `WAITS` allows another.
+            kind: of the requests, and of the replies, except where `PAUSES` allows another.
             round: which they belong to.
             requests: {client: message}.
-            limits: {client: most bytes of its reply}.
+            limits: {client: most bytes of its reply}; the runtime holds clients to it.
             charged: whether the bytes are entered into the ledger.
+            halo_bytes: {client: bytes of halo rows in its request}, read after the exchange; None = none.
         """
         answers = self._runtime.exchange(requests, limits, self._deadline_seconds)
-        replies = Replies()
+        messages: dict[int, Message] = {}
+        failed: dict[int, str] = {}
+        moved: dict[int, int] = {}
         for client, request in requests.items():
-            answer, most = answers.get(client, ClientFailed("no reply")), limits[client]
+            answer = answers.get(client, ClientFailed("no reply"))
+            message, reason = self._opened(kind, round, answer)
+            if reason:
+                failed[client] = reason
+            elif message is not None:
+                messages[client] = message
             size = answer.bytes_up if isinstance(answer, ClientFailed) else len(answer)
-            if size > most:
-                answer, size = ClientFailed(f"a reply of {size} bytes where at most {most} are allowed"), most
+            moved[client] = len(request) + size
             if charged:
-                self.charge(round, client, "down", kind, request, len(request))
-            replies.bytes[client] = len(request) + size
-            self.accept(replies, kind, round, client, answer)
-            if charged:
-                accepted = replies.messages.get(client)
-                self.charge(round, client, "up", accepted.kind if accepted else kind, answer, size)
-        return replies
+                self.charge(round, client, "down", kind, request, (halo_bytes or {}).get(client, 0))
+                replied = kind if reason or message is None else message.kind
+                self._charge_reply(round, client, replied, answer, message)
+        return Replies(messages, failed, moved)
 
-    def charge(
-        self, round: int, client: int, direction: str, kind: str, message: bytes | ClientFailed, size: int
+    def measure(self, kind: str, round: int, requests: Mapping[int, bytes], models: Mapping[int, bytes]) -> Replies:
+        """Exchange the experimenter's own requests, outside the protocol and free.
+
+        Args:
+            kind: of the requests, and of the replies.
+            round: which they belong to.
+            requests: {client: message}.
+            models: {client: a message with the model to score}.
+        """
+        answers = self._runtime.measure(requests, models, self._deadline_seconds)
+        found = {c: self._opened(kind, round, answers.get(c, ClientFailed("no reply"))) for c in requests}
+        messages = {client: message for client, (message, reason) in found.items() if message and not reason}
+        return Replies(messages, {client: reason for client, (_, reason) in found.items() if reason})
+
+    def charge(self, round: int, client: int, direction: str, kind: str, message: bytes, halo: int = 0) -> None:
+        """Enter a message: its header, its halo rows, and the rest under the purpose of its kind."""
+        header = wire.header_bytes(message)
+        self._ledger.charge(round, client, direction, PURPOSE_OF_KIND[kind], len(message), header, halo)
+
+    def _charge_reply(
+        self, round: int, client: int, kind: str, answer: bytes | ClientFailed, message: Message | None
     ) -> None:
-        """Enter a message, or what came of one: header, rows of nodes, and the rest under the purpose of its kind."""
-        rows = 0 if isinstance(message, ClientFailed) else self._mail_bytes(direction, kind, message)
-        self._ledger.charge(round, client, direction, PURPOSES[kind], size, _header_bytes(message), rows)
+        if message is not None and isinstance(answer, bytes):
+            self.charge(round, client, "up", kind, answer, self._halo_bytes(message))
+            return
+        # Bytes that are no message are charged to the request's purpose as a whole, but for a header that can be read.
+        size, header = (answer.bytes_up, 0) if isinstance(answer, ClientFailed) else (len(answer), _header(answer))
+        self._ledger.charge(round, client, "up", PURPOSE_OF_KIND[kind], size, header)
 
-    def accept(self, replies: Replies, kind: str, round: int, client: int, answer: bytes | ClientFailed) -> None:
-        """Put a reply where it belongs."""
-        plan = self._plan
+    def _opened(self, kind: str, round: int, answer: bytes | ClientFailed) -> tuple[Message | None, str]:
+        """The decoded reply, None for what is none, and why it is refused; "" for a reply that is accepted."""
+        plan, message = self._plan, None
         try:
             if isinstance(answer, ClientFailed):
                 raise ClientError(answer.reason)
@@ -127,28 +156,16 @@ class Exchange:
             check_finite(message.report)
             if message.kind in _PLAIN:
                 check_finite(message.arrays or {})
-            replies.messages[client] = message
         except (WireError, ClientError) as error:
-            replies.failed[client] = str(error)
+            return message, printable(str(error))  # a client wrote some of it
+        return message, ""
 
     def _expected(self, kind: str) -> tuple[str, ...]:
         """Kinds of replies to a request."""
-        return WAITS.get(kind, (kind,)) if self._plan.refreshes else (kind,)
+        return PAUSES.get(kind, (kind,)) if self._plan.refreshes else (kind,)
 
-    def _mail_bytes(self, direction: str, kind: str, message: bytes) -> int:
-        """How many of a message's bytes are rows of nodes."""
-        layouts = self._plan.request_layouts if direction == "down" else self._plan.reply_layouts
-        layout = layouts.get(kind)
-        if not self._plan.task.tables or layout is None:
-            return 0
-        mail = Layout(tuple(spec for spec in layout if spec.name.startswith(MAIL)))
-        if not mail.specs:
-            return 0
-        try:
-            arrays = wire.decode(message, layouts, self._plan.told if direction == "down" else self._names).arrays
-        except WireError:
-            return 0
-        return wire.arrays_bytes(arrays, mail) if arrays is not None else 0
+    def _halo_bytes(self, message: Message) -> int:
+        return halo_bytes(message.arrays, self._plan.reply_layouts.get(message.kind))
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
@@ -157,8 +174,16 @@ class Exchange:
 
 _EMPTY = Layout(())
 _PLAIN = ("hello", "evaluate")
-"""Replies whose arrays are numbers as they stand. An upload is looked at behind its codec, and a NaN that was measured
-is what the model is worth."""
+"""Kinds of replies whose arrays are numbers as they stand. An upload is checked behind its codec. A NaN that was
+measured is the score of the model."""
+
+
+def halo_bytes(arrays: Arrays | None, layout: Layout | None) -> int:
+    """Return how many bytes of a message are halo rows, given its arrays and their layout."""
+    if arrays is None or layout is None:
+        return 0
+    rows = Layout(tuple(spec for spec in layout if spec.name.startswith(HALO)))
+    return wire.arrays_bytes(arrays, rows) if rows.specs else 0
 
 
 def check_finite(values: Mapping[str, float | Array]) -> None:
@@ -168,9 +193,8 @@ def check_finite(values: Mapping[str, float | Array]) -> None:
             raise ClientError(f"{name} of the reply is not finite")
 
 
-def _header_bytes(answer: bytes | ClientFailed) -> int:
-    """Header bytes of a reply; 0 for what is no message, which is charged to its purpose as a whole."""
+def _header(answer: bytes) -> int:
     try:
-        return 0 if isinstance(answer, ClientFailed) else wire.header_bytes(answer)
+        return wire.header_bytes(answer)
     except WireError:
         return 0

@@ -1,4 +1,4 @@
-"""What the server keeps of nodes that somebody else needs: rows by address, and who has seen which."""
+"""Halo rows that the server keeps: by address, with who has been sent which."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -6,7 +6,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import Halo, Indices, Mail
+from fedgraft.contracts.values import Halo, HaloRows, Indices
 from fedgraft.errors import WireError
 
 Rows = NDArray[np.float32]
@@ -15,7 +15,7 @@ PLACE = (1 << 32) - 1
 
 
 class State(TypedDict):
-    """What a checkpoint keeps; lists have one entry per hidden layer.
+    """The store's state, as a checkpoint keeps it; lists have one entry per hidden layer.
 
     time: how often rows were published.
     rows: float32 [needed, width], of the nodes that anybody needs, by owner and place; told: int64 [needed], when each
@@ -29,7 +29,7 @@ class State(TypedDict):
     seen: list[Indices]
 
 
-class Mailbox:
+class HaloStore:
     """Moves rows of hidden layers from those who own nodes to those who need them.
 
     A client is sent a row again only when its owner has published it since the client last pulled.
@@ -52,7 +52,7 @@ class Mailbox:
         self._rows: list[Indices] = [np.searchsorted(self._needed, each) for each in addresses]
 
     def start(self) -> State:
-        """Nothing has been published."""
+        """Return the state before any row was published."""
         needed = len(self._needed)
         return {
             "time": 0,
@@ -62,16 +62,16 @@ class Mailbox:
         }
 
     def needed(self, client: int) -> Indices:
-        """Which of a client's nodes anybody else needs, ascending."""
+        """Return the numbers of a client's nodes that anybody else needs, int64 ascending."""
         return self._needed[self._first[client] : self._first[client + 1]] & PLACE
 
-    def publish(self, state: State, client: int, mail: Sequence[Mail]) -> None:
+    def publish(self, state: State, client: int, rows_by_layer: Sequence[HaloRows]) -> None:
         """Take rows of a client's own nodes in, per layer; `slot` is a place among them.
 
         Raises `WireError`, before anything is taken in, for rows of nodes that nobody needs or of a wrong width.
         """
         own, found = self.needed(client), []
-        for (place, rows), width in zip(mail, self._widths, strict=True):
+        for (place, rows), width in zip(rows_by_layer, self._widths, strict=True):
             if rows.shape != (len(place), width):
                 raise WireError(f"rows of shape {list(rows.shape)} for {len(place)} nodes and width {width}")
             at = np.searchsorted(own, place)
@@ -79,30 +79,30 @@ class Mailbox:
                 raise WireError(f"rows of nodes that nobody needs, among {place.min()}..{place.max()}")
             found.append(self._first[client] + at)
         state["time"] += 1
-        for layer, ((_, rows), at) in enumerate(zip(mail, found, strict=True)):
+        for layer, ((_, rows), at) in enumerate(zip(rows_by_layer, found, strict=True)):
             state["rows"][layer][at] = rows
             state["told"][layer][at] = state["time"]
 
-    def pull(self, state: State, client: int) -> list[Mail]:
-        """What was published of a client's halo since it last pulled, per layer."""
-        mail, own = [], self._rows[client]
+    def pull(self, state: State, client: int) -> list[HaloRows]:
+        """Return the rows of a client's halo that were published since it last pulled, per layer."""
+        rows_by_layer, own = [], self._rows[client]
         for rows, told, seen in zip(state["rows"], state["told"], state["seen"], strict=True):
             slot = np.flatnonzero(told[own] > seen[client])
-            mail.append(Mail(slot, rows[own[slot]]))
+            rows_by_layer.append(HaloRows(slot, rows[own[slot]]))
             seen[client] = state["time"]
-        return mail
+        return rows_by_layer
 
-    def look_up(self, state: State, client: int, slots: Sequence[Indices]) -> list[Mail]:
-        """Rows of some of a client's halo, per layer, whenever they were published; none that never was."""
-        mail, own = [], self._rows[client]
+    def look_up(self, state: State, client: int, slots: Sequence[Indices]) -> list[HaloRows]:
+        """Return rows of some of a client's halo, per layer; rows that were never published are left out."""
+        rows_by_layer, own = [], self._rows[client]
         for rows, told, slot in zip(state["rows"], state["told"], slots, strict=True):
             there = slot[told[own[slot]] > 0]
-            mail.append(Mail(there, rows[own[there]]))
-        return mail
+            rows_by_layer.append(HaloRows(there, rows[own[there]]))
+        return rows_by_layer
 
 
 def misfit(client: int, halo: Halo, nodes: Sequence[int | None]) -> str:
-    """What is wrong with the addresses of a client's halo; "" for nothing.
+    """Return what is wrong with the addresses of a client's halo; "" for nothing.
 
     Args:
         client: whose.

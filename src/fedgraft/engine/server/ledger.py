@@ -34,7 +34,7 @@ class Entry:
     flops: int = 0
 
     def json(self) -> str:
-        """As a line of JSON: there are many, and an encoder takes seven times as long for one."""
+        """Return a line of JSON: there are many, and an encoder takes seven times as long for one."""
         return (
             f'{{"round": {self.round}, "client": {self.client}, "direction": "{self.direction}", '
             f'"purpose": "{self.purpose}", "bytes": {self.bytes}, "flops": {self.flops}}}'

@@ -1,9 +1,22 @@
 """Everything a run is, between two rounds: one tree that a checkpoint holds and a resume starts from."""
 
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from fedgraft.wire.layouts import Tree
+import numpy as np
+
+from fedgraft.wire.layouts import Array, Arrays, Tree
+
+FAILURES = ("setup", "probe", "training", "scoring")
+"""At what clients can fail."""
+POINT: Final = {
+    **dict.fromkeys(("round", "bytes"), "Q"),
+    **dict.fromkeys(("seconds", "validation", "test"), "d"),
+    **dict.fromkeys(("flops", "lacking"), "Q"),
+}
+"""{what a point of the curve holds: its type, as `array` names it}."""
 
 
 @dataclass
@@ -17,22 +30,23 @@ class RunState:
         round: rounds done; 0 after the set-up.
         halos: {"nodes", "owner", "place"} of each client: how many nodes it has, and the addresses of those that it
             needs of others; empty where no rows travel.
-        mailbox: rows of nodes by address, see `halo_store.State`.
-        sampler: the state of the sampler's half at the server.
+        halo_store: halo rows by address, see `halo_store.State`; written by the halo exchange alone.
+        broadcast: models on their way to the clients, see `Broadcast`, which alone writes it.
+        averages: {group: running mean of its global models}; empty where models are not averaged.
+        sampler: the state of the sampler's half at the server; None before it learnt.
         losses: {split: [mean loss of the first model, that of the last scored]} where the task tells.
         flops: operations of all clients' products so far.
-        version: of the global model: how often it was merged.
-        downlink: {group: the downlink codec's state}; "evaluate-" before a group for models sent to be scored.
-        published: {group: {"version", "arrays"}}, the encoded models that may be sent again.
-        held: {client: version of the model that it keeps}; absent for the first.
         bytes: the ledger's totals.
         seconds: measured seconds of training so far.
         simulated_seconds: of the simulated clock.
         chosen: times each client was selected.
         cohort: the clients that trained last.
         failing: {client: reason} of those that failed when last asked to do anything but to score.
+        failures: {one of `FAILURES`: how often clients failed at that}; those whose connection was down do not count.
+        answered: how often clients have trained and answered.
         scores: {client: {split: score}} of the last scoring.
-        curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops"}.
+        curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops"}; and "lacking",
+            the number of clients that could not be scored, where there were any: then it has no score.
         best: the best point by validation (the last one, while none has a score): {"round", "choice", "validation",
             "test", "sums": {split: sums}, "models": {group: parameters}}.
         finished: which limit ended the run; "" while it goes on.
@@ -43,20 +57,20 @@ class RunState:
     selector: Any = None
     round: int = 0
     halos: list[dict[str, Any]] = field(default_factory=list)
-    mailbox: dict[str, Any] = field(default_factory=dict)
+    halo_store: dict[str, Any] = field(default_factory=dict)
+    broadcast: dict[str, Any] = field(default_factory=dict)
+    averages: dict[str, Arrays] = field(default_factory=dict)
     sampler: Any = None
     losses: dict[str, list[float]] = field(default_factory=dict)
     flops: int = 0
-    version: int = 0
-    downlink: dict[str, Any] = field(default_factory=dict)
-    published: dict[str, Any] = field(default_factory=dict)
-    held: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     simulated_seconds: float = 0.0
     chosen: list[int] = field(default_factory=list)
     cohort: list[int] = field(default_factory=list)
     failing: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
+    answered: int = 0
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
@@ -64,17 +78,60 @@ class RunState:
 
     def __post_init__(self) -> None:
         self.chosen = self.chosen or [0] * len(self.profiles)
+        self._columns = _Columns()
+
+    @property
+    def merges(self) -> int:
+        """int, how often the global model was merged."""
+        merges: int = self.broadcast.get("version", 0)
+        return merges
 
     @property
     def examples(self) -> list[int]:
         """Training examples per client; 0 for one that never answered."""
         return [int(profile.get("examples", 0)) for profile in self.profiles]
 
+    @property
+    def joined(self) -> list[int]:
+        """The clients that answered at the start: those that the run is about."""
+        return [client for client, profile in enumerate(self.profiles) if profile]
+
     def to_tree(self) -> dict[str, Tree]:
-        """As the wire carries it."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the state as a tree; the curve as columns."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**fields, "curve": {**self._columns.of(self.curve)}}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "RunState":
-        """The inverse of `to_tree`."""
-        return cls(**tree)
+        """The inverse of `to_tree`; earlier versions stored the curve as it is here."""
+        curve = tree["curve"]
+        return cls(**{**tree, "curve": curve if isinstance(curve, list) else _points(curve)})
+
+
+class _Columns:
+    """The columns of a curve. Each point becomes numbers once: a checkpoint costs what is new, however long the run."""
+
+    def __init__(self) -> None:
+        self._settled: dict[str, array[Any]] = {name: array(code) for name, code in POINT.items()}
+
+    def of(self, curve: list[dict[str, Any]]) -> dict[str, Array]:
+        """{name: array [points]}; the last point may still change, those before it do not."""
+        done = len(self._settled["round"])
+        for point in curve[done:-1]:
+            for name, column in self._settled.items():
+                column.append(point.get(name, 0))
+        last = {name: [point.get(name, 0) for point in curve[-1:]] for name in self._settled}
+        return {
+            name: np.concatenate([np.array(column), np.array(last[name], column.typecode)])
+            for name, column in self._settled.items()
+        }
+
+
+def _points(columns: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """The points of a curve's columns."""
+    rows = zip(*(columns[name].tolist() for name in POINT), strict=True)
+    points = [dict(zip(POINT, row, strict=True)) for row in rows]
+    for point in points:
+        if not point["lacking"]:
+            del point["lacking"]
+    return points

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 import numpy as np
 
@@ -10,10 +11,13 @@ from fedgraft.contracts import Outcome
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import require, require_one_of
 
+PROBE, SCORING = "probe: ", "scoring: "
+"""What a reason begins with where a client failed at something else than to train."""
+
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a run ends, whichever comes first.
+    """Limits of a run; the first that is reached ends it.
 
     Args:
         rounds: after so many rounds, >= 1.
@@ -34,7 +38,7 @@ class Stopping:
         require(self.patience >= 0, "patience", ">= 0 (0 = never)", self.patience)
 
     def progress(self, state: RunState) -> float:
-        """How much of the run is over, in [0, 1], by the limit that is nearest: 0 before the first round."""
+        """Return the share of the run that is over, in [0, 1], by the nearest limit; 0 before the first round."""
         shares = [state.round / max(1, self.rounds - 1)]
         if self.bytes:
             shares.append((state.bytes["down"] + state.bytes["up"]) / self.bytes)
@@ -43,35 +47,46 @@ class Stopping:
         return min(1.0, max(shares))
 
     def reached(self, state: RunState) -> str:
-        """Which limit ends the run now; "" for none."""
+        """Return the name of the limit that ends the run now; "" for none."""
         if state.round >= self.rounds:
             return "rounds"
         if self.seconds and state.simulated_seconds >= self.seconds:
             return "seconds"
-        since = sum(point["round"] > state.best.get("round", 0) for point in state.curve)
-        return "patience" if self.patience and since >= self.patience else ""
+        return "patience" if self.patience and self._is_stuck(state) else ""
+
+    def _is_stuck(self, state: RunState) -> bool:
+        """Return whether so many scores have come after the best; of a long curve only the end is read."""
+        best = state.best.get("round", 0)
+        later = takewhile(lambda point: point["round"] > best, reversed(state.curve))
+        scored = (point for point in later if "lacking" not in point)
+        return len(list(islice(scored, self.patience))) == self.patience
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the global model is scored.
+    """Options of scoring the global model.
 
     Args:
         at: "server": on held-out data that the server has, outside the protocol and free, as the papers assume; or
             "clients": the model is sent to every client, which scores it on its own held-out data; from round 1
             on all of it is charged.
         every: rounds between two evaluations, >= 1; the last round is always evaluated.
+        averaging: decay of an exponential running mean over the global models of past rounds, in [0, 1). That mean is
+            scored and kept, while training goes on from the model itself. It costs no bytes and evens out the noise of
+            small cohorts. 0 = off.
         keep: what a client with parameters of its own is scored with, and keeps: "best", of all models it was scored
             with, by its own validation split, which it can tell without talking to anybody; or "last", the one it has.
     """
 
     at: str = "server"
     every: int = 1
+    averaging: float = 0.0
     keep: str = "best"
 
     def __post_init__(self) -> None:
         require_one_of("evaluation.at", self.at, ("server", "clients"))
         require(self.every >= 1, "evaluation.every", ">= 1", self.every)
+        require(0 <= self.averaging < 1, "evaluation.averaging", "in [0, 1)", self.averaging)
         require_one_of("evaluation.keep", self.keep, ("best", "last"))
 
 

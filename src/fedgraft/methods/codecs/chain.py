@@ -34,7 +34,7 @@ class Chain(Codec[list[Tree]]):
         require(fits, "Chain.codecs", "a tuple of codecs", self.codecs)
 
     def init(self, layout: Layout) -> list[Tree]:
-        """One state per codec."""
+        """Return one state per codec."""
         return [codec.init(before) for codec, before in zip(self.codecs, self._layouts(layout), strict=False)]
 
     def encoded(self, layout: Layout) -> Layout:
@@ -65,7 +65,7 @@ class Chain(Codec[list[Tree]]):
         return {spec.name: arrays[spec.name] for spec in layout}
 
     def _layouts(self, layout: Layout) -> list[Layout]:
-        """What each codec is given, and what the last one makes."""
+        """Return what each codec is given, and what the last one makes."""
         layouts = [layout]
         for codec in self.codecs:
             layouts.append(codec.encoded(layouts[-1]))

@@ -48,7 +48,7 @@ class Feedback(Codec[FeedbackState]):
         require(isinstance(self.codec, Codec), "Feedback.codec", "a codec", self.codec)
 
     def init(self, layout: Layout) -> FeedbackState:
-        """Nothing was lost yet."""
+        """Return the first state: nothing was lost yet."""
         specs = bit_packing.float32_specs(layout)
         for spec in specs:
             if VARIABLE in spec.shape:
@@ -60,11 +60,11 @@ class Feedback(Codec[FeedbackState]):
         return {"residual": residual, "inner": self.codec.init(layout)}
 
     def encoded(self, layout: Layout) -> Layout:
-        """As the codec inside."""
+        """Return the same as the codec inside."""
         return self.codec.encoded(layout)
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
-        """As the codec inside."""
+        """Return the same as the codec inside."""
         return self.codec.bounds(layout, largest)
 
     def encode(self, arrays: Arrays, state: FeedbackState, g: np.random.Generator) -> tuple[Arrays, FeedbackState]:
@@ -84,7 +84,7 @@ class Feedback(Codec[FeedbackState]):
         return encoded, {"residual": lost, "inner": inner}
 
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
-        """As the codec inside: the receiver knows of no residual."""
+        """Return the same as the codec inside: the receiver knows of no residual."""
         return self.codec.decode(arrays, layout)
 
 

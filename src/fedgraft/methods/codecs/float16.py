@@ -1,7 +1,7 @@
 """Float16: half the bytes, eleven bits of precision."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -27,10 +27,8 @@ class Float16(Codec[None]):
     NaN and infinity raise `ClientError`.
     """
 
-    chancy: ClassVar[bool] = False
-
     def init(self, layout: Layout) -> None:
-        """No state."""
+        """Return no state."""
 
     def encoded(self, layout: Layout) -> Layout:
         """The same names and shapes, float16 in place of float32."""
@@ -61,7 +59,7 @@ def _single(name: str, array: Array) -> Array:
 
 
 def _cast(array: Array, dtype: torch.dtype) -> Array:
-    """As `array.astype`, which has no vector instructions for halves and takes ten times as long."""
+    """Return the same as `array.astype`, which has no vector instructions for halves and takes ten times as long."""
     source = np.ascontiguousarray(array)
     if not source.flags.writeable:  # torch warns of those
         source = source.copy()

@@ -1,7 +1,6 @@
 """Identity: send arrays as they are."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,17 +21,15 @@ class Identity(Codec[None]):
     Cost: the arrays' own bytes, 4 per float32. Error: none, NaN included.
     """
 
-    chancy: ClassVar[bool] = False
-
     def init(self, layout: Layout) -> None:
-        """No state."""
+        """Return no state."""
 
     def encoded(self, layout: Layout) -> Layout:
-        """The same layout."""
+        """Return the same layout."""
         return layout
 
     def encode(self, arrays: Arrays, state: None, g: np.random.Generator) -> tuple[Arrays, None]:
-        """The same arrays."""
+        """Return the same arrays."""
         return dict(arrays), None
 
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:

@@ -47,6 +47,7 @@ class LowRank(Codec[LowRankState]):
 
     Args:
         threshold: keep singular values above this share of the matrix's largest, in [0, 1); 1e-4 is the paper's.
+        relative: whether `threshold` is such a share, or a singular value itself, as the paper has it (section 4.2).
         rank: keep at most so many, >= 0; 0 (default) = no limit.
         energy: keep as few as hold this share of the sum of squares, in [0, 1]; 0 (default) = all. Not with `rank`.
         svd: "exact" (default), or "randomized", faster for a `rank` far below the matrix's and needing one.
@@ -70,6 +71,7 @@ class LowRank(Codec[LowRankState]):
     """
 
     threshold: float = 1e-4
+    relative: bool = True
     rank: int = 0
     energy: float = 0.0
     svd: str = "exact"
@@ -77,7 +79,8 @@ class LowRank(Codec[LowRankState]):
     power_iterations: int = 2
 
     def __post_init__(self) -> None:
-        require(0 <= self.threshold < 1, "LowRank.threshold", "in [0, 1)", self.threshold)
+        below, allowed = (1.0, "in [0, 1)") if self.relative else (math.inf, ">= 0 and finite")
+        require(0 <= self.threshold < below, "LowRank.threshold", allowed, self.threshold)
         require(isinstance(self.rank, int) and self.rank >= 0, "LowRank.rank", "an integer >= 0", self.rank)
         require(0 <= self.energy <= 1, "LowRank.energy", "in [0, 1]", self.energy)
         require(not (self.rank and self.energy), "LowRank.energy", f"0 beside rank = {self.rank}", self.energy)
@@ -89,7 +92,7 @@ class LowRank(Codec[LowRankState]):
         require(fits, "LowRank.power_iterations", "an integer >= 0", self.power_iterations)
 
     def init(self, layout: Layout) -> LowRankState:
-        """Where the matrices vary."""
+        """Return where the matrices vary."""
         return {"variable": bit_packing.variable_axes(_matrices(layout))}
 
     def encoded(self, layout: Layout) -> Layout:
@@ -97,7 +100,7 @@ class LowRank(Codec[LowRankState]):
         return _made(layout, layout, VARIABLE)
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
-        """As many factors as the largest matrices have entries, or as the fixed rank takes where it takes fewer."""
+        """Return the factors of the largest matrices: of full rank, or of the fixed rank where it takes fewer."""
         factors = 0
         for spec, bound in zip(_matrices(layout), _matrices(largest), strict=True):
             rows, columns = _two(bound.shape)
@@ -130,7 +133,7 @@ class LowRank(Codec[LowRankState]):
         return encoded, state
 
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
-        """Products of the factors."""
+        """Return products of the factors."""
         wire.check(arrays, self.encoded(layout))
         specs = _matrices(layout)
         decoded = {spec.name: arrays[spec.name] for spec in layout if spec not in specs}
@@ -193,15 +196,16 @@ class LowRank(Codec[LowRankState]):
         return (left, right) if wide is matrix else (right.T, left.T)
 
     def _kept(self, values: Doubles) -> int:
-        """How many of the singular values, which descend."""
-        kept = int((values > max(self.threshold, _FLOOR) * values[0]).sum())
+        """Return how many of the singular values, which descend."""
+        least = self.threshold * values[0] if self.relative else self.threshold
+        kept = int((values > max(least, _FLOOR * values[0])).sum())
         if self.energy:
             held = np.cumsum(values**2)
             kept = min(kept, 1 + int(np.searchsorted(held, self.energy * held[-1])))
         return min(kept, self.rank) if self.rank else kept
 
     def _randomized(self, matrix: Floats, sketch: int, g: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
-        """As `_exact`, within the span of as many random combinations of columns as `sketch` says."""
+        """Return the same as `_exact`, within the span of as many random combinations of columns as `sketch` says."""
         given = torch.from_numpy(np.array(matrix, np.float32))
         flops.count((2 * self.power_iterations + 2) * sketch * given.numel() + len(matrix) * sketch**2)
         basis, _ = torch.linalg.qr(given @ torch.from_numpy(g.standard_normal((given.shape[1], sketch), np.float32)))
@@ -241,7 +245,7 @@ def _least(rows: int, columns: int) -> int:
 
 
 def _made(layout: Layout, largest: Layout, factors: int) -> Layout:
-    """What `encode` makes of a layout: so many factors, and other arrays as large as in `largest`."""
+    """Return what `encode` makes of a layout: so many factors, and other arrays as large as in `largest`."""
     matrices = _matrices(layout)
     if not matrices:
         return largest

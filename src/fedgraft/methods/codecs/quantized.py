@@ -84,7 +84,7 @@ class Quantized(Codec[QuantizedState]):
         return 2.0 ** (self.bits - 1) - 1 if self.bits > 1 else 0.5
 
     def init(self, layout: Layout) -> QuantizedState:
-        """Where the layout varies."""
+        """Return where the layout varies."""
         return {"variable": bit_packing.variable_axes(self._quantized(layout))}
 
     def encoded(self, layout: Layout) -> Layout:
@@ -100,7 +100,7 @@ class Quantized(Codec[QuantizedState]):
         return _made(layout, scales, packed, variable)
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
-        """As many scales and packed bytes as the largest arrays take."""
+        """Return the same as many scales and packed bytes as the largest arrays take."""
         quantized = self._quantized(largest)
         if not quantized:
             return largest
@@ -225,7 +225,7 @@ def _times(rows: Floats, factors: Floats, out: Floats) -> Floats:
 
 
 def _made(layout: Layout, scales: int, packed: int, variable: int) -> Layout:
-    """What `encode` makes of a layout: so many scales, packed bytes and dimensions that vary."""
+    """Return what `encode` makes of a layout: so many scales, packed bytes and dimensions that vary."""
     others = tuple(spec for spec in layout if spec.dtype != "float32")
     names = _names(spec.name for spec in others)
     specs = [Spec(names[0], "float32", (scales,)), Spec(names[1], "uint8", (packed,))]

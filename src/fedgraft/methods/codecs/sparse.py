@@ -68,7 +68,7 @@ class Sparse(Codec[SparseState]):
             require(self.share > 0, "Sparse.share", "> 0, or Sparse.threshold", self.share)
 
     def init(self, layout: Layout) -> SparseState:
-        """Where the layout varies."""
+        """Return where the layout varies."""
         return {"variable": bit_packing.variable_axes(bit_packing.float32_specs(layout))}
 
     def encoded(self, layout: Layout) -> Layout:
@@ -81,7 +81,7 @@ class Sparse(Codec[SparseState]):
         return _made(layout, layout, kept, _place_bytes(entries, kept))
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
-        """As much as the largest arrays take: all entries where a threshold decides."""
+        """Return the same as much as the largest arrays take: all entries where a threshold decides."""
         specs = bit_packing.float32_specs(layout)
         entries = sum(math.prod(spec.shape) for spec in bit_packing.float32_specs(largest))
         if self.threshold:
@@ -143,7 +143,7 @@ class Sparse(Codec[SparseState]):
         return {spec.name: decoded[spec.name] for spec in layout}
 
     def _kept(self, entries: int, varies: bool = False) -> int:
-        """How many entries the share stands for."""
+        """Return how many entries the share stands for."""
         kept = max(round(self.share * entries), min(entries, 1))
         return max(kept, _least(entries)) if varies else kept
 
@@ -242,7 +242,7 @@ def _set_bits(packed: Bytes, length: int) -> Places:
 
 
 def _made(layout: Layout, largest: Layout, kept: int, place_bytes: int) -> Layout:
-    """What `encode` makes of a layout: so many values and bytes of places; other arrays as large as in `largest`."""
+    """Return the layout of `encode`'s result: values, bytes of places; other arrays as large as in `largest`."""
     specs = bit_packing.float32_specs(layout)
     if not specs:
         return largest

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.providers import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.own_shard import OwnNodes
 from fedgraft.domains.nodes.partitions import Dealing
 from fedgraft.domains.nodes.shards import Features, NodeShard, Numbers, WholeGraph, undirected
 from fedgraft.errors import require
@@ -24,7 +24,7 @@ AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Blocks(Data[NodeShard]):
+class Blocks(OwnNodes):
     """A generator of one graph to classify the nodes of: a stochastic block model with features, cut over clients.
 
     Nodes are of classes of equal size. An edge is inside a class with probability `homophily`, else between two, its
@@ -86,11 +86,11 @@ class Blocks(Data[NodeShard]):
         require(self.degree <= most, "Blocks.degree", allowed, self.degree)
 
     def load(self, seed: int) -> list[NodeShard]:
-        """One shard per client; `seed` makes the graph as well as its partition and split."""
+        """Load one shard per client; `seed` makes the graph as well as its partition and split."""
         return self._dealing().deal(self.graph(seed), seed)
 
     def graph(self, seed: int) -> WholeGraph:
-        """The whole, before it is dealt, without a split."""
+        """Make the whole, before it is dealt, without a split."""
         g = generator(seed, "blocks")
         # Node `number[p]` is the p-th when nodes are in the order of their classes.
         number = g.permutation(self.nodes).astype(np.int32)
@@ -112,7 +112,7 @@ class Blocks(Data[NodeShard]):
         return Dealing("Blocks", self.clients, self.partition, self.alpha, self.edges, self.fold)
 
     def _starts(self) -> Indices:
-        """Where each class begins in the order of classes, and the end."""
+        """Return where each class begins in the order of classes, and the end."""
         return np.arange(self.classes + 1) * self.nodes // self.classes
 
     def _pairs(self) -> dict[str, float]:

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from fedgraft.contracts.providers import Data
 from fedgraft.domains.ratings.mat_files import published_subset, read_mat, to_ratings
+from fedgraft.domains.ratings.own_shard import OwnRatings
 from fedgraft.domains.ratings.shards import Ratings, RatingShard, check_partition, make_shards
 
 
 @dataclass(frozen=True)
-class Epinions(Data[RatingShard]):
+class Epinions(OwnRatings):
     """Epinions: product ratings (1..5) and trust links of a review site; a client is a shop with whole categories.
 
     Source: J. Tang, H. Gao, H. Liu, "mTrust", WSDM 2012; partition of Xu et al., "FedACS", IEEE TMC 2025, sec. VI-A.
@@ -41,9 +41,9 @@ class Epinions(Data[RatingShard]):
         check_partition("Epinions", self.clients, self.partition)
 
     def ratings(self) -> Ratings:
-        """The whole set, before it is partitioned."""
+        """Read the whole set, before it is partitioned."""
         return to_ratings(published_subset(read_mat(self.root, "Epinions")))
 
     def load(self, seed: int) -> list[RatingShard]:
-        """One shard per client, partitioned and split by `seed`."""
+        """Load one shard per client, partitioned and split by `seed`."""
         return make_shards(self.ratings(), self.clients, self.partition, seed)

@@ -1,6 +1,7 @@
 """Your own graphs, from CSV or Parquet files, DataFrames or PyG objects."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -8,19 +9,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.providers import Data
+from fedgraft.contracts.data import GivenData, QueriedData
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.table_files import Given
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import Collection, Columns, read_graphs
-from fedgraft.domains.tables import frames_of
+from fedgraft.domains.tables import frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True)
-class Graphs(Data[GraphShard]):
+class Graphs(GivenData[GraphShard], QueriedData[GraphShard]):
     """Own graphs to classify: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: nothing known.
@@ -75,7 +77,7 @@ class Graphs(Data[GraphShard]):
                 raise InputError(f"Graphs.{name} must be given: a .csv or .parquet file, or a DataFrame.")
 
     def load(self, seed: int) -> list[GraphShard]:
-        """One shard per client, dealt and split by `seed` where the data do not say how."""
+        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
         for note in collection.notes:
             LOG.warning(note)
@@ -102,7 +104,7 @@ class Graphs(Data[GraphShard]):
         return shards
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """DataFrames, with the columns that are named or attributes; PyG objects as the tables that say the same."""
+        """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
             usual = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "attributes"}
             found = tables_of(self.graphs, "Graphs.graphs")
@@ -111,7 +113,7 @@ class Graphs(Data[GraphShard]):
         return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
 
     def read(self) -> Collection:
-        """All graphs, before they are dealt to clients."""
+        """Read all graphs, before they are dealt to clients."""
         columns = Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
         if isinstance(self.graphs, list | dict):
             tables = tables_of(self.graphs, "Graphs.graphs")
@@ -120,8 +122,15 @@ class Graphs(Data[GraphShard]):
             raise InputError("Graphs.nodes and Graphs.edges must be given.")  # as __post_init__ made sure
         return read_graphs(self.graphs, self.nodes, self.edges, columns, "Graphs")
 
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return graphs, nodes and edges by the usual names of columns."""
+        usual = {getattr(self, field.name): field.name for field in fields(Columns) if field.name != "attributes"}
+        return renamed(tables, dict.fromkeys(tables, usual))
+
     def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None) -> GraphShard:
-        """A client's shard with its own attributes, kinds and classes; `degrees`: how many kinds degrees make."""
+        """Return a client's shard with its own attributes, kinds and classes; `degrees`: number of kinds they make."""
         has = np.flatnonzero(~np.isnan(shard.attributes).all(axis=0))
         shard = replace(
             shard,

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.providers import Data
+from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_labels, split_graphs, tidy_edges
@@ -83,7 +83,7 @@ class Molecules(Data[GraphShard]):
             require(0 <= value <= 1, f"Molecules.{name}", "in [0, 1]", value)
 
     def load(self, seed: int) -> list[GraphShard]:
-        """One shard per client; `seed` makes the molecules as well as their split."""
+        """Load one shard per client; `seed` makes the molecules as well as their split."""
         shared = generator(seed, "molecules").normal(size=len(MOTIFS))
         return [self._assay(seed, client, shared) for client in range(self.clients)]
 

@@ -1,30 +1,35 @@
 """Your own graph whose nodes are to be classified, from CSV or Parquet files, DataFrames or a PyG object."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.providers import Data
+from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData
+from fedgraft.contracts.table_files import Given
+from fedgraft.domains.nodes.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
 from fedgraft.domains.nodes.partitions import Dealing
 from fedgraft.domains.nodes.pyg_objects import Collection, collection_of, read_object, tables_of
 from fedgraft.domains.nodes.shards import NodeShard, cut
 from fedgraft.domains.nodes.tables import Columns, read_nodes
-from fedgraft.domains.tables import check_roles, frames_of
+from fedgraft.domains.tables import check_roles, frames_of, renamed
 from fedgraft.errors import InputError, require
 
 LOG = logging.getLogger("fedgraft.data")
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
+ASKED = {"nodes": ("node", "client"), "edges": ("source", "target")}
+"""Columns of tables of questions."""
 SUFFIX = ".pt"
 """Of a file that holds a PyG object."""
 
 
 @dataclass(frozen=True)
-class Nodes(Data[NodeShard]):
+class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard]):
     """Own graph to classify the nodes of: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
@@ -50,6 +55,7 @@ class Nodes(Data[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
 
     nodes: str | Path | pd.DataFrame | Any
     edges: str | Path | pd.DataFrame | None = None
@@ -83,7 +89,7 @@ class Nodes(Data[NodeShard]):
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 
     def load(self, seed: int) -> list[NodeShard]:
-        """One shard per client, dealt and split by `seed` where the data do not say how."""
+        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
         for note in collection.notes:
             LOG.warning(note)
@@ -106,7 +112,7 @@ class Nodes(Data[NodeShard]):
         return cut(whole, collection.client, names)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """DataFrames, with the columns that are named or features; PyG objects as the tables that say the same."""
+        """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
         if self._is_object() and not isinstance(self.nodes, str | Path):
             usual = {name: getattr(self, name) for name in ("node", "label", "client", "split", "source", "target")}
             return {option: table.rename(columns=usual) for option, table in tables_of(self.read()).items()}
@@ -114,13 +120,32 @@ class Nodes(Data[NodeShard]):
         return frames_of(self, {"nodes": every if self.features is None else self.features})
 
     def read(self) -> Collection:
-        """The graph, before it is dealt to clients."""
+        """Read the graph, before it is dealt to clients."""
         if isinstance(self.nodes, str | Path) and self._is_object():
             return collection_of(read_object(Path(self.nodes), "Nodes.nodes"), str(self.nodes))
         if self.edges is None:
             return collection_of(self.nodes, "Nodes.nodes")
-        columns = Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
-        return read_nodes(self.nodes, self.edges, columns, "Nodes")
+        return read_nodes(self.nodes, self.edges, self._columns(), "Nodes")
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
+        names = {table: {getattr(self, usual): usual for usual in columns} for table, columns in ASKED.items()}
+        features = pd.DataFrame({"name": self._features(task, own.get(NODES))})
+        return {**renamed(tables, names), "features": features}
+
+    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> NodeShard:
+        """Read one client's nodes and the edges between them, with the columns of the run's tables."""
+        columns = replace(self._columns(), features=self._features(task, tables[NODES]))
+        return own_nodes(task, tables, columns, check=self.edges is not None)
+
+    def _columns(self) -> Columns:
+        return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+
+    def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
+        """Return columns of features; a PyG object has numbers alone."""
+        return numbered(task) if self.edges is None else named_features(task, self.nodes, self._columns(), own)
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):

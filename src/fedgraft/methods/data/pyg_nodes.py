@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fedgraft.contracts.providers import Data
+from fedgraft.domains.nodes.own_shard import OwnNodes
 from fedgraft.domains.nodes.partitions import Dealing
 from fedgraft.domains.nodes.pyg_datasets import SETS, read_set
 from fedgraft.domains.nodes.shards import NodeShard
@@ -15,7 +15,7 @@ LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True)
-class PygNodes(Data[NodeShard]):
+class PygNodes(OwnNodes):
     """Node classification on a published graph, whose nodes are dealt to clients and whose edges all stay.
 
     Source: Sen et al., "Collective classification in network data", AI Magazine 2008 (cora, citeseer, pubmed, as Yang
@@ -39,6 +39,8 @@ class PygNodes(Data[NodeShard]):
         alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in FedAIS, and 0.05 to 100.
         edges: share of undirected edges that are kept, drawn at random, in (0, 1]; 0.5 in FedAIS.
         fold: which of five folds is the test set, 0..4; of the rest a fifth is for validation.
+        shares: "64:16:20", that; or "80:10:10", where half of the fold is for validation and half for test: FedAIS
+            prints both five folds and 0.8 / 0.1 / 0.1 (Table 1).
     """
 
     task: ClassVar[str] = "node"
@@ -50,17 +52,18 @@ class PygNodes(Data[NodeShard]):
     alpha: float = 0.5
     edges: float = 1.0
     fold: int = 0
+    shares: Literal["64:16:20", "80:10:10"] = "64:16:20"
 
     def __post_init__(self) -> None:
         require_one_of("PygNodes.set", self.set, SETS)
         self._dealing()
 
     def load(self, seed: int) -> list[NodeShard]:
-        """One shard per client, dealt, thinned and split by `seed`."""
+        """Load one shard per client, dealt, thinned and split by `seed`."""
         collection = read_set(Path(self.root), self.set)
         for note in collection.notes:
             LOG.warning(f"{collection.whole.name}: {note}")
         return self._dealing().deal(collection.whole, seed)
 
     def _dealing(self) -> Dealing:
-        return Dealing("PygNodes", self.clients, self.partition, self.alpha, self.edges, self.fold)
+        return Dealing("PygNodes", self.clients, self.partition, self.alpha, self.edges, self.fold, self.shares)

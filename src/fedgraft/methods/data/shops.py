@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.providers import Data
 from fedgraft.contracts.randomness import generator
+from fedgraft.domains.ratings.own_shard import OwnRatings
 from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition, make_shards
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
@@ -26,7 +26,7 @@ HEAD = 50
 
 
 @dataclass(frozen=True)
-class Shops(Data[RatingShard]):
+class Shops(OwnRatings):
     """A generator of shops: users in circles of friends rate items of categories; a client holds whole categories.
 
     A user's taste is the circle's plus an own part, an item's character is its category's plus an own part, both
@@ -84,7 +84,7 @@ class Shops(Data[RatingShard]):
         require(self.noise >= 0, "Shops.noise", "at least 0", self.noise)
 
     def ratings(self, seed: int) -> Ratings:
-        """The whole set, before it is partitioned."""
+        """Read the whole set, before it is partitioned."""
         g = generator(seed, "shops")
         circle = g.integers(0, self.circles, self.users)
         category = np.concatenate(
@@ -120,7 +120,7 @@ class Shops(Data[RatingShard]):
         )
 
     def load(self, seed: int) -> list[RatingShard]:
-        """One shard per client; `seed` makes the shops as well as their partition and split."""
+        """Load one shard per client; `seed` makes the shops as well as their partition and split."""
         return make_shards(self.ratings(seed), self.clients, self.partition, seed)
 
     def _pairs(self, g: np.random.Generator, tastes: Floats, characters: Floats, category: Ids) -> tuple[Ids, Ids]:

@@ -1,30 +1,23 @@
 """Your own ratings, from CSV or Parquet files or DataFrames."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.providers import Data
-from fedgraft.domains.ratings.shards import PARTITIONS, Ids, Ratings, RatingShard, make_shards
-from fedgraft.domains.tables import (
-    Source,
-    check_roles,
-    encode,
-    folder_of_tables,
-    frames_of,
-    numbers,
-    read_table,
-    row_of,
-)
+from fedgraft.contracts.data import GivenData
+from fedgraft.contracts.table_files import SUFFIXES, Given
+from fedgraft.domains.ratings.own_shard import OwnRatings, own_ratings
+from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard, make_shards
+from fedgraft.domains.ratings.tables import Format, read_ratings
+from fedgraft.domains.tables import check_roles, frames_of
 from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Table(Data[RatingShard]):
+class Table(OwnRatings, GivenData[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: nothing known.
@@ -71,105 +64,39 @@ class Table(Data[RatingShard]):
         ordered = self.low is None or self.high is None or self.low < self.high
         require(ordered, "Table.low", f"below Table.high = {self.high}", self.low)
 
+    @classmethod
+    def options_from(cls, given: object) -> dict[str, Any] | None:
+        """Take a table of ratings, or options with one; a column of clients in memory says that the data name them."""
+        if isinstance(given, pd.DataFrame | Path) or (isinstance(given, str) and given.lower().endswith(SUFFIXES)):
+            given = {"ratings": given}
+        if not isinstance(given, Mapping) or "ratings" not in given:
+            return None
+        ratings, client = given["ratings"], given.get("client", cls.client)
+        named = isinstance(ratings, pd.DataFrame) and client in ratings and not {"partition", "clients"} & given.keys()
+        return {**given, **({"partition": "given"} if named else {})}
+
     def load(self, seed: int) -> list[RatingShard]:
-        """One shard per client, partitioned and split by `seed`."""
+        """Load one shard per client, partitioned and split by `seed`."""
         clients = 10 if self.clients is None and self.partition != "given" else self.clients
         return make_shards(self.read(), clients, self.partition, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """DataFrames, with the columns that are named."""
+        """Return DataFrames, with the columns that are named."""
         return frames_of(self)
 
     def read(self) -> Ratings:
-        """The whole table, before it is partitioned."""
+        """Read the whole table, before it is partitioned."""
         given = self.partition == "given"
-        table, source, client = self._tables(given)
-        user, user_ids = encode(table, self.user, source)
-        item, item_ids = encode(table, self.item, source)
-        category, category_names = np.zeros(len(table), np.int64), np.array(["all"])
-        if not given or self.category in table or self.category != "category":
-            category, category_names = encode(table, self.category, source)
-        if given and client is None:
-            client = encode(table, self.client, source)
-        rating = numbers(table, self.rating, source)
-        scale, notes = self._scale(rating, source)
-        trust, dropped = self._trust(user_ids)
-        return Ratings(
-            user=user,
-            item=item,
-            category=category,
-            rating=rating.astype(np.float32),
-            trust=trust,
-            users=len(user_ids),
-            items=len(item_ids),
-            categories=len(category_names),
-            scale=scale,
-            client=client[0] if client else None,
-            user_ids=user_ids,
-            item_ids=item_ids,
-            category_names=tuple(category_names.tolist()),
-            client_names=tuple(client[1].tolist()) if client else (),
-            notes=(*notes, *dropped),
-        )
-
-    def _tables(self, given: bool) -> tuple[pd.DataFrame, Source, tuple[Ids, Array] | None]:
-        """The rows, where they come from, and the client of each row if files are clients."""
-        wanted = {"Table.user": self.user, "Table.item": self.item, "Table.rating": self.rating}
-        optional = [self.category] if given and self.category == "category" else []
-        if not optional:
-            wanted["Table.category"] = self.category
-        if isinstance(self.ratings, pd.DataFrame) or not Path(self.ratings).is_dir():
-            if given:
-                wanted["Table.client"] = self.client
-            table, source = read_table(self.ratings, "Table.ratings", wanted, optional)
-            return table, source, None
-        if not given:
+        if not given and not isinstance(self.ratings, pd.DataFrame) and Path(self.ratings).is_dir():
             raise InputError(
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
-        tables, source = folder_of_tables(Path(self.ratings), "Table.ratings", wanted, optional)
-        codes = np.repeat(np.arange(len(tables)), [len(table) for table in tables.values()])
-        return pd.concat(list(tables.values()), ignore_index=True), source, (codes, np.array(list(tables)))
+        return read_ratings(self._form("Table"), self.ratings, self.trust, given)
 
-    def _scale(self, rating: Array, source: Source) -> tuple[tuple[float, float], list[str]]:
-        low = float(rating.min()) if self.low is None else self.low
-        high = float(rating.max()) if self.high is None else self.high
-        outside = np.flatnonzero((rating < low) | (rating > high))
-        if len(outside):
-            raise InputError(
-                f"{row_of(source, outside[0])}: {self.rating!r} must be within {low:g}..{high:g} "
-                f"(Table.low..Table.high); got {rating[outside[0]]:g} ({len(outside)} such rows)."
-            )
-        if low >= high:
-            raise InputError(
-                f"{source[0][0]}: every rating is {low:g}; "
-                "set Table.low and Table.high to the lowest and highest possible."
-            )
-        missing = [name for name, bound in (("Table.low", self.low), ("Table.high", self.high)) if bound is None]
-        note = f"Scale {low:g}..{high:g} is what the ratings span; set {' and '.join(missing)} if more is possible."
-        return (low, high), [note] if missing else []
+    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RatingShard:
+        """Read one client's ratings, with the columns and the scale of the run's table."""
+        return own_ratings(replace(self._form("data"), unknown_trust="drop"), tables)
 
-    def _trust(self, user_ids: Array) -> tuple[Ids, list[str]]:
-        if self.trust is None:
-            return np.zeros((2, 0), np.int64), []
-        wanted = {"Table.trust_user": self.trust_user, "Table.trust_target": self.trust_target}
-        table, source = read_table(self.trust, "Table.trust", wanted, [], may_be_empty=True)
-        ends = []
-        for column in (self.trust_user, self.trust_target):
-            codes, names = encode(table, column, source)
-            place = np.minimum(np.searchsorted(user_ids, names), len(user_ids) - 1)
-            known = np.where(user_ids[place] == names, place, -1)
-            ends.append(known[codes] if len(codes) else codes)
-        links = np.stack(ends)
-        unknown = (links < 0).any(axis=0)
-        if not unknown.any():
-            return links, []
-        if self.unknown_trust == "error":
-            row = int(np.flatnonzero(unknown)[0])
-            column = self.trust_user if links[0, row] < 0 else self.trust_target
-            raise InputError(
-                f"{row_of(source, row)}: {column!r} must be a user with a rating; got {str(table[column].iloc[row])!r} "
-                f"({int(unknown.sum())} such rows). Table.unknown_trust = 'drop' leaves them out."
-            )
-        return links[:, ~unknown], [f"{int(unknown.sum()):,} trust links with an end that has no rating left out."]
+    def _form(self, owner: str) -> Format:
+        return Format(owner, **{option.name: getattr(self, option.name) for option in fields(Format)[1:]})

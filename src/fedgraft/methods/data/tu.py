@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedgraft.contracts.providers import Data
+from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.graphs.shards import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
 from fedgraft.domains.graphs.tu_files import SETS, SETTINGS, read_set
@@ -69,7 +69,7 @@ class TU(Data[GraphShard]):
                 raise InputError(f"TU.partition = {self.partition!r} is for a single set; {self.sets!r} has {own}.")
 
     def load(self, seed: int) -> list[GraphShard]:
-        """One shard per client, dealt and split by `seed`."""
+        """Load one shard per client, dealt and split by `seed`."""
         if self.sets in SETTINGS:
             shards = [self._set(name, seed, place) for place, name in enumerate(SETTINGS[self.sets])]
         else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import EdgeEncoder
+from fedgraft.contracts.encoder import EdgeEncoder
 from fedgraft.errors import require
 from fedgraft.nn.layers import linear, normal
 from fedgraft.nn.propagate import GraphView, end_sums, spmm
@@ -51,11 +51,11 @@ class GAT(EdgeEncoder):
 
     @property
     def width(self) -> int:
-        """Width of an embedding."""
+        """Int, the width of an embedding."""
         return self.embedding
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
-        """The stack of layers."""
+        """Return the stack of layers."""
         widths = [node_width, *[self.hidden] * (self.layers - 1), self.embedding]
         return Layers([Attention(self, a, b, edge_width, g) for a, b in itertools.pairwise(widths)])
 
@@ -68,7 +68,7 @@ class Layers(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def forward(self, view: GraphView) -> Tensor:
-        """Embeddings [nodes, embedding]."""
+        """Return embeddings [nodes, embedding]."""
         state = view.nodes
         for number, layer in enumerate(self.layers):
             state = layer(state, view)
@@ -92,7 +92,7 @@ class Attention(nn.Module):
         self.edge_scale = nn.Parameter(torch.zeros(heads, edge_width))
 
     def forward(self, state: Tensor, view: GraphView) -> Tensor:
-        """New states [nodes, outputs]."""
+        """Return new states [nodes, outputs]."""
         heads, limit = self.options.heads, self.options.score_limit
         mapped = self.linear(state).view(len(state), heads, -1)
         receiver = torch.einsum("nhw,hw->hn", mapped, self.receiver)

@@ -7,7 +7,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import EdgeEncoder, LayeredEncoder, check_widths
+from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths
 from fedgraft.errors import require
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.manual_gradients import Back
@@ -32,7 +32,7 @@ class GCN(EdgeEncoder, LayeredEncoder):
     """
 
     by_degree: ClassVar[bool] = True
-    noisy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 32
     embedding: int = 64
@@ -44,7 +44,7 @@ class GCN(EdgeEncoder, LayeredEncoder):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of each layer without edge features."""
+        """Tuple of int, the width of each layer without edge features."""
         return self.hidden if isinstance(self.hidden, tuple) else (self.embedding,) * self.layers
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
@@ -52,7 +52,7 @@ class GCN(EdgeEncoder, LayeredEncoder):
         return Convolution(inputs, outputs, g, make)
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
-        """The stack of layers."""
+        """Return the stack of layers."""
         inner = (
             self.hidden if isinstance(self.hidden, tuple) else (self.hidden,) * (self.layers - 1) + (self.embedding,)
         )
@@ -67,7 +67,7 @@ class Convolution(nn.Module):
         self.linear = make(inputs, outputs, g)
 
     def forward(self, state: States, block: Block) -> Tensor:
-        """Float32 [receivers, outputs]."""
+        """Return float32 [receivers, outputs]."""
         return self.with_back(state, block)[0]
 
     def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
@@ -101,7 +101,7 @@ class Layers(nn.Module):
         self.edge = nn.Parameter(torch.zeros(len(widths) - 1, edge_width))
 
     def forward(self, view: GraphView) -> Tensor:
-        """Embeddings [nodes, embedding]."""
+        """Return embeddings [nodes, embedding]."""
         weights = view.norm * (self.scale[:, None] + self.edge @ view.edges.t())  # one contiguous row per layer
         state = view.nodes
         for number, layer in enumerate(self.linear):

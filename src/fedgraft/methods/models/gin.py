@@ -6,7 +6,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, Sparse, States
 
@@ -26,7 +26,7 @@ class GIN(LayeredEncoder):
         epsilon: extra weight of the node itself.
     """
 
-    noisy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2
@@ -37,7 +37,7 @@ class GIN(LayeredEncoder):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of each layer."""
+        """Tuple of int, the width of each layer."""
         return widths_of(self.hidden, self.layers)
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
@@ -55,7 +55,7 @@ class Convolution(nn.Module):
         self.outer = make(outputs, outputs, g)
 
     def forward(self, state: States, block: Block) -> Tensor:
-        """Float32 [receivers, outputs]."""
+        """Return float32 [receivers, outputs]."""
         if isinstance(state, Sparse):  # mapped first, while they are sparse; the bias joins once
             sent = self.inner.product(state)
             sums = block.sums(sent, self.inner.product)

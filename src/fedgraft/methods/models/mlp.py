@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, Sparse, States
 
@@ -25,7 +25,7 @@ class MLP(LayeredEncoder):
         layers: >= 1 (2, as they have); not used where `hidden` is a list.
     """
 
-    noisy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2
@@ -35,11 +35,11 @@ class MLP(LayeredEncoder):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of each layer."""
+        """Tuple of int, the width of each layer."""
         return widths_of(self.hidden, self.layers)
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
-        """One layer."""
+        """Return one layer."""
         return Convolution(inputs, outputs, g, make)
 
 
@@ -51,7 +51,7 @@ class Convolution(nn.Module):
         self.own = make(inputs, outputs, g)
 
     def forward(self, state: States, block: Block) -> Tensor:
-        """Float32 [receivers, outputs]."""
+        """Return float32 [receivers, outputs]."""
         own = state.head(block.receivers) if isinstance(state, Sparse) else block.own(state)
         mapped: Tensor = self.own(own)
         return mapped

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.providers import LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.manual_gradients import Back
 from fedgraft.nn.propagate import Block, Sparse, States
@@ -27,7 +27,7 @@ class SAGE(LayeredEncoder):
         layers: >= 1 (CEFGL: 2); not used where `hidden` is a list.
     """
 
-    noisy: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2
@@ -37,11 +37,11 @@ class SAGE(LayeredEncoder):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of each layer."""
+        """Tuple of int, the width of each layer."""
         return widths_of(self.hidden, self.layers)
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
-        """One layer."""
+        """Return one layer."""
         return Convolution(inputs, outputs, g, make)
 
 
@@ -54,7 +54,7 @@ class Convolution(nn.Module):
         self.mean = make(inputs, outputs, g, bias=False)
 
     def forward(self, state: States, block: Block) -> Tensor:
-        """Float32 [receivers, outputs]."""
+        """Return float32 [receivers, outputs]."""
         return self.with_back(state, block)[0]
 
     def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:

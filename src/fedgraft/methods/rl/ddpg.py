@@ -18,7 +18,7 @@ Vector = NDArray[np.float32]
 
 
 class AgentState(TypedDict):
-    """What an agent remembers.
+    """State of an agent: its networks, their moments, its memory.
 
     actor, critic, actor_target, critic_target: {"0.weight": [outputs, inputs], "0.bias": [outputs], "1.weight" ...} of
     networks of three layers; actor_moments, critic_moments: {parameter: Adam's moments}, empty before the first step;
@@ -130,7 +130,7 @@ class DDPG:
         return {**state, "memory": memory}
 
     def targets(self, state: AgentState, rewards: Vector, following: NDArray[np.float32]) -> Vector:
-        """What the critic should say, float32 [batch]: y = r + gamma Q'(s', mu'(s'))."""
+        """Return what the critic should say, float32 [batch]: y = r + gamma Q'(s', mu'(s'))."""
         with one_thread(), torch.no_grad():
             after, actor = torch.from_numpy(following), _tensors(state["actor_target"])
             later = self._value(_tensors(state["critic_target"]), after, self._policy(actor, after))
@@ -165,13 +165,13 @@ class DDPG:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _policy(self, parameters: Mapping[str, Tensor], observations: Tensor) -> Tensor:
-        """Actions [batch, outputs]."""
+        """Return actions [batch, outputs]."""
         hidden = torch.relu(_layer(parameters, 0, observations))
         action = torch.tanh(_layer(parameters, 2, torch.relu(_layer(parameters, 1, hidden))))
         return action * observations[:, -self.outputs :] if self.masked else action
 
     def _value(self, parameters: Mapping[str, Tensor], observations: Tensor, actions: Tensor) -> Tensor:
-        """Values [batch]."""
+        """Return values [batch]."""
         hidden = torch.cat([torch.relu(_layer(parameters, 0, observations)), actions], 1)
         return _layer(parameters, 2, torch.relu(_layer(parameters, 1, hidden)))[:, 0]
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, Sampler, Stage
+from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
 from fedgraft.errors import require
 
 
 @dataclass(frozen=True)
-class All(Sampler[None]):
+class All(RefreshingSampler[None]):
     """All: every training example of a block once, in random minibatches.
 
     Source: plain stochastic gradient descent; what "no sampling" means in every paper here.
@@ -35,11 +35,6 @@ class All(Sampler[None]):
         both = self.batches > 0 and self.batch_size > 0
         require(not both, "All.batches", "0 where batch_size is given", self.batches)
 
-    @property
-    def chancy(self) -> bool:  # type: ignore[override]
-        """Unless whole blocks are drawn."""
-        return self.batch_size > 0 or self.batches > 1
-
     def refreshes(self, epochs: int) -> int:
         """Once a step, if at all; how many steps a pass has is known where `batches` are given."""
         if self.refresh and self.batches == 0:
@@ -47,7 +42,7 @@ class All(Sampler[None]):
         return epochs * max(1, self.batches) if self.refresh else 0
 
     def init(self, examples: int) -> None:
-        """Nothing to remember."""
+        """Return the first state: nothing to remember."""
 
     def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
         """The block in random parts of nearly equal size; nothing of an empty one."""

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypedDict
+from typing import Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Draw, Indices, Sampler, Stage, View
+from fedgraft.contracts import Draw, GuidedSampler, Indices, ObservingSampler, RefreshingSampler, Stage, View
 from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Tree
 
@@ -17,7 +17,7 @@ _LEAST: Final = 1e-12
 
 
 class FedAISState(TypedDict):
-    """What a client remembers.
+    """State of a client.
 
     loss: float32 [n], each example's loss when it was last looked at; change: float32 [n], by how much it had changed;
     looks: how often.
@@ -29,7 +29,7 @@ class FedAISState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedAIS(Sampler[FedAISState]):
+class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], RefreshingSampler[FedAISState]):
     """FedAIS: nodes whose loss moves are trained on; rows of others are asked for the more often, the lower the loss.
 
     A round begins with a look at the losses of all training nodes; a node is drawn in proportion to how much its loss
@@ -71,8 +71,6 @@ class FedAIS(Sampler[FedAISState]):
     least: float = 2.0
     score_split: str = "validation"
 
-    tells: ClassVar[tuple[str, ...]] = ("interval",)
-
     def __post_init__(self) -> None:
         require(0 < self.share <= 1, "FedAIS.share", "in (0, 1]", self.share)
         require(self.batches >= 1, "FedAIS.batches", ">= 1", self.batches)
@@ -84,8 +82,13 @@ class FedAIS(Sampler[FedAISState]):
         require_one_of("FedAIS.score_split", self.score_split, ("validation", "test"))
 
     @property
-    def observes(self) -> bool:  # type: ignore[override]
-        """Only where importance needs it."""
+    def guidance(self) -> tuple[str, ...]:
+        """The interval between two refreshes, in steps."""
+        return ("interval",)
+
+    @property
+    def observes(self) -> bool:
+        """True where importance needs losses."""
         return self.importance
 
     def refreshes(self, epochs: int) -> int:
@@ -95,7 +98,7 @@ class FedAIS(Sampler[FedAISState]):
 
     # --- at the server -----------------------------------------------------------------------------------------------
 
-    def tell(
+    def guide(
         self, state: Tree, view: View, cohort: Sequence[int], g: np.random.Generator
     ) -> Mapping[int, Mapping[str, float]]:
         """The interval, the same for everybody (Eq. 11)."""
@@ -115,7 +118,7 @@ class FedAIS(Sampler[FedAISState]):
         return {"loss": nothing, "change": nothing, "looks": 0}
 
     def observe(self, state: FedAISState, losses: NDArray[np.float32]) -> FedAISState:
-        """How much every loss has changed (Eq. 8); by nothing at the first look."""
+        """Return how much every loss has changed (Eq. 8); by nothing at the first look."""
         change = np.abs(losses - state["loss"]) if state["looks"] else np.zeros_like(losses)
         return {"loss": losses, "change": change, "looks": state["looks"] + 1}
 
@@ -123,7 +126,7 @@ class FedAIS(Sampler[FedAISState]):
         """The steps of a pass; nothing of an empty block."""
         if not len(block):
             return []
-        tau = max(1, round(stage.told.get("interval", 1.0)))
+        tau = max(1, round(stage.guidance.get("interval", 1.0)))
         refresh = [(stage.epoch * self.batches + step) % tau == 0 for step in range(self.batches)]
         if not self.importance:
             taken = g.permutation(block)[: max(1, round(self.share * len(block)))]
@@ -150,7 +153,7 @@ class FedAIS(Sampler[FedAISState]):
         return max(1, min(tau_0, max(least, math.ceil(min(tau, tau_0)))))
 
     def _probability(self, state: FedAISState, block: Indices) -> NDArray[np.float64]:
-        """Of each example of a block; equal where nothing changed."""
+        """Return the probability of each example of a block; equal where nothing changed."""
         change = state["change"][block].astype(np.float64)
         total = change.sum()
         if total <= 0 or not math.isfinite(total):

@@ -8,7 +8,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Draw, Indices, Outcome, Sampler, Stage, View
+from fedgraft.contracts import (
+    Draw,
+    GuidedSampler,
+    Indices,
+    LayeredSampler,
+    Outcome,
+    RefreshingSampler,
+    Stage,
+    View,
+)
 from fedgraft.errors import require
 from fedgraft.methods.rl.ddpg import DDPG, AgentState, Vector, one_thread
 from fedgraft.wire.layouts import Arrays, Tree
@@ -23,7 +32,7 @@ class Waiting(TypedDict):
 
 
 class FedGraphState(TypedDict):
-    """What the server remembers after the first round.
+    """State of the half at the server, after the first round.
 
     agent: see `ddpg.AgentState`; seed: where the sketches' parts come from; sketches: float32 [N, sketch], of the last
     update of each client, zero before; rounds: so many; score: the last, None before; waiting: None before a score.
@@ -38,7 +47,7 @@ class FedGraphState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedGraph(Sampler[None]):
+class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None]):
     """FedGraph: an agent at the server learns how many neighbours of a node take part, for each client and layer.
 
     The agent (DDPG) sees where clients' models lie to each other. It is rewarded by the score of the model that comes
@@ -110,7 +119,7 @@ class FedGraph(Sampler[None]):
     actor_rate: float = 1e-4
     critic_rate: float = 1e-3
 
-    needs: ClassVar[frozenset[str]] = frozenset({"update"})
+    reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
     def __post_init__(self) -> None:
         for name in ("batches", "most", "components", "sketch", "steps", "batch", "memory"):
@@ -126,8 +135,8 @@ class FedGraph(Sampler[None]):
         require(min(self.hidden) >= 1, "FedGraph.hidden", "two widths >= 1", self.hidden)
 
     @property
-    def tells(self) -> tuple[str, ...]:  # type: ignore[override]
-        """A number for each layer."""
+    def guidance(self) -> tuple[str, ...]:
+        """A number of neighbours for each layer."""
         return tuple(f"neighbours_{layer}" for layer in range(self.layers))
 
     def fitted(self, layers: int) -> Self:
@@ -143,20 +152,20 @@ class FedGraph(Sampler[None]):
     # --- at a client -------------------------------------------------------------------------------------------------
 
     def init(self, examples: int) -> None:
-        """Nothing to remember."""
+        """Return the first state: nothing to remember."""
 
     def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
         """The block in random parts of nearly equal size, with the numbers told; nothing of an empty one."""
         if not len(block):
             return []
-        told = [stage.told[name] for name in self.tells if name in stage.told]
+        told = [stage.guidance[name] for name in self.guidance if name in stage.guidance]
         neighbours = tuple(max(1, round(number)) for number in told)
         parts = np.array_split(g.permutation(block), min(self.batches, len(block)))
         return [Draw(np.sort(part), refresh=self.refresh, neighbours=neighbours) for part in parts]
 
     # --- at the server -----------------------------------------------------------------------------------------------
 
-    def tell(
+    def guide(
         self, state: Tree, view: View, cohort: Sequence[int], g: np.random.Generator
     ) -> Mapping[int, Mapping[str, float]]:
         """The numbers of neighbours that the agent chooses."""
@@ -167,14 +176,14 @@ class FedGraph(Sampler[None]):
         else:
             action = agent.act(known["agent"], seen, g, 2 * self.noise)  # a box of length 2 holds `most` numbers
         numbers = self.numbers(action).reshape(view.clients, self.layers)
-        return {client: dict(zip(self.tells, numbers[client].tolist(), strict=True)) for client in cohort}
+        return {client: dict(zip(self.guidance, numbers[client].tolist(), strict=True)) for client in cohort}
 
     def learn(self, state: Tree, view: View, outcome: Outcome, g: np.random.Generator) -> Tree:
-        """What came of the last round completes the transition of the one before; then the agent learns."""
+        """Return what came of the last round completes the transition of the one before; then the agent learns."""
         agent, known = self.agent(view.clients), cast(FedGraphState | None, state)
         known = self._first(agent, view.clients, g) if known is None else known
         remembered, rounds = known["agent"], known["rounds"] + 1
-        seen = self._observation(known, view.clients, list(outcome.told))
+        seen = self._observation(known, view.clients, list(outcome.guidance))
         if (before := known["waiting"]) is not None:
             remembered = agent.remember(remembered, before["observation"], before["action"], before["reward"], seen)
         fresh = outcome.score is not None and np.isfinite(outcome.score)
@@ -182,7 +191,7 @@ class FedGraph(Sampler[None]):
         waiting: Waiting | None = None
         if score is not None:
             reward = self.reward(score, view.better, max(outcome.seconds.values(), default=0.0))
-            waiting = {"observation": seen, "action": self._action(outcome.told, view.clients), "reward": reward}
+            waiting = {"observation": seen, "action": self._action(outcome.guidance, view.clients), "reward": reward}
         if rounds >= self.start and len(remembered["memory"]["rewards"]):
             for _ in range(self.steps):
                 remembered = agent.learn(remembered, g)
@@ -218,7 +227,7 @@ class FedGraph(Sampler[None]):
         return float(self.base**gain - 2 - self.seconds_weight * seconds)
 
     def numbers(self, action: Vector) -> NDArray[np.int64]:
-        """How many neighbours an action means: [-1, 1] in `most` equal parts."""
+        """Return how many neighbours an action means: [-1, 1] in `most` equal parts."""
         part = np.floor((action.astype(np.float64) + 1) / 2 * self.most)
         return 1 + np.clip(part, 0, self.most - 1).astype(np.int64)
 
@@ -235,10 +244,10 @@ class FedGraph(Sampler[None]):
         }
 
     def _action(self, told: Mapping[int, Mapping[str, float]], clients: int) -> Vector:
-        """What was told, each number as the middle of its part of [-1, 1]; 0 for those who were told nothing."""
+        """Return what was told, each number as the middle of its part of [-1, 1]; 0 for those who were told nothing."""
         action = np.zeros((clients, self.layers), np.float32)
         for client, numbers in told.items():
-            action[client] = [(2 * numbers[name] - 1) / self.most - 1 for name in self.tells]
+            action[client] = [(2 * numbers[name] - 1) / self.most - 1 for name in self.guidance]
         return action.ravel()
 
     def _observation(self, state: FedGraphState | None, clients: int, cohort: Sequence[int]) -> Vector:

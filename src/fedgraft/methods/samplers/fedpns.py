@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, Sampler, Stage
+from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
 from fedgraft.errors import require
 
-CHANCES = 2**31
+SEEDS = 2**31
 """How many different draws of neighbours there are."""
 
 
 @dataclass(frozen=True)
-class FedPNS(Sampler[int]):
+class FedPNS(RefreshingSampler[int]):
     """FedPNS: all examples; neighbours elsewhere are drawn, and their rows asked for, every few passes.
 
     In between the same neighbours take part with the rows that were asked for then.
@@ -42,7 +42,7 @@ class FedPNS(Sampler[int]):
         return -(-epochs // self.interval)
 
     def init(self, examples: int) -> int:
-        """Nothing has been drawn."""
+        """Return the first state: nothing has been drawn."""
         return 1
 
     def draw(self, state: int, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
@@ -50,13 +50,13 @@ class FedPNS(Sampler[int]):
         if not len(block):
             return []
         due = stage.epoch % self.interval == 0
-        chance = int(g.integers(1, CHANCES)) if due else state
+        seed = int(g.integers(1, SEEDS)) if due else state
         parts = np.array_split(g.permutation(block), min(self.batches, len(block)))
-        draws = [Draw(np.sort(part), chance=chance) for part in parts]
+        draws = [Draw(np.sort(part), seed=seed) for part in parts]
         if due:
             draws[0] = replace(draws[0], refresh=True, ahead=block)
         return draws
 
     def update(self, state: int, draw: Draw, losses: np.ndarray[tuple[int], np.dtype[np.float32]]) -> int:
         """Remembers what the neighbours of this interval come from."""
-        return draw.chance
+        return draw.seed

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, Sampler, Stage
+from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
 from fedgraft.errors import require
 
 
 @dataclass(frozen=True)
-class Uniform(Sampler[None]):
+class Uniform(RefreshingSampler[None]):
     """Uniform: a random share of the training examples in every pass.
 
     Each step draws its part of the share from the whole block, every example equally likely and at most once a step.
@@ -40,7 +40,7 @@ class Uniform(Sampler[None]):
         return epochs * self.batches if self.refresh else 0
 
     def init(self, examples: int) -> None:
-        """Nothing to remember."""
+        """Return the first state: nothing to remember."""
 
     def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
         """So many random parts of the block; nothing of an empty one."""

@@ -21,7 +21,7 @@ class All(Selector[None]):
     """
 
     def init(self, view: View) -> None:
-        """Nothing to remember."""
+        """Return the first state: nothing to remember."""
 
     def select(self, state: None, view: View, g: np.random.Generator) -> Selection:
         """Everybody, or the largest that still fit."""

@@ -13,7 +13,7 @@ from fedgraft.methods.cohorts import affordable
 
 
 class FedACSState(TypedDict):
-    """What FedACS remembers: the two bandits, and the last score."""
+    """State of FedACS: the two bandits, and the last score."""
 
     number_rewards: NDArray[np.float64]
     number_pulls: NDArray[np.int64]
@@ -84,7 +84,7 @@ class FedACS(Selector[FedACSState]):
         require_one_of("FedACS.score_split", self.score_split, ("validation", "test"))
 
     def init(self, view: View) -> FedACSState:
-        """Nothing pulled."""
+        """Return the first state: nothing pulled."""
         n = view.clients
         require(self.min_clients <= n, "FedACS.min_clients", f"in [1, {n}], the number of clients", self.min_clients)
         return {

@@ -15,7 +15,7 @@ _LABELS = tuple(f"label_{bin}" for bin in range(5))
 
 
 class HarmonyState(TypedDict):
-    """What Harmony remembers."""
+    """State of Harmony between rounds."""
 
     labels: NDArray[np.float64]
     seconds: NDArray[np.float64]
@@ -52,7 +52,7 @@ class Harmony(Selector[HarmonyState]):
     Cost: five scalars in each reply.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset(_LABELS)
+    reports: ClassVar[frozenset[str]] = frozenset(_LABELS)
 
     clients: int = 0
     time_weight: float = 1.0
@@ -66,7 +66,7 @@ class Harmony(Selector[HarmonyState]):
         require(self.patience >= 1, "Harmony.patience", ">= 1", self.patience)
 
     def init(self, view: View) -> HarmonyState:
-        """Nobody known."""
+        """Return the first state: nobody known."""
         size(self.clients, view, "Harmony.clients")
         return {
             "labels": np.zeros((view.clients, len(_LABELS))),

@@ -14,7 +14,7 @@ from fedgraft.methods.cohorts import affordable, candidates, size, weighted_orde
 
 
 class OortState(TypedDict):
-    """What Oort remembers."""
+    """State of Oort between rounds."""
 
     utility: NDArray[np.float64]
     seconds: NDArray[np.float64]
@@ -73,7 +73,7 @@ class Oort(Selector[OortState]):
     Cost: one scalar in each reply.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"loss_sq"})
+    reports: ClassVar[frozenset[str]] = frozenset({"loss_sq"})
 
     clients: int = 0
     epsilon: float = 0.9
@@ -121,7 +121,7 @@ class Oort(Selector[OortState]):
         require(self.explore_window >= 1, "Oort.explore_window", ">= 1", self.explore_window)
 
     def init(self, view: View) -> OortState:
-        """Nobody tried."""
+        """Return the first state: nobody tried."""
         size(self.clients, view, "Oort.clients")
         return {
             "utility": np.zeros(view.clients),

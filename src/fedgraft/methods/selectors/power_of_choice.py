@@ -6,19 +6,19 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Probe, Selection, Selector, View
+from fedgraft.contracts import Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.methods.cohorts import affordable, candidates, probeable, size, weighted_order
 
 
 class PowerOfChoiceState(TypedDict):
-    """What power-of-choice remembers."""
+    """State of power-of-choice: the last losses."""
 
     loss: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PowerOfChoice(Selector[PowerOfChoiceState]):
+class PowerOfChoice(ProbingSelector[PowerOfChoiceState]):
     """Of d candidates drawn in proportion to their data, the m with the highest loss train ("POW" of FedACS).
 
     Source: Cho, Wang, Joshi, 2020 (arXiv 2010.01243), sec. 4: pow-d and rpow-d.
@@ -41,7 +41,7 @@ class PowerOfChoice(Selector[PowerOfChoiceState]):
         each reply.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"loss"})
+    reports: ClassVar[frozenset[str]] = frozenset({"loss"})
 
     clients: int = 0
     candidates: int = 0
@@ -68,7 +68,7 @@ class PowerOfChoice(Selector[PowerOfChoiceState]):
         if self.variant == "rpow-d" or len(drawn) <= self._wanted(view):
             return None
         asked = probeable(drawn, view)
-        return Probe(asked, self.needs) if asked else None
+        return Probe(asked) if asked else None
 
     def select(self, state: PowerOfChoiceState, view: View, g: np.random.Generator) -> Selection:
         """The candidates with the highest loss, weighted equally; ties at random."""
@@ -86,7 +86,7 @@ class PowerOfChoice(Selector[PowerOfChoiceState]):
         return Selection(cohort, tuple(1 / len(cohort) for _ in cohort))
 
     def update(self, state: PowerOfChoiceState, view: View, outcome: Outcome) -> PowerOfChoiceState:
-        """Remember the reported losses."""
+        """Return the state with the reported losses."""
         loss = state["loss"].copy()
         for k, report in outcome.reports.items():
             loss[k] = report["loss"]

@@ -22,6 +22,8 @@ class Random(Selector[None]):
     Args:
         clients: how many train, in [0, N]; 0 (default, FedACS) draws by probability instead.
         probability: of each client, in (0, 1], where `clients` is 0; 0.5 as in FedACS. Unused otherwise.
+        warm_up: first rounds in which all clients train, >= 0. FedAIS (Li et al., AAAI 2025) has one and does not say
+            what it is; after this one every client has told others of its nodes.
     State: none.
     Needs: nothing.
     Cost: nothing beyond the model, down to and up from each selected client.
@@ -29,18 +31,22 @@ class Random(Selector[None]):
 
     clients: int = 0
     probability: float = 0.5
+    warm_up: int = 0
 
     def __post_init__(self) -> None:
         require(self.clients >= 0, "Random.clients", ">= 0", self.clients)
         require(0 < self.probability <= 1, "Random.probability", "in (0, 1]", self.probability)
+        require(self.warm_up >= 0, "Random.warm_up", ">= 0", self.warm_up)
 
     def init(self, view: View) -> None:
         """Nothing to remember; checks the number of clients."""
         size(self.clients, view, "Random.clients")
 
     def select(self, state: None, view: View, g: np.random.Generator) -> Selection:
-        """A uniform draw of those whom the budget pays for."""
+        """A uniform draw of those whom the budget pays for; all of them while it warms up."""
         order = g.permutation(candidates(view))
+        if view.round <= self.warm_up:
+            return Selection(affordable([int(k) for k in order], view))
         drawn = order[: self.clients] if self.clients else order[self._chosen(len(order), g)]
         return Selection(affordable([int(k) for k in drawn], view))
 

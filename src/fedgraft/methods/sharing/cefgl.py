@@ -2,13 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict, cast
+from typing import TypedDict, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts import Sharing, Trainer, Update
+from fedgraft.contracts import (
+    PartsSharing,
+    PersonalSharing,
+    SilentSharing,
+    StagedSharing,
+    TrackingSharing,
+    Trainer,
+    Update,
+)
 from fedgraft.errors import require, require_one_of
 from fedgraft.methods.aggregation import moved
 from fedgraft.wire.layouts import Arrays, Tree, digest
@@ -36,7 +44,13 @@ class Memory(TypedDict):
 
 
 @dataclass(frozen=True)
-class CEFGL(Sharing[State]):
+class CEFGL(
+    PartsSharing[State],
+    PersonalSharing[State],
+    SilentSharing[State],
+    StagedSharing[State],
+    TrackingSharing[State],
+):
     """CEFGL: a shared model, merged now and then, and a sparse private one on top of it at every client.
 
     Every client uses Theta + S: Theta shared, S its own and sparse. In each round it trains a local W, which is held
@@ -78,9 +92,6 @@ class CEFGL(Sharing[State]):
     Cost: the model up and down in rounds that collect; nothing in others.
     """
 
-    personal: ClassVar[bool] = True
-    holds: ClassVar[bool] = True
-
     probability: float = 0.5
     pull: float = 0.6
     correction: str = "mean"
@@ -107,23 +118,23 @@ class CEFGL(Sharing[State]):
         require_one_of("CEFGL.channels", self.channels, CHANNELS)
 
     @property
-    def needs(self) -> frozenset[str]:
+    def parts(self) -> frozenset[str]:
         """Models that answer together, if W is to have a say."""
-        return frozenset({"together"} if self._both_answer else ())
+        return frozenset({"ensemble"} if self._both_answer else ())
 
     def init(self, model: Arrays, clients: int) -> State:
         """Start from the drawn model."""
         return {"model": model}
 
     def collects(self, state: State, round: int, g: np.random.Generator) -> bool:
-        """The server's coin, j."""
+        """Return the server's coin, j."""
         return bool(g.random() < self.probability)
 
     def model(self, state: State, group: int = 0) -> Arrays:
-        """Theta."""
+        """Return Theta."""
         return state["model"]
 
-    def sent(self, state: State, group: int, decoded: Arrays) -> State:
+    def broadcast(self, state: State, group: int, decoded: Arrays) -> State:
         """Eq. (9): Theta is what came of it on the way."""
         return {"model": decoded}
 
@@ -156,7 +167,7 @@ class CEFGL(Sharing[State]):
         return upload, cast(Tree, new)
 
     def runs(self, epochs: int) -> Sequence[int]:
-        """W, then S."""
+        """Return W, then S."""
         return (epochs, self.private_epochs)
 
     def personalise(self, received: Arrays, memory: Tree) -> Arrays:
@@ -164,7 +175,7 @@ class CEFGL(Sharing[State]):
         own = self._remembered(received, memory)
         return self._encoder(own["shared"], own["private"])
 
-    def others(self, received: Arrays, memory: Tree) -> Sequence[Arrays]:
+    def ensemble(self, received: Arrays, memory: Tree) -> Sequence[Arrays]:
         """W with its own ends, once it has been trained."""
         if memory is None or not self._both_answer:
             return ()
@@ -264,7 +275,7 @@ class CEFGL(Sharing[State]):
         }
 
     def _corrected(self, correction: Arrays, back: Arrays, rate: float, steps: int) -> Arrays:
-        """Eq. (7)."""
+        """Return eq. (7)."""
         if self.correction == "none" or not steps or not rate:
             return correction
         scale = np.float32(1.0 / (rate * (steps if self.correction == "mean" else 1)))

@@ -1,25 +1,15 @@
 """FedAvg: one global model, the weighted mean of what the clients trained."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import dataclass, replace
 
-from fedgraft.contracts import Sharing, Update
-from fedgraft.errors import require
-from fedgraft.methods.aggregation import moved
-from fedgraft.wire.layouts import Arrays
-
-
-class State(TypedDict):
-    """The global model, its running mean (the model itself without averaging), and rounds merged so far."""
-
-    model: Arrays
-    mean: Arrays
-    merges: int
+from fedgraft.contracts import Update
+from fedgraft.errors import require_one_of
+from fedgraft.methods.aggregation import ModelState, OneModel
 
 
 @dataclass(frozen=True)
-class FedAvg(Sharing[State]):
+class FedAvg(OneModel):
     """FedAvg: one global model, the weighted mean of what the clients trained.
 
     Source: McMahan et al., AISTATS 2017; FedACS (Xu et al., IEEE TMC 2025), Eq. (5).
@@ -27,41 +17,21 @@ class FedAvg(Sharing[State]):
         codec that is the mean of their models, with a lossy one nothing is lost twice.
 
     Args:
-        averaging: decay of an exponential running mean over the global models of past rounds, in [0, 1); that mean is
-            what is scored and kept, while training goes on from the model itself. It costs no bytes and evens out the
-            noise of small cohorts. 0 = off (the published method).
+        weights: "examples", clients' numbers of training examples or what the selector gives; or "equal", the plain
+            mean of those that answered (FedAIS, Li et al., AAAI 2025, Algorithm 1, line 7).
 
     State:
-        model, mean: the model's arrays; merges: int.
+        model: the model's arrays.
     Cost: the model down and its difference up, per selected client.
     """
 
-    averaging: float = 0.0
+    weights: str = "examples"
 
     def __post_init__(self) -> None:
-        require(0 <= self.averaging < 1, "FedAvg.averaging", "in [0, 1)", self.averaging)
+        require_one_of("FedAvg.weights", self.weights, ("examples", "equal"))
 
-    def init(self, model: Arrays, clients: int) -> State:
-        """Start from the drawn model."""
-        return {"model": model, "mean": model, "merges": 0}
-
-    def model(self, state: State, group: int = 0) -> Arrays:
-        """The global model."""
-        return state["model"]
-
-    def evaluated(self, state: State, group: int = 0) -> Arrays:
-        """The running mean of global models."""
-        return state["mean"]
-
-    def merge(self, state: State, updates: Sequence[Update]) -> State:
+    def merge(self, state: ModelState, updates: Sequence[Update]) -> ModelState:
         """Add the weighted sum of updates, in client order."""
-        model = moved(state["model"], updates)
-        if not self.averaging:
-            return {"model": model, "mean": model, "merges": state["merges"] + 1}
-        # The first rounds average over all models so far, so that the drawn one is soon forgotten.
-        decay = min(self.averaging, state["merges"] / (state["merges"] + 1.0))
-        mean = {
-            name: (decay * state["mean"][name] + (1.0 - decay) * value).astype(value.dtype)
-            for name, value in model.items()
-        }
-        return {"model": model, "mean": mean, "merges": state["merges"] + 1}
+        if self.weights == "equal":
+            updates = [replace(update, weight=1.0 / len(updates)) for update in updates]
+        return super().merge(state, updates)

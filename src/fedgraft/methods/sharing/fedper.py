@@ -38,7 +38,7 @@ class FedPer(OneModel):
         require(all(self.private), "FedPer.private", "beginnings of names, none of them empty", self.private)
 
     def shares(self, name: str) -> bool:
-        """Whether it belongs to the base."""
+        """Return whether it belongs to the base."""
         return not name.startswith(self.private)
 
     def init(self, model: Arrays, clients: int) -> ModelState:

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from fedgraft.contracts import Sharing, Trainer, Update
+from fedgraft.contracts import PartsSharing, Trainer, Update
 from fedgraft.errors import require
 from fedgraft.methods.aggregation import moved
 from fedgraft.wire.layouts import Arrays, Tree
@@ -25,7 +25,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedSagePlus(Sharing[State]):
+class FedSagePlus(PartsSharing[State]):
     """FedSage+: clients first train a generator of missing neighbours together, then a classifier on mended graphs.
 
     In the first rounds the generator and the classifier learn together, and all is averaged as in FedAvg. Then the
@@ -70,7 +70,7 @@ class FedSagePlus(Sharing[State]):
         require(self.rounds >= 1, "FedSagePlus.rounds", ">= 1", self.rounds)
 
     @property
-    def needs(self) -> frozenset[str]:
+    def parts(self) -> frozenset[str]:
         """The generator."""
         return frozenset({"generator"})
 
@@ -79,14 +79,14 @@ class FedSagePlus(Sharing[State]):
         return {"model": model, "merges": 0}
 
     def model(self, state: State, group: int = 0) -> Arrays:
-        """The global model."""
+        """Return the global model."""
         return state["model"]
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """The common round; a generator that is frozen stays as it was received."""
         frozen = FROZEN in received and received[FROZEN][0] > 0.5  # a codec may have touched it
         trainer.load(received)
-        trainer.run(held=[name for name in received if name.startswith(GENERATOR)] if frozen else ())
+        trainer.run(frozen=[name for name in received if name.startswith(GENERATOR)] if frozen else ())
         return trainer.difference(received), memory
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:

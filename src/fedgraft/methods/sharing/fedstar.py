@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fedgraft.contracts import PartsSharing
 from fedgraft.errors import InputError
 from fedgraft.methods.aggregation import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays
@@ -11,7 +12,7 @@ STRUCTURE = "structure."
 
 
 @dataclass(frozen=True)
-class FedStar(OneModel):
+class FedStar(OneModel, PartsSharing[ModelState]):
     """FedStar: clients share what they learn of structure and keep what they learn of features.
 
     The model has a second channel of convolutions that sees where a node is in its graph (random walks that return,
@@ -28,12 +29,12 @@ class FedStar(OneModel):
     """
 
     @property
-    def needs(self) -> frozenset[str]:
+    def parts(self) -> frozenset[str]:
         """The channel of structure."""
         return frozenset({"structure"})
 
     def shares(self, name: str) -> bool:
-        """Whether it belongs to the channel of structure."""
+        """Return whether it belongs to the channel of structure."""
         return name.startswith(STRUCTURE)
 
     def init(self, model: Arrays, clients: int) -> ModelState:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Sharing, Update
+from fedgraft.contracts import GroupedSharing, Indices, PersonalSharing, Update
 from fedgraft.errors import require
 from fedgraft.methods.aggregation import moved
 from fedgraft.wire.layouts import Arrays
@@ -26,7 +26,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class GCFL(Sharing[State]):
+class GCFL(GroupedSharing[State], PersonalSharing[State]):
     """GCFL: clusters of clients that split where their updates disagree, each with a model of its own.
 
     All clients start in one cluster. A cluster's model moves by its members' weighted mean update. It is split in two
@@ -44,9 +44,9 @@ class GCFL(Sharing[State]):
         - GCFL+ watches norms of updates, which the server has anyway (the code's "GCFL+dWs"); the paper's are norms of
           gradients.
         - The server works with what it decodes, and counts rounds that were merged.
-        - Where not everybody takes part, a client stands for its last update, as in the code, and one never heard of
+        - Where not everybody takes part, a client stands for its last update, as in the code, and one without any yet
           stays with the half that keeps the cluster's number: that of the lowest client. A cluster is looked at in
-          rounds in which one of its members answered; with `series`, once all that were ever heard have norms enough.
+          rounds in which one of its members answered; with `series`, once all with an update have norms enough.
         - The result of a client is what was best on its own validation split, of all models that its cluster ever had
           (the engine's doing for every method with models of one's own); the code takes the best on test.
 
@@ -67,8 +67,6 @@ class GCFL(Sharing[State]):
     Cost: a cluster's model down and its difference up, per selected client; nothing more for GCFL+. At the server N
         updates in memory.
     """
-
-    personal: ClassVar[bool] = True
 
     mean_norm: float = 0.07
     max_norm: float = 0.28
@@ -96,32 +94,32 @@ class GCFL(Sharing[State]):
         }
 
     def group(self, state: State, client: int) -> int:
-        """The client's cluster."""
+        """Return the client's cluster."""
         return int(state["clusters"][client])
 
     def model(self, state: State, group: int = 0) -> Arrays:
-        """The cluster's model."""
+        """Return the cluster's model."""
         return state["models"][group]
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Split what is to be split, then move every cluster by its own members' updates."""
-        heard = self._heard(state, updates)
-        clusters, models, norms = heard["clusters"].copy(), list(heard["models"]), heard["norms"]
+        noted = self._noted(state, updates)
+        clusters, models, norms = noted["clusters"].copy(), list(noted["models"]), noted["norms"]
         answered = {update.client for update in updates}
-        for cluster in range(len(models) if heard["merges"] > self.after else 0):
+        for cluster in range(len(models) if noted["merges"] > self.after else 0):
             members = np.flatnonzero(clusters == cluster).tolist()
             if answered.isdisjoint(members):
                 continue
-            leaving = self._leaving(members, heard["latest"], norms)
+            leaving = self._leaving(members, noted["latest"], norms)
             if leaving:
                 clusters[leaving] = len(models)
                 models.append(models[cluster])
                 norms = [np.zeros(0)] * len(norms)
         for cluster, model in enumerate(models):
             models[cluster] = _moved(model, [u for u in updates if clusters[u.client] == cluster], len(updates))
-        return {**heard, "models": models, "clusters": clusters, "norms": norms}
+        return {**noted, "models": models, "clusters": clusters, "norms": norms}
 
-    def _heard(self, state: State, updates: Sequence[Update]) -> State:
+    def _noted(self, state: State, updates: Sequence[Update]) -> State:
         """The state with the clients' new updates and norms noted."""
         latest, norms = list(state["latest"]), list(state["norms"])
         for update in updates:
@@ -161,14 +159,14 @@ def _moved(model: Arrays, updates: Sequence[Update], of: int) -> Arrays:
 
 
 def _cosines(vectors: Doubles) -> Doubles:
-    """Of all pairs, [n, n]; 0 with a vector of zeros."""
+    """Return the cosines of all pairs, [n, n]; 0 with a vector of zeros."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
     return np.asarray(np.clip(units @ units.T, -1.0, 1.0))
 
 
 def _warped_distances(sequences: Doubles, standardise: bool) -> Doubles:
-    """Of all pairs of sequences [n, length] under dynamic time warping [n, n].
+    """Return distances of all pairs of sequences [n, length] under dynamic time warping, [n, n].
 
     The root of the least sum of squared differences over all ways to walk through both, one step in one or in both.
     """

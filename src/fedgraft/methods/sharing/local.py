@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts import Sharing, Update
+from fedgraft.contracts import SilentSharing, Update
 from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class Local(Sharing[None]):
+class Local(SilentSharing[None]):
     """Local: every client trains by itself; nothing is ever sent.
 
     What any federation has to beat. All start from the same drawn model, train each round as under any other method
@@ -25,23 +24,20 @@ class Local(Sharing[None]):
     Cost: no bytes.
     """
 
-    holds: ClassVar[bool] = True
-    alone: ClassVar[bool] = True
-
     def shares(self, name: str) -> bool:
-        """Nothing."""
+        """Return False: nothing is shared."""
         return False
 
     def init(self, model: Arrays, clients: int) -> None:
-        """Nothing to remember."""
+        """Return the first state: nothing to remember."""
         return
 
     def collects(self, state: None, round: int, g: np.random.Generator) -> bool:
-        """Never."""
+        """Return False: clients never send anything."""
         return False
 
     def model(self, state: None, group: int = 0) -> Arrays:
-        """No arrays."""
+        """Return no arrays."""
         return {}
 
     def merge(self, state: None, updates: Sequence[Update]) -> None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypedDict
+from typing import Final, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import Sharing, Trainer, Update
+from fedgraft.contracts import ExtendedSharing, GroupedSharing, PartsSharing, PersonalSharing, Trainer, Update
 from fedgraft.contracts.values import Correction
 from fedgraft.errors import ClientError, require, require_one_of
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
@@ -33,7 +33,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class SpreadGNN(Sharing[State]):
+class SpreadGNN(ExtendedSharing[State], GroupedSharing[State], PartsSharing[State], PersonalSharing[State]):
     """SpreadGNN: no server; neighbours average their models and learn how their tasks are related.
 
     Every client has a model of its own. After training, it becomes the mean, weighted by examples, of its own and its
@@ -77,8 +77,6 @@ class SpreadGNN(Sharing[State]):
         down ("ring": 8 head_rows head_width if less).
     """
 
-    personal: ClassVar[bool] = True
-
     topology: str = "complete"
     strength: float = 0.01
     decay: float = 1.0
@@ -95,12 +93,12 @@ class SpreadGNN(Sharing[State]):
         require(self.head_width >= 1, "SpreadGNN.head_width", ">= 1", self.head_width)
 
     @property
-    def needs(self) -> frozenset[str]:
+    def parts(self) -> frozenset[str]:
         """A head to compare."""
         return frozenset({"head"})
 
     def shares(self, name: str) -> bool:
-        """All but the head."""
+        """Return all but the head."""
         return not name.startswith(_HEADS)
 
     def init(self, model: Arrays, clients: int) -> State:
@@ -109,7 +107,7 @@ class SpreadGNN(Sharing[State]):
         return {"models": [model] * clients, "heads": heads}
 
     def group(self, state: State, client: int) -> int:
-        """Everybody is a group."""
+        """Return the client itself: each is a group."""
         return client
 
     def model(self, state: State, group: int = 0) -> Arrays:
@@ -161,7 +159,7 @@ class SpreadGNN(Sharing[State]):
         return {"models": models, "heads": heads}
 
     def _neighbours(self, client: int, clients: int) -> list[int]:
-        """Ascending, without itself."""
+        """Return a client's neighbours, ascending, without itself."""
         near = range(clients) if self.topology == "complete" else ((client + step) % clients for step in (-1, 1))
         return sorted(set(near) - {client})
 

@@ -9,10 +9,18 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums, Task
-from fedgraft.contracts.providers import LayeredEncoder
-from fedgraft.contracts.task_parts import Accuracy
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts import Draw, Indices, Questions, Sums
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.task_abilities import (
+    Accuracy,
+    PartsTask,
+    PooledTask,
+    PredictingTask,
+    ProfiledTask,
+    VariantTask,
+)
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.model import PERSONAL, GraphModel, Together, Variant
 from fedgraft.domains.graphs.queries import split_graphs
@@ -56,13 +64,23 @@ class GraphData:
 
 
 @dataclass(frozen=True)
-class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
+class Graph(
+    Accuracy[GraphShard, GraphData],
+    PartsTask[GraphShard, GraphData],
+    PooledTask[GraphShard, GraphData],
+    PredictingTask[GraphShard, GraphData],
+    ProfiledTask[GraphShard, GraphData],
+    VariantTask[GraphShard, GraphData],
+):
     """Graph: tell the class of a whole graph.
 
     Every client has node features and classes of its own. A linear layer brings its features to the common width, the
     encoder's convolutions follow, sums over each graph's nodes are read off behind every one of them, and a perceptron
     tells the class. The first layer, the normalisations and the perceptron have shapes or statistics that are the
     client's own and never travel; the convolutions may.
+
+    Asked: tables `nodes` and `edges` with the columns of the data set `graphs`; and `graphs`, with columns "graph" and
+    perhaps "client", where not one client answers for all, or in another order than that of `nodes`.
 
     Source: CEFGL, section 5.1 (two layers, accuracy); Xu et al., "GIN", ICLR 2019, Eq. (4.2) (sums behind every layer);
         Li et al., "FedBN", ICLR 2021 (normalisations stay); Tan et al., "FedStar", AAAI 2023, section 4 (the channel of
@@ -81,9 +99,7 @@ class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
     """
 
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
-    sums: ClassVar[tuple[str, ...]] = ("correct", "count", "loss")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
-    offers: ClassVar[frozenset[str]] = frozenset({"structure", "head", "together"})
 
     encoder: LayeredEncoder
     normalise: str = "batch"
@@ -103,8 +119,18 @@ class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
             len(set(widths)) == 1, "model.hidden", "one width for all layers, which task 'graph' needs", list(widths)
         )
 
-    def having(self, parts: frozenset[str]) -> Self:
-        """With the channel of structure, if that is needed; a head there is always."""
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Right answers, graphs, cross-entropy."""
+        return "correct", "count", "loss"
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """A channel of structure; a head, which is always there; an ensemble of models."""
+        return frozenset({"structure", "head", "ensemble"})
+
+    def with_parts(self, parts: frozenset[str]) -> Self:
+        """Return this task with the channel of structure, if that is needed."""
         return replace(self, structure=True) if "structure" in parts else self
 
     def personal(self, name: str) -> bool:
@@ -114,7 +140,7 @@ class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
     def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
         """Held-out graphs as batches, training graphs to be put together."""
         collator = self._collator(shard)
-        held_out = {split: self._batches(collator, shard, shard.rows(split)) for split in SPLITS[1:]}
+        held_out = {split: self._batches(collator, shard, shard.rows(split)) for split in SCORED_SPLITS}
         seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
         variant = Variant(shard.kinds, seen, len(shard.classes))
         train = shard.rows("train")
@@ -123,7 +149,7 @@ class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
         return GraphData(collator, train, held_out, tuple(shares.tolist()), variant)
 
     def examples(self, data: GraphData) -> int:
-        """How many training graphs the client has."""
+        """Return how many training graphs the client has."""
         return len(data.train)
 
     def describe(self, data: GraphData) -> dict[str, float]:
@@ -134,7 +160,7 @@ class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
         """Widths of features, number of classes."""
         return data.variant
 
-    def merge(self, shards: Sequence[GraphShard]) -> GraphShard:
+    def pooled(self, shards: Sequence[GraphShard]) -> GraphShard:
         """One client with everybody's graphs; only where features and classes are the same everywhere."""
         return merge_shards(shards)
 
@@ -145,14 +171,14 @@ class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
         return GraphModel(self.encoder, own, places, self.normalise == "batch", self.dropout, g)
 
     def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropies."""
+        """Return cross-entropies."""
         batch = data.collator.batch(data.train[draw.examples]).to(next(model.parameters()).device)
         return nn.functional.cross_entropy(model(batch), batch.label, reduction="none")
 
     def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
         """Right answers, graphs and summed cross-entropies."""
         device, sums = next(model.parameters()).device, {}
-        for split in SPLITS[1:]:
+        for split in SCORED_SPLITS:
             found = dict.fromkeys(self.sums, 0.0)
             for batch in data.on(device, split):
                 logits = model(batch)
@@ -174,6 +200,10 @@ class Graph(Accuracy[GraphData], Task[GraphShard, GraphData]):
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """The mean of their probabilities."""
         return Together(models)
+
+    def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
+        """PyG `Data` objects as tables of graphs, nodes and edges."""
+        return pyg_objects.tables_of(questions, "questions")
 
     def questions(self, shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Graphs in tables as the data set `graphs` has them, without labels; a column "client" says whose they are.

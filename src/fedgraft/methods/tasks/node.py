@@ -10,24 +10,33 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, Indices, Mail, Questions, Sums, Task
-from fedgraft.contracts.providers import LayeredEncoder
-from fedgraft.contracts.task_parts import Accuracy, LossesAndBack
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
+from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
 from fedgraft.domains.nodes import classification_metrics
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.features import FeatureRows, scaled
 from fedgraft.domains.nodes.halo_setup import Introductions, inside, thinned
 from fedgraft.domains.nodes.historical_embeddings import States
-from fedgraft.domains.nodes.losses import Objective, by_hand, learning, losses_among, losses_of, losses_with_back
+from fedgraft.domains.nodes.losses import (
+    Objective,
+    by_hand,
+    learning,
+    losses_among,
+    losses_of,
+    losses_with_back,
+    objective_of,
+)
 from fedgraft.domains.nodes.memory_check import check_room
 from fedgraft.domains.nodes.mended_graph import Mending
 from fedgraft.domains.nodes.model import NodeModel
 from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.queries import Asked, answered, split_nodes_asked, told_before, with_new_nodes
+from fedgraft.domains.nodes.node_options import check_options
+from fedgraft.domains.nodes.queries import Asked, answered, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
@@ -38,12 +47,26 @@ LABEL_BINS = 5
 
 
 @dataclass(frozen=True)
-class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
+class Node(
+    abilities.Accuracy[NodeShard, NodeData],
+    abilities.FittedTask[NodeShard, NodeData],
+    abilities.HaloTask[NodeShard, NodeData],
+    abilities.ManualGradientTask[NodeShard, NodeData],
+    abilities.NeighbourSamplingTask[NodeShard, NodeData],
+    abilities.PartsTask[NodeShard, NodeData],
+    abilities.PooledTask[NodeShard, NodeData],
+    abilities.PredictingTask[NodeShard, NodeData],
+    abilities.ProfiledTask[NodeShard, NodeData],
+    abilities.PublishingTask[NodeShard, NodeData],
+):
     """Node: tell the class of a node of one graph that is cut over clients.
 
     The encoder's convolutions are followed by a linear layer. Edges between clients stay: of a node elsewhere a client
     knows its features, if these are shared, and its hidden states as its owner last told them. Own neighbours outside a
     batch take part with the states that they had when they were last computed, or are computed anew.
+
+    Asked: a table `nodes` with columns "node", perhaps "client" and, of new nodes, their features; for new nodes also
+    `edges` with "source" and "target". One client's own tables: `data`, its nodes with features, and `data-edges`.
 
     Source: Li et al., "FedAIS", AAAI 2025, Eq. (6) and Algorithm 1; historical states of own nodes as Fey et al.,
         "GNNAutoScale", ICML 2021.
@@ -112,18 +135,7 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
     sparse: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("neighbours", "halo", "elsewhere", "features", "classes"):
-            require(getattr(self, name) >= 0, f"Node.{name}", ">= 0", getattr(self, name))
-        require(self.logit_adjustment >= 0, "Node.logit_adjustment", ">= 0 (0 = none)", self.logit_adjustment)
-        for name in ("dropout", "label_smoothing"):
-            require(0 <= getattr(self, name) < 1, f"Node.{name}", "in [0, 1)", getattr(self, name))
-        require(self.scale >= 0, "Node.scale", ">= 0 (0 = as they are)", self.scale)
-        fits = not self.aggregates or (self.share_features and not self.share_states)
-        require(fits, "Node.aggregates", "false where states are shared, or features are not", self.aggregates)
-        fits = not self.generator or not (self.share_features or self.share_states)
-        require(fits, "Node.generator", "false where features or states are shared", self.generator)
-        require(self.generated >= 1, "Node.generated", ">= 1", self.generated)
-        require(0 < self.hidden < 1, "Node.hidden", "in (0, 1)", self.hidden)
+        check_options(self)
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -131,40 +143,35 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         return classification_metrics.names(self.classes or 2)
 
     @property
-    def chancy(self) -> bool:  # type: ignore[override]
-        """Where neighbours are drawn or made."""
+    def draws_neighbours(self) -> bool:
+        """True where neighbours are drawn or generated."""
         return self.neighbours > 0 or self.generator
 
     @property
-    def noisy(self) -> bool:  # type: ignore[override]
-        """With dropout, a generator, or convolutions that are."""
-        return self.dropout > 0 or self.generator or self.encoder.noisy
+    def stochastic(self) -> bool:
+        """True where there is dropout, a generator, or a stochastic convolution."""
+        return self.dropout > 0 or self.generator or self.encoder.stochastic
 
     @property
-    def offers(self) -> frozenset[str]:  # type: ignore[override]
+    def offers(self) -> frozenset[str]:
         """A generator of neighbours, where nothing of neighbours elsewhere is shared."""
         return frozenset() if self.share_features or self.share_states else frozenset({"generator"})
 
-    def having(self, parts: frozenset[str]) -> Self:
-        """With a generator, if that is needed."""
+    def with_parts(self, parts: frozenset[str]) -> Self:
+        """Return this task with a generator, if that is needed."""
         return replace(self, generator=True) if "generator" in parts else self
 
     @cached_property
-    def tables(self) -> tuple[int, ...]:
+    def halo_widths(self) -> tuple[int, ...]:
         """Widths of hidden layers that another convolution reads; or of a generator's embeddings."""
         if self._mending is not None:
-            return self._mending.tables
+            return self._mending.widths
         widths = self.encoder.widths
         return (widths if self.head == "convolution" else widths[:-1]) if self.share_states else ()
 
-    @property
-    def pulls(self) -> str:
-        """As the option says."""
-        return self.pull
-
     @cached_property
-    def layers(self) -> int:  # type: ignore[override]
-        """How many convolutions."""
+    def layers(self) -> int:
+        """Number of convolutions."""
         return self.encoder.depth + (self.head == "convolution")
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
@@ -178,12 +185,13 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
                 raise InputError(f"task.{name} = {said}, but the data have {found}.")
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
+    @property
     def statistics_layout(self) -> Layout:
         """Addresses of the halo; what others may know of own nodes."""
         return self._set_up.statistics_layout if self._set_up else Layout(())
 
     def statistics(self, shard: NodeShard) -> Arrays:
-        """What a client publishes."""
+        """Return what a client publishes."""
         return self._set_up.statistics(self._seen(shard)) if self._set_up else {}
 
     def check(self, statistics: Arrays) -> None:
@@ -191,8 +199,9 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         if self._set_up:
             self._set_up.check(statistics)
 
+    @property
     def combined_layout(self) -> Layout:
-        """What is known of the halo; which own nodes others need."""
+        """`Layout` of what is known of the halo, and of which own nodes others need."""
         return self._set_up.combined_layout if self._set_up else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
@@ -200,15 +209,14 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         return self._set_up.combine(statistics) if self._set_up else {}
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
-        """As published."""
+        """Return the same as published."""
         return (self._mending or self._introductions).halos(statistics)
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
         seen = self._seen(shard)
         sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
-        if self.aggregates:
-            seen = inside(seen)
+        seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._introductions.received(seen, shared if self._connected else {})
         data = NodeData(
             features=FeatureRows(seen.features, features),
@@ -219,31 +227,31 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
             rows={split: seen.rows(split) for split in SPLITS},
             known=np.concatenate([np.ones(seen.own, bool), known]),
             needed=needed,
-            states=States(seen.own, seen.halo, self.tables),
+            states=States(seen.own, seen.halo, self.halo_widths),
             class_counts=np.bincount(seen.label[seen.rows("train")], minlength=len(seen.classes)),
             sums=None if sums is None else FeatureRows(sums, sums[:0]),
             degree=full.astype(np.float32),
             layers=self.layers,
-            tells=self.share_states,
+            exchanges=self.share_states,
         )
         if self._mending is not None:
             data.part, data.states, data.needed = self._mending.begun(seen, data.features, data.around, shared)
         return data
 
     def examples(self, data: NodeData) -> int:
-        """How many training nodes the client has."""
+        """Return how many training nodes the client has."""
         return len(data.rows["train"])
 
     def describe(self, data: NodeData) -> dict[str, float]:
         """Shares of training nodes in consecutive parts of the list of classes."""
         return {f"label_{k}": share for k, share in enumerate(data.label_shares(LABEL_BINS))}
 
-    def merge(self, shards: Sequence[NodeShard]) -> NodeShard:
-        """The whole graph."""
+    def pooled(self, shards: Sequence[NodeShard]) -> NodeShard:
+        """Return the whole graph."""
         return merge_shards(shards)
 
-    def apart(self, shard: NodeShard) -> NodeShard:
-        """Without its neighbours elsewhere."""
+    def alone(self, shard: NodeShard) -> NodeShard:
+        """Return the shard without its neighbours elsewhere."""
         return inside(shard)
 
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
@@ -253,78 +261,74 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
         return made
 
-    def look(self, model: nn.Module, data: NodeData, chance: int, wanted: bool = True) -> Array:
-        """One pass over all own nodes, which notes their states; losses of the training nodes among them."""
+    def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
+        """Pass once over all own nodes and note their states; return losses of the training nodes among them."""
         if self._mending is not None and (part := data.part) is not None:
-            self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, chance)
-            if wanted or learning(model, data) is None:
+            self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, seed)
+            if losses or learning(model, data) is None:
                 data = data.mended(model, self._mending)
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
-        if not (wanted or data.tells):
+        if not (losses or data.exchanges):
             return np.zeros(0, np.float32)
         everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
-        logits = data.logits(model, data.computed(everybody, most, True, chance, "look"), True)
+        logits = data.logits(model, data.computed(everybody, most, True, seed, "look"), True)
         return losses_among(logits, data.label, data.rows["train"])
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Cross-entropies, and as long as a generator learns its losses."""
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
-            return self._mending.losses(model, part, data.states, nodes, most, draw.chance)
+            return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
         return losses_of(model, *self._step(model, data, draw))
 
-    def loss_with_back(self, model: nn.Module, data: NodeData, draw: Draw) -> LossesAndBack | None:
-        """Where the model has a gradient written by hand."""
+    def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> abilities.LossesAndBackward | None:
+        """Return where the model has a gradient written by hand."""
         if not by_hand(model, data) or learning(model, data) is not None:
             return None
         return losses_with_back(model, *self._step(model, data, draw))
 
-    def recall(self, data: NodeData, remembered: Tree) -> None:
-        """States, of own nodes and of the halo."""
-        data.recall(remembered)
+    def opened(self, data: NodeData, states: Tree) -> NodeData:
+        """Return the data with these states of own nodes and of the halo."""
+        return data.opened(states)
 
-    def remember(self, data: NodeData) -> Tree:
-        """States, of own nodes and of the halo."""
+    def closed(self, data: NodeData) -> Tree:
+        """Return the states of own nodes and of the halo."""
         return data.states.to_tree()
 
-    def hear(self, data: NodeData, mail: Sequence[Mail]) -> None:
-        """States of the halo."""
-        data.states.hear(mail)
+    def receive(self, data: NodeData, rows: Sequence[HaloRows]) -> None:
+        """Remember states of the halo."""
+        data.states.receive(rows)
 
-    def tell(self, data: NodeData) -> list[Mail]:
-        """States of nodes that others need, those that changed."""
-        return data.states.tell(data.needed)
+    def changed(self, data: NodeData) -> list[HaloRows]:
+        """Return states of nodes that others need, those that changed."""
+        return data.states.changed(data.needed)
 
-    def needs(self, data: NodeData, draw: Draw) -> list[Indices]:
-        """Halo nodes that are stored senders of each hidden layer."""
+    def read(self, data: NodeData, draw: Draw) -> list[Indices]:
+        """Return halo nodes that are stored senders of each hidden layer."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
         all_known = [np.ones(data.own + data.halo, bool)] * self.layers
-        reach = Reach(all_known, self._most(draw), self._deep, draw.chance)
+        reach = Reach(all_known, self._most(draw), self._deep, draw.seed)
         hops = data.around.around(nodes, self.layers, reach)
         return [np.sort(hop.stored[hop.stored >= data.own]) - data.own for hop in hops[1:]]
 
-    def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[Mail]:
+    def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[HaloRows]:
         """States of one hidden layer of all own nodes, from all their neighbours."""
         return [] if self._mending is not None else data.relay(model, layer)  # embeddings have no part in a score
 
-    def forget(self, data: NodeData) -> None:
-        """States under a model that was scored."""
-        data.relayed.clear()
-
     def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
-        """Sums of a classification."""
+        """Return sums of a classification."""
         shares = data.mended(model, self._mending).scored(model).softmax(1).numpy()
         return {
             split: classification_metrics.sums_of(shares[data.rows[split]], data.label[data.rows[split]])
-            for split in SPLITS[1:]
+            for split in SCORED_SPLITS
         }
 
     def mean_loss(self, sums: Sums) -> float:
-        """Mean cross-entropy."""
+        """Return mean cross-entropy."""
         return sums["loss"] / sums["count"] if sums.get("count") else float("nan")
 
     def measures(self, sums: Sums) -> dict[str, float]:
-        """Accuracy, macro-F1, AUC."""
+        """Return accuracy, macro-F1, AUC."""
         return classification_metrics.measures(sums)
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
@@ -344,7 +348,8 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         """
         data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
         if self.share_states:
-            data.states.hear(told_before(remembered.get("states"), shard.own, data.halo, self.tables))
+            before = remembered_halo(remembered.get("states"), shard.own, data.halo, self.halo_widths)
+            data.states.receive(before)
         shares = data.mended(model, self._mending).scored(model)[asked.nodes].softmax(1)
         return answered(asked, shard.classes, shares.numpy())
 
@@ -358,27 +363,19 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
 
     @property
     def _introductions(self) -> Introductions:
-        return Introductions(self._coding, self.share_features)
+        return Introductions(FeatureCoding(self.features, self.sparse), self.share_features)
 
     @property
     def _aggregates(self) -> Aggregates:
-        return Aggregates(self._coding, self.encoder.by_degree)
-
-    @cached_property
-    def _objective(self) -> Objective:
-        return Objective(self.logit_adjustment, self.label_smoothing)
+        return Aggregates(FeatureCoding(self.features, self.sparse), self.encoder.by_degree)
 
     @cached_property
     def _mending(self) -> Mending | None:
         return Mending(self.generated, self.hidden, self.elsewhere) if self.generator else None
 
     @property
-    def _coding(self) -> FeatureCoding:
-        return FeatureCoding(self.features, self.sparse)
-
-    @property
     def _set_up(self) -> Introductions | Aggregates | Mending | None:
-        """What clients tell each other once."""
+        """The exchange before training; None for none."""
         untold = self._introductions if self._connected else None
         return self._mending or (self._aggregates if self.aggregates else untold)
 
@@ -386,17 +383,16 @@ class Node(Accuracy[NodeData], Task[NodeShard, NodeData]):
         """The part of the graph that takes part, its features as the model reads them."""
         if self.scale:
             shard = replace(shard, features=scaled(shard.features, self.scale))
-        if self.aggregates:
-            return shard
-        return thinned(shard, self.halo) if self._connected else inside(shard)
+        return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
 
     def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, Objective]:
         """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
         data, nodes = data.mended(model, self._mending), data.rows["train"][draw.examples]
-        return data, data.computed(nodes, self._most(draw), self._deep, draw.chance), self._objective
+        objective = objective_of(self.logit_adjustment, self.label_smoothing)
+        return data, data.computed(nodes, self._most(draw), self._deep, draw.seed), objective
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
-        if told := len(draw.neighbours):
-            require(told == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", told)
+        if given := len(draw.neighbours):
+            require(given == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", given)
         return draw.neighbours or (self.neighbours,) * self.layers

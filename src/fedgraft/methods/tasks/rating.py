@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, randomness
-from fedgraft.contracts.providers import EdgeEncoder
+from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
+from fedgraft.contracts.encoder import EdgeEncoder
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts.task_abilities import BlockedTask, PooledTask, PredictingTask, ProfiledTask, PublishingTask
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
@@ -84,7 +85,13 @@ class RatingData:
 
 
 @dataclass(frozen=True)
-class Rating(Task[RatingShard, RatingData]):
+class Rating(
+    BlockedTask[RatingShard, RatingData],
+    PooledTask[RatingShard, RatingData],
+    PredictingTask[RatingShard, RatingData],
+    ProfiledTask[RatingShard, RatingData],
+    PublishingTask[RatingShard, RatingData],
+):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.
 
     The prediction is the client's mean and biases plus what a network adds from features of the pair and, of both ends,
@@ -93,6 +100,9 @@ class Rating(Task[RatingShard, RatingData]):
     Training ratings are cut into folds. Those of a fold are predicted from biases, features, transition probabilities
     and a graph that were made without the whole fold, so no rating sees itself at any order. Held-out ratings are
     predicted from all training ratings.
+
+    Asked: a table `pairs` with columns "user", "item" and perhaps "client". One client's own tables: `data` with the
+    columns of the run's ratings; `trust`, if it has links, with "user" and "trusts".
 
     Source: FedACS (Xu et al., IEEE TMC 2025), sec. III and VI: graph, transition probabilities, RMSE.
     Differs: the paper trains embeddings of nodes and says nothing about a rating that sees itself; here node and pair
@@ -112,7 +122,6 @@ class Rating(Task[RatingShard, RatingData]):
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
-    sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
     encoder: EdgeEncoder
@@ -131,6 +140,7 @@ class Rating(Task[RatingShard, RatingData]):
         require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
         require_one_of("Rating.share", self.share, ("nothing", "users"))
 
+    @property
     def statistics_layout(self) -> Layout:
         """Users' bits and bytes if they are shared."""
         return users_elsewhere.PUBLISHED if self.share == "users" else Layout(())
@@ -143,12 +153,13 @@ class Rating(Task[RatingShard, RatingData]):
         """One byte per user named."""
         users_elsewhere.check(statistics)
 
+    @property
     def combined_layout(self) -> Layout:
-        """Users' bytes."""
+        """`Layout` of a byte for each user."""
         return users_elsewhere.ANSWERED if self.share == "users" else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
-        """How each client's users rate at the others."""
+        """Return how each client's users rate at the others."""
         return users_elsewhere.combine(statistics)
 
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
@@ -168,25 +179,25 @@ class Rating(Task[RatingShard, RatingData]):
             parts.append(self._pairs(known, view, rows[inside], elsewhere))
         known = self._known(shard, rows)
         view = self._with_elsewhere(known, graph.view(known), elsewhere)
-        held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SPLITS[1:]}
+        held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SCORED_SPLITS}
         edges = np.linspace(*shard.scale, LABEL_BINS + 1)
         shares = np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))
         return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale)
 
     def examples(self, data: RatingData) -> int:
-        """How many training ratings the client has."""
+        """Return how many training ratings the client has."""
         return len(data.fold)
 
     def describe(self, data: RatingData) -> dict[str, float]:
         """Shares of training ratings in equal parts of the scale."""
         return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
 
-    def merge(self, shards: Sequence[RatingShard]) -> RatingShard:
+    def pooled(self, shards: Sequence[RatingShard]) -> RatingShard:
         """One client with everybody's ratings and links."""
         return merge_shards(shards)
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
-        """Encoder and head."""
+        """Return encoder and head."""
         shared = self.share == "users"
         node_width = NODE_WIDTH + shared * users_elsewhere.NODE_COLUMNS
         pair_width = PAIR_WIDTH + shared * users_elsewhere.PAIR_COLUMNS
@@ -203,7 +214,7 @@ class Rating(Task[RatingShard, RatingData]):
         return embeddings
 
     def loss(self, model: nn.Module, data: RatingData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Squared errors."""
+        """Return squared errors."""
         pairs = self._fold(model, data, draw.examples)
         place = torch.from_numpy(data.place[draw.examples]).to(pairs.user.device)
         predicted: Tensor = model(pairs, place, encoded)
@@ -222,8 +233,13 @@ class Rating(Task[RatingShard, RatingData]):
             sums[split] = {"squared_error": float((error**2).sum()), "count": float(len(error))}
         return sums
 
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Squared error and number of ratings."""
+        return "squared_error", "count"
+
     def score(self, sums: Sums) -> float:
-        """RMSE."""
+        """Return RMSE."""
         return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
 
     def questions(self, shards: Sequence[RatingShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
@@ -264,7 +280,7 @@ class Rating(Task[RatingShard, RatingData]):
         return Known(shard, rows, self.user_shrinkage, self.item_shrinkage)
 
     def _elsewhere(self, shard: RatingShard, shared: Arrays) -> Elsewhere | None:
-        """What is known of the client's users elsewhere; None if nothing is shared."""
+        """Return what is known of the client's users elsewhere; None if nothing is shared."""
         if self.share == "nothing":
             return None
         known = self._known(shard, shard.rows("train"))

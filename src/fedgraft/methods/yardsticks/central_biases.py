@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.contracts.providers import Yardstick
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.errors import require
@@ -14,8 +14,7 @@ from fedgraft.errors import require
 class CentralBiases(Yardstick[RatingShard]):
     """User and item biases fitted to all clients' training ratings at one place; shrinkages tuned on validation.
 
-    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) without the products
-        (`fedgraft.domains.ratings.biases`).
+    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) no products (`fedgraft.domains.ratings.biases`).
     Differs: users and items have shrinkages of their own; predictions are clipped to the scale.
 
     Args:
@@ -28,6 +27,7 @@ class CentralBiases(Yardstick[RatingShard]):
     """
 
     task: ClassVar[str] = "rating"
+    default: ClassVar[bool] = True
 
     user_shrinkages: tuple[float, ...] = USER_SHRINKAGES
     item_shrinkages: tuple[float, ...] = ITEM_SHRINKAGES

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.providers import Yardstick
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.errors import require
@@ -16,8 +16,7 @@ from fedgraft.errors import require
 class ClientBiases(Yardstick[RatingShard]):
     """Mean, user and item biases fitted inside each client; shrinkages, equal for all, tuned on pooled validation.
 
-    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) without the products
-        (`fedgraft.domains.ratings.biases`).
+    Source: Koren, Bell, Volinsky, IEEE Computer 2009, eq. (3) and (4) no products (`fedgraft.domains.ratings.biases`).
     Differs: users and items have shrinkages of their own; predictions are clipped to the scale.
 
     Args:
@@ -30,6 +29,7 @@ class ClientBiases(Yardstick[RatingShard]):
     """
 
     task: ClassVar[str] = "rating"
+    default: ClassVar[bool] = True
 
     user_shrinkages: tuple[float, ...] = USER_SHRINKAGES
     item_shrinkages: tuple[float, ...] = ITEM_SHRINKAGES

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.providers import Yardstick
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import pool
 from fedgraft.domains.ratings.shards import RatingShard
 
@@ -21,6 +21,7 @@ class GlobalMean(Yardstick[RatingShard]):
     """
 
     task: ClassVar[str] = "rating"
+    default: ClassVar[bool] = True
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.providers import Yardstick
 from fedgraft.contracts.values import Indices
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard, accuracy
 
 
@@ -21,6 +21,7 @@ class Majority(Yardstick[GraphShard]):
     """
 
     task: ClassVar[str] = "graph"
+    default: ClassVar[bool] = True
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test graphs."""

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse
 
-from fedgraft.contracts.providers import Yardstick
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, Floats, Rows, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.errors import require

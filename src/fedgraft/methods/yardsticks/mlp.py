@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.providers import Yardstick
 from fedgraft.contracts.values import Indices
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.nodes.pooled_graph import accuracy, judges, of_length, pooled
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.errors import require
@@ -38,6 +38,7 @@ class Mlp(Yardstick[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    default: ClassVar[bool] = True
 
     hidden: tuple[int, ...] = (128,)
     alphas: tuple[float, ...] = (0.01, 0.1, 1.0)

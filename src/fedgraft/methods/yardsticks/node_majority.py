@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.providers import Yardstick
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.nodes.pooled_graph import accuracy, pooled
 from fedgraft.domains.nodes.shards import NodeShard
 
@@ -21,6 +21,7 @@ class NodeMajority(Yardstick[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    default: ClassVar[bool] = True
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

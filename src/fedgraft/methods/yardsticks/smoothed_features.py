@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 
-from fedgraft.contracts.providers import Yardstick
 from fedgraft.contracts.values import Indices
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.nodes.pooled_graph import accuracy, judges, of_length, pooled
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.errors import require
@@ -42,6 +42,7 @@ class SmoothedFeatures(Yardstick[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    default: ClassVar[bool] = True
 
     hops: int = 2
     penalties: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
@@ -119,7 +120,7 @@ class _Fit:
         return loss + ridge / 2 * float(weights[inner] @ weights[inner]), gradient
 
     def minimise(self, start: Floats, penalty: float, iterations: int) -> Floats:
-        """The best weights."""
+        """Return the best weights."""
         options = {"maxiter": iterations}
         found = optimize.minimize(self.loss, start, (penalty,), jac=True, method="L-BFGS-B", options=options)
         weights: Floats = found.x

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fedgraft.contracts.providers import Yardstick
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
+from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard, accuracy, stratified
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
@@ -41,6 +41,7 @@ class WLKernel(Yardstick[GraphShard]):
     """
 
     task: ClassVar[str] = "graph"
+    default: ClassVar[bool] = True
 
     rounds: int = 5
     penalties: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -123,6 +124,6 @@ def _relabelled(shard: GraphShard, label: Indices, g: np.random.Generator) -> In
 
 
 def _counts(graph: Indices, label: Indices, graphs: int) -> scipy.sparse.csr_matrix:
-    """How often each label occurs in each graph, [graphs, labels]."""
+    """Return how often each label occurs in each graph, [graphs, labels]."""
     shape = (graphs, int(label.max()) + 1)
     return scipy.sparse.csr_matrix((np.ones(len(label)), (graph, label)), shape)

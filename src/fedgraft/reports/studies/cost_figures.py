@@ -9,10 +9,19 @@ from plotly.subplots import make_subplots
 
 from fedgraft.contracts.scores import improves
 from fedgraft.errors import InputError
-from fedgraft.reports.figure_style import RUN_MARKERS, add_yardsticks, lay_out, margin, run_colour, short_number
+from fedgraft.reports.figure_style import (
+    RUN_MARKERS,
+    add_yardsticks,
+    lay_out,
+    margin,
+    plain_label,
+    run_colour,
+    short_number,
+)
 from fedgraft.reports.png import draw
+from fedgraft.reports.studies.panel_runs import Results, Run, runs_of, yardsticks_of
 from fedgraft.reports.studies.study import Study, settings
-from fedgraft.reports.studies.target_tables import GIGA, MEGA, Results, Run, curve, runs_of, yardsticks_of
+from fedgraft.reports.studies.target_tables import GIGA, MEGA, curve
 
 WIDTH, HEIGHT = 1200, 460
 BELOW, ABOVE = 5.0, 0.5
@@ -62,7 +71,8 @@ def figure(
             trace = go.Scatter(
                 x=[point[place] / unit for point in points],
                 y=[100 * point[3] for point in points],
-                name=study.methods[method]["label"] + (f" (seeds: {len(found)})" if len(found) < seeds else ""),
+                name=plain_label(study.methods[method]["label"])
+                + (f" (seeds: {len(found)})" if len(found) < seeds else ""),
                 mode="lines+markers",
                 line={"color": run_colour(number), "width": 1.8},
                 marker={"symbol": RUN_MARKERS[number % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MARKS},
@@ -74,7 +84,7 @@ def figure(
     low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
     shown = [mark for mark in marks if mark[0] > low]
     note = f"test accuracy, %, of the round best on validation so far, means over {seeds} seeds; yardsticks dotted"
-    lay_out(made, split, note, HEIGHT, right=margin(shown, 24))
+    lay_out(made, plain_label(split), note, HEIGHT, right=margin(shown, 24))
     add_yardsticks(made, shown, low, high)
     made.update_yaxes(range=[low, high])
     for column, (title, _, _) in enumerate(COSTS, 1):

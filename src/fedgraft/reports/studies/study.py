@@ -28,14 +28,15 @@ from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import baselines, discovery
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.recipe import override, read_recipe
+from fedgraft.experiment.recipe import override, read_recipe, renamed
 from fedgraft.experiment.runner import execute_on
 from fedgraft.experiment.sections import Section
+from fedgraft.experiment.units import human_failures
 
 
 @dataclass(frozen=True)
 class Split:
-    """What experiments share when they are paired: the data and how they are cut; "" and 0 leave it to the data."""
+    """The data that paired experiments share, and how they are cut; "" and 0 leave it to the data."""
 
     data: str
     partition: str
@@ -73,8 +74,8 @@ class Study:
         reference: the method whose bytes the others' are measured by.
         also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
         margin: how far below the reference's best the target is, for a page of layout "targets".
-        layout: of the page's tables: "errors", with bytes to a target (`page`), "accuracy", with settings side by
-            side (`accuracy_tables`), or "targets", with bytes and operations to an accuracy (`target_tables`).
+        layout: of the page's tables: "errors", with bytes to a target (`study_page`), "accuracy", with settings side by
+            side (`accuracy_page`), or "targets", with bytes and operations to an accuracy (`target_page`).
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.
         methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}}}.
@@ -124,7 +125,7 @@ class Study:
         return experiments.load(said.get("recipe", self.recipe), {**changes, **said.get("changes", {})})
 
     def settings(self, cell: Cell) -> Section:
-        """What the recipe and the study say of a cell, by section: with another word it is another experiment."""
+        """Return the settings of a cell by section; other settings are another experiment."""
         said = self.methods[cell.method]
         content = override(
             read_recipe(said.get("recipe", self.recipe))[1],
@@ -167,8 +168,20 @@ def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
             yield panel["title"], next(panel_cells(one, 1)).split.key, one
 
 
+def failures_told(study: Study, panel: Mapping[str, Any], results: Mapping[Cell, Mapping[str, Any]], seeds: int) -> str:
+    """The runs of a panel in which clients failed, and at what; "" where none did."""
+    told = [
+        f"{study.methods[cell.method]['label']}, {cell.model}, {cell.split.key}, seed {cell.split.seed}: {failures}"
+        for cell in panel_cells(panel, seeds)
+        if (failures := human_failures(results.get(cell, {}).get("failures")))
+    ]
+    return (
+        f"Clients failed, so that these are not the figures of the methods alone: {'; '.join(told)}.\n" if told else ""
+    )
+
+
 def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
-    """What is written of every setting, under the headings of the panels."""
+    """Return the Markdown of every setting, under the headings of the panels."""
     parts, title = [], ""
     for heading, _, panel in settings(study):
         if heading != title:
@@ -267,7 +280,7 @@ def run(
 
 
 def begin_process() -> None:
-    """Of a process for cells: it has one thread, and ends when the study does, also when that is killed."""
+    """Prepare a process for cells: one thread, and an end when the study ends, also when that is killed."""
     torch.set_num_threads(1)
     parent = mp.parent_process()
     if parent is not None:
@@ -312,22 +325,25 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
 
 
 def _is_done(study: Study, folder: Path, cell: Cell) -> bool:
-    """Whether a cell has a result, of the very settings that it has now; results of before they were kept are taken."""
+    """Return whether a cell has a result of its present settings; a result without settings counts as one."""
     path = _cell_path(folder, cell)
     if not path.is_file():
         return False
     now = study.settings(cell)
-    return bool(json.loads(path.read_text()).get("settings", now) == now)
+    return bool(renamed(json.loads(path.read_text()).get("settings", now)) == now)
 
 
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What a page needs of a summary."""
+    """Return what a page needs of a summary."""
     kept = ["metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"]
     kept += ["test_per_client", "measures", "bytes", "flops", "selections", "digest"]
     curve = [
         [*point[:2], *(None if x is None else round(x, 5) for x in point[3:5]), point[5]] for point in summary["curve"]
     ]
-    return {**{name: summary[name] for name in kept}, "seconds": round(summary["seconds"], 1), "curve": curve}
+    failures = {name: count for name, count in summary["failures"].items() if count}
+    kept_too = {"failures": failures} if failures else {}
+    seconds = round(summary["seconds"], 1)
+    return {**{name: summary[name] for name in kept}, **kept_too, "seconds": seconds, "curve": curve}
 
 
 def _kept(folder: Path, split: Split) -> dict[str, dict[str, float]]:

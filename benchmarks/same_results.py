@@ -1,0 +1,133 @@
+"""Compare two commits: the same short runs must end with the same digest, bytes and scores.
+
+    python benchmarks/same_results.py BASE [OTHER] [--only WORD]
+
+Each commit is checked out beside the repository. The runs of both take turns on this machine, since digests differ
+between processors. OTHER is the working tree by default. Exit code 1 if any run differs.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPARED = ("digest", "bytes", "validation", "test", "test_at_best_validation", "flops", "simulated_seconds")
+SHOPS = ("data.users=120", "data.items=60", "data.count=1500", "rounds=4")
+MOLECULES = ("data.clients=4", "data.graphs=24", "rounds=5", "model.hidden=8")
+PLAIN_BLOCKS = ("data.name=blocks", "data.nodes=600", "data.clients=4", "rounds=4", "model.hidden=[16,8]")
+BLOCKS = (*PLAIN_BLOCKS, "selector.clients=3")
+CHAIN = 'codec=[{name="low_rank",rank=2},{name="quantized",bits=4}]'
+RUNS: dict[str, tuple[str, ...]] = {
+    "rating": ("fedacs", *SHOPS),
+    "rating-clients": ("fedacs", *SHOPS, "evaluation.at=clients", "runtime.workers=0"),
+    "rating-oort": ("fedacs", *SHOPS, "selector.name=oort", "sharing.name=fedprox", "codec=float16"),
+    "rating-choice": (
+        "fedacs",
+        *SHOPS,
+        "selector.name=power_of_choice",
+        "sharing.name=scaffold",
+        "sampler.name=uniform",
+    ),
+    "rating-harmony": ("fedacs", *SHOPS, "selector.name=harmony", "sharing.name=fedper", "dropout.rate=0.3"),
+    "rating-budget": ("fedacs", *SHOPS, "budget.bytes=700kB", "codec.name=sparse", "codec.feedback=true"),
+    "graph": ("cefgl", *MOLECULES),
+    "graph-clients": ("cefgl", *MOLECULES, "evaluation.at=clients", "runtime.workers=0"),
+    "graph-fedavg": ("cefgl", *MOLECULES, "sharing.name=fedavg", CHAIN, "downlink=float16"),
+    "graph-gcfl": (
+        "cefgl",
+        *MOLECULES,
+        "sharing.name=gcfl",
+        "sharing.after=1",
+        "sharing.mean_norm=9.0",
+        "sharing.max_norm=0.0",
+    ),
+    "graph-fedstar": ("cefgl", *MOLECULES, "sharing.name=fedstar", "model.name=gcn", "model.embedding=8"),
+    "graph-local": ("cefgl", *MOLECULES, "sharing.name=local"),
+    "graph-spreadgnn": ("cefgl", *MOLECULES, "sharing.name=spreadgnn", "dropout.rate=0.2"),
+    "graph-fedper": ("cefgl", *MOLECULES, "sharing.name=fedper", "codec.name=quantized", "codec.bits=5"),
+    "node-fedais": ("fedais", *BLOCKS),
+    "node-fedais-2": ("fedais", *BLOCKS, "runtime.workers=2", "evaluation.at=clients", "rows.bits=3"),
+    "node-fedall": ("fedall", *BLOCKS),
+    "node-local": ("fedlocal", *BLOCKS),
+    "node-fedpns": ("fedpns", *BLOCKS, "sharing.name=fedprox"),
+    "node-fedgraph": ("fedgraph", *BLOCKS),
+    "node-fedgcn": ("fedgcn", *BLOCKS, "model.name=gcn"),
+    "node-fedsage": ("fedsage_plus", *BLOCKS, "runtime.workers=2"),
+    "node-levers": ("three_levers", *PLAIN_BLOCKS, CHAIN),
+    "node-scaffold": ("fedais", *BLOCKS, "sharing.name=scaffold", "codec=identity"),
+}
+"""Short runs over all tasks, sharing methods, samplers, selectors and codecs."""
+
+
+@contextmanager
+def checked_out(commit: str | None) -> Iterator[Path]:
+    """A folder with a commit's files, gone afterwards; the working tree for None."""
+    if commit is None:
+        yield ROOT
+        return
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "tree"
+        subprocess.run(
+            ["git", "-C", str(ROOT), "worktree", "add", "--detach", str(folder), commit],
+            check=True,
+            capture_output=True,
+        )
+        try:
+            yield folder
+        finally:
+            subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(folder)], check=True)
+
+
+def measured(tree: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
+    """What a run of a tree's code ends with; only "error" if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fedgraft", "run", *arguments, "yardsticks=[]", "--seed", "3", "--json", "-q"],
+        env={**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"},
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {"error": done.stderr.strip()[-300:]}
+    summary = json.loads(done.stdout)
+    return {key: summary[key] for key in COMPARED}
+
+
+def main() -> int:
+    """Compare, print a line a run, and tell by the exit code whether all were the same."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("base", help="a commit")
+    parser.add_argument("other", nargs="?", help="another; the working tree by default")
+    parser.add_argument("--only", default="", help="runs whose name holds this word")
+    options = parser.parse_args()
+    different = 0
+    with checked_out(options.base) as before, checked_out(options.other) as after:
+        for name, arguments in RUNS.items():
+            if options.only not in name:
+                continue
+            one, two = measured(before, arguments), measured(after, arguments)
+            same = one == two and "error" not in one
+            different += not same
+            print(f"{name:16} {'same' if same else 'DIFFERENT'}  {one.get('digest', one.get('error'))}", flush=True)
+            if one != two:
+                print(
+                    "\n".join(
+                        f"  {key}: {one.get(key)} -> {two.get(key)}"
+                        for key in {**one, **two}
+                        if one.get(key) != two.get(key)
+                    )
+                )
+    print("all the same" if not different else f"{different} of the runs differ or failed")
+    return int(different > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

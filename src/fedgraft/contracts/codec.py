@@ -1,0 +1,36 @@
+"""What is sent? The contract of codecs."""
+
+from abc import ABC, abstractmethod
+from typing import Generic
+
+import numpy as np
+
+from fedgraft.contracts.values import State
+from fedgraft.wire.layouts import Arrays, Layout
+
+
+class Codec(ABC, Generic[State]):
+    """Turn arrays into smaller arrays and back, so that codecs chain. Only float32 arrays are coded."""
+
+    @abstractmethod
+    def init(self, layout: Layout) -> State:
+        """Make the state of one end before its first message, such as an error-feedback memory; None for none."""
+
+    @abstractmethod
+    def encoded(self, layout: Layout) -> Layout:
+        """Return the layout of `encode`'s result; `VARIABLE` for dimensions that depend on the values."""
+
+    def bounds(self, layout: Layout, largest: Layout) -> Layout:
+        """Return `encoded(layout)` with the largest possible number in place of each `VARIABLE`, for byte budgets.
+
+        `largest` is `layout` with the largest possible number in place of each of its own.
+        """
+        return self.encoded(largest)
+
+    @abstractmethod
+    def encode(self, arrays: Arrays, state: State, g: np.random.Generator) -> tuple[Arrays, State]:
+        """Return the arrays to send and the sender's new state. Never mutates its inputs."""
+
+    @abstractmethod
+    def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
+        """Return arrays of `layout`, as the receiver sees them. Raises `WireError` for what `encode` cannot make."""

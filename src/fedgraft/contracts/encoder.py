@@ -1,0 +1,72 @@
+"""The contract of graph encoders, and two abilities; a task names the one it needs as the type of its `encoder`."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+
+from fedgraft.errors import require
+from fedgraft.nn.layers import MakeLinear, linear
+
+
+class Encoder(ABC):
+    """Turn a graph into an embedding per node; a task builds its model around one."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """int, the width of an embedding."""
+
+
+class EdgeEncoder(Encoder):
+    """Ability: read features of edges."""
+
+    @abstractmethod
+    def build(self, node_width: int, edge_width: int, g: torch.Generator) -> torch.nn.Module:
+        """Draw a module from `g`: from a `propagate.GraphView` to float32 [nodes, width]."""
+
+
+class LayeredEncoder(Encoder):
+    """Ability: be a stack of convolutions, which a task may also put together itself."""
+
+    by_degree: ClassVar[bool] = False
+    """Whether what a node sends depends on its degree: whether its convolutions read `degree_from`."""
+    stochastic: ClassVar[bool] = True
+    """Whether its convolutions may draw from torch's own generators, as dropout does."""
+
+    @property
+    @abstractmethod
+    def widths(self) -> tuple[int, ...]:
+        """Widths of the states behind each convolution, first to last."""
+
+    @property
+    def depth(self) -> int:
+        """int, the number of convolutions."""
+        return len(self.widths)
+
+    @property
+    def width(self) -> int:
+        """Width of the last convolution's states."""
+        return self.widths[-1]
+
+    @abstractmethod
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> torch.nn.Module:
+        """Draw a convolution from `g`: from float32 [senders, inputs] and a `propagate.Block` to [receivers, outputs].
+
+        What comes between two convolutions, such as a ReLU, is the task's. `make` makes the linear layers. With
+        `layers.row_linear` a convolution also takes a `propagate.Sparse` for the senders' states, if the receivers are
+        the first of the senders.
+        """
+
+
+def widths_of(hidden: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
+    """Return `LayeredEncoder.widths` for one width and a number of layers, or for a width of each."""
+    return hidden if isinstance(hidden, tuple) else (hidden,) * layers
+
+
+def check_widths(name: str, hidden: int | tuple[int, ...], layers: int) -> None:
+    """Raise `InputError` unless the number of layers and all widths are >= 1; `name` is the encoder's."""
+    require(layers >= 1, f"{name}.layers", ">= 1", layers)
+    widths = widths_of(hidden, layers)
+    allowed = ">= 1, in a list one for each layer" if isinstance(hidden, tuple) else ">= 1"
+    require(len(widths) >= 1 and min(widths) >= 1, f"{name}.hidden", allowed, hidden)

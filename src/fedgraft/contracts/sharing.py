@@ -1,0 +1,116 @@
+"""Shared how? The contract of sharing methods, and seven abilities."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic
+
+import numpy as np
+
+from fedgraft.contracts.values import State, Trainer, Update
+from fedgraft.wire.layouts import Arrays, Layout, Tree
+
+
+class Sharing(ABC, Generic[State]):
+    """Say which parameters clients share, how a client trains, and how the server merges updates."""
+
+    def shares(self, name: str) -> bool:
+        """Return whether the model's parameter `name` travels; one that does not stays in the client's memory."""
+        return True
+
+    @abstractmethod
+    def init(self, model: Arrays, clients: int) -> State:
+        """Make the server's state from the first global model (shared parameters only) and the number of clients."""
+
+    @abstractmethod
+    def model(self, state: State, group: int = 0) -> Arrays:
+        """Return what a group of clients is sent to train from: the shared parameters, and extensions if there are."""
+
+    def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
+        """Train a client for a round from `received`; return what to upload and what to remember.
+
+        The default runs the common loop and uploads the update: trained minus received. What a silent round returns is
+        not sent.
+        """
+        trainer.load(received)
+        trainer.run()
+        return trainer.difference(received), memory
+
+    @abstractmethod
+    def merge(self, state: State, updates: Sequence[Update]) -> State:
+        """Return the state after the accepted uploads, at least one, ascending by client. Never mutates `state`."""
+
+
+class GroupedSharing(Sharing[State]):
+    """Ability: keep several global models, each for a group of clients."""
+
+    @abstractmethod
+    def group(self, state: State, client: int) -> int:
+        """Return which model the client gets; a group's clients get the same message, encoded once."""
+
+
+class PersonalSharing(Sharing[State]):
+    """Ability: leave clients with models of their own, even where all parameters travel."""
+
+    def personalise(self, received: Arrays, memory: Tree) -> Arrays:
+        """Return the shared parameters as a client uses them, given what it received and what it remembers."""
+        return received
+
+    def ensemble(self, received: Arrays, memory: Tree) -> Sequence[Arrays]:
+        """Return further models that answer together with the client's own; none by default.
+
+        Each is the parameters that differ from the client's own model. Needs the part "ensemble" of the task.
+        """
+        return ()
+
+
+class SilentSharing(Sharing[State]):
+    """Ability: have rounds in which nothing is sent to the server.
+
+    Clients keep the model that they were sent. So only those who lack the newest are sent one. The first, which the
+    seed draws alike at both ends, is sent to nobody. Clients are scored with the model that they keep.
+    """
+
+    @abstractmethod
+    def collects(self, state: State, round: int, g: np.random.Generator) -> bool:
+        """Return whether this round's updates are sent to the server.
+
+        In a round that does not collect, the last cohort trains on by itself. Nothing is sent but a new model to those
+        who lack it.
+        """
+
+
+class TrackingSharing(Sharing[State]):
+    """Ability: know what clients make of a model behind a lossy codec."""
+
+    @abstractmethod
+    def broadcast(self, state: State, group: int, decoded: Arrays) -> State:
+        """Return the state once `model` was encoded for a group; `decoded` is what its clients decode."""
+
+
+class StagedSharing(Sharing[State]):
+    """Ability: run the common loop several times in a round."""
+
+    @abstractmethod
+    def runs(self, epochs: int) -> Sequence[int]:
+        """Return the epochs of each run in a round that collects, given the configured epochs."""
+
+
+class ExtendedSharing(Sharing[State]):
+    """Ability: send more arrays than the shared parameters, or others."""
+
+    @abstractmethod
+    def downloads(self, model: Layout) -> Layout:
+        """Return the layout of `model`'s result, given that of the shared parameters."""
+
+    @abstractmethod
+    def uploads(self, model: Layout) -> Layout:
+        """Return the layout of what `local_update` uploads, given that of the shared parameters."""
+
+
+class PartsSharing(Sharing[State]):
+    """Ability: need parts of the task's model that it only has when asked for."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> frozenset[str]:
+        """Names of the parts, out of what the task `offers`."""

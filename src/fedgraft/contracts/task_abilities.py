@@ -1,0 +1,283 @@
+"""What only some tasks need: abstract classes that a task inherits beside `Task`."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
+
+import pandas as pd
+import torch
+
+from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Questions, Sums
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
+
+LossesAndBackward: TypeAlias = tuple[torch.Tensor, Callable[[torch.Tensor], None]]
+"""Losses, float [examples], and a function that sets all gradients, given the gradient of the losses."""
+
+
+class FittedTask(Task[Shard, Prepared]):
+    """Ability: depend on the data, such as on the number of features."""
+
+    @abstractmethod
+    def fitted(self, shards: Sequence[Shard]) -> Self:
+        """Return this task with what its model must know of the data as options."""
+
+
+class ProfiledTask(Task[Shard, Prepared]):
+    """Ability: tell a selector scalars about a client's data."""
+
+    profile: ClassVar[frozenset[str]]
+    """Names of the scalars that `describe` can tell, such as "label_0"."""
+
+    @abstractmethod
+    def describe(self, data: Prepared) -> dict[str, float]:
+        """Return {name: scalar} with every name of `profile`; sent only if the selector needs it, and charged."""
+
+
+class PublishingTask(Task[Shard, Prepared]):
+    """Ability: let clients publish statistics once before training, and get combined ones back."""
+
+    @property
+    @abstractmethod
+    def statistics_layout(self) -> Layout:
+        """Layout of what a client publishes, charged as statistics; empty for nothing."""
+
+    @abstractmethod
+    def statistics(self, shard: Shard) -> Arrays:
+        """Return what a client publishes: arrays of `statistics_layout`."""
+
+    @abstractmethod
+    def check(self, statistics: Arrays) -> None:
+        """Server: raise `WireError` for what no client can have published; it costs that client its part in the run."""
+
+    @property
+    @abstractmethod
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back."""
+
+    @abstractmethod
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+        """Server: return {client: what it gets back}, from {client: what it published}; may be a lazy mapping."""
+
+
+class BlockedTask(Task[Shard, Prepared]):
+    """Ability: cut training examples into blocks, and compute once what all draws of a block share."""
+
+    @abstractmethod
+    def blocks(self, data: Prepared) -> Sequence[Indices]:
+        """Return the training examples that may share a step, int64 [examples] per block."""
+
+    @abstractmethod
+    def encode(self, model: torch.nn.Module, data: Prepared, block: Indices) -> torch.Tensor | None:
+        """Compute what all draws of a block share and what is costly, such as node embeddings; None for nothing.
+
+        It is computed once per block. Every draw moves what comes after it. The last draw also moves what made it, by
+        the mean of all draws' gradients.
+        """
+
+
+class ManualGradientTask(Task[Shard, Prepared]):
+    """Ability: compute gradients without autograd."""
+
+    @abstractmethod
+    def loss_and_backward(self, model: torch.nn.Module, data: Prepared, draw: Draw) -> LossesAndBackward | None:
+        """Return losses as `loss`, and what sets the gradients; None leaves this draw to autograd.
+
+        Called without gradient recording, and only for draws that share no encoding.
+        """
+
+
+class NeighbourSamplingTask(Task[Shard, Prepared]):
+    """Ability: draw neighbours of nodes in every step."""
+
+    @property
+    @abstractmethod
+    def layers(self) -> int:
+        """Number of layers that draw neighbours, each with a number of its own in `Draw.neighbours`."""
+
+    @property
+    @abstractmethod
+    def draws_neighbours(self) -> bool:
+        """True where losses depend on `Draw.seed` even if a draw says nothing of `neighbours`."""
+
+
+class HaloTask(Task[Shard, Prepared]):
+    """Ability: let clients exchange hidden states of nodes (halo rows) while they train, by way of the server.
+
+    A client's halo states go in by `opened` and come out by `closed`. What `prepare` made is never changed.
+    """
+
+    @property
+    @abstractmethod
+    def halo_widths(self) -> tuple[int, ...]:
+        """Widths of the hidden states that clients exchange, one per layer; empty where the options exclude it."""
+
+    @property
+    @abstractmethod
+    def pull(self) -> str:
+        """The rows of its halo that a client is sent when it refreshes: "changed" or "asked".
+
+        "changed": rows that changed since it was last sent any. "asked": rows that its next step reads.
+        """
+
+    @abstractmethod
+    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
+        """Server: return {client: (number of its nodes, addresses of its halo)}, from what clients published.
+
+        Raises `WireError` for what no client can have published.
+        """
+
+    @abstractmethod
+    def opened(self, data: Prepared, states: Tree) -> Prepared:
+        """Return prepared data with halo states, as `closed` gave them; None for none yet. `data` stays unchanged."""
+
+    @abstractmethod
+    def closed(self, data: Prepared) -> Tree:
+        """Return the halo states of opened data: what must outlast a request."""
+
+    @abstractmethod
+    def receive(self, data: Prepared, rows: Sequence[HaloRows]) -> None:
+        """Put rows of the halo into opened data, one `HaloRows` per layer."""
+
+    @abstractmethod
+    def changed(self, data: Prepared) -> list[HaloRows]:
+        """Return rows of own nodes that others need and that changed since the last call, one `HaloRows` per layer."""
+
+    @abstractmethod
+    def read(self, data: Prepared, draw: Draw) -> list[Indices]:
+        """Return the slots of the halo whose rows a step reads, int64 ascending, per layer."""
+
+    @abstractmethod
+    def look(self, model: torch.nn.Module, data: Prepared, seed: int, losses: bool) -> Array:
+        """Compute states of all own nodes under the received model, and losses of all training examples.
+
+        Returns float32 [examples]; it may be empty where no `losses` are wanted. A round begins with it.
+        """
+
+    @abstractmethod
+    def relay(self, model: torch.nn.Module, data: Prepared, layer: int) -> list[HaloRows]:
+        """Return rows of one layer under a model to score, of own nodes that others need, given earlier layers' halo.
+
+        Opened data may keep what later layers and the evaluation under the same model reuse.
+        """
+
+
+class PartsTask(Task[Shard, Prepared]):
+    """Ability: have further parts in the model for sharing methods that need them."""
+
+    @property
+    @abstractmethod
+    def offers(self) -> frozenset[str]:
+        """Names of parts that the model can have.
+
+        "head": the last linear layer is `head.outer.weight` [classes, width]. "structure": parameters `structure.*`.
+        "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn. "ensemble":
+        several models can answer as one.
+        """
+
+    @abstractmethod
+    def with_parts(self, parts: frozenset[str]) -> Self:
+        """Return this task with these parts of `offers` in its model."""
+
+    def together(self, models: Sequence[torch.nn.Module]) -> torch.nn.Module:
+        """Return one module that answers as the mean of several; only for tasks that offer "ensemble"."""
+        raise TypeError(f"{type(self).__name__} offers no ensemble.")
+
+
+class VariantTask(Task[Shard, Prepared]):
+    """Ability: have parameters whose shape depends on the client, so that they never travel."""
+
+    @abstractmethod
+    def personal(self, name: str) -> bool:
+        """Return whether the parameter `name` never travels."""
+
+    @abstractmethod
+    def variant(self, data: Prepared) -> Hashable:
+        """Return what the shapes of a client's personal parameters depend on."""
+
+
+class PooledTask(Task[Shard, Prepared]):
+    """Ability: train in one place on all clients' data, or at one client without the others, as a yardstick."""
+
+    @abstractmethod
+    def pooled(self, shards: Sequence[Shard]) -> Shard:
+        """Return all shards as one, splits kept: what training in one place would see."""
+
+    def alone(self, shard: Shard) -> Shard:
+        """Return a client's shard without what joins it to others'; the shard itself by default."""
+        return shard
+
+
+class DetailedScores(Task[Shard, Prepared]):
+    """Ability: tell more of a model than its score."""
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Return the mean loss, from added sums; nan by default, where it is not told."""
+        return float("nan")
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Return {name: measure} for every measure that the sums tell; the score alone by default."""
+        return {self.metric: self.score(sums)}
+
+    def choice(self, sums: Sums) -> float:
+        """Return what a model is chosen by on validation; better in the same direction as the score, its default."""
+        return self.score(sums)
+
+
+class Accuracy(DetailedScores[Shard, Prepared]):
+    """Score a classification, from sums of right answers, examples and losses."""
+
+    metric: ClassVar[str] = "accuracy"
+    better: ClassVar[str] = "higher"
+
+    def score(self, sums: Sums) -> float:
+        """Return the accuracy."""
+        return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else float("nan")
+
+    def choice(self, sums: Sums) -> float:
+        """Return the accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
+        if not sums.get("count"):
+            return float("nan")
+        return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
+
+
+class PredictingTask(Task[Shard, Prepared]):
+    """Ability: answer questions with a trained model."""
+
+    asks: ClassVar[tuple[str, ...]]
+    """Names of the tables that questions come in, such as "pairs"; each row of the first gets an answer."""
+
+    @abstractmethod
+    def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Return {client: what it is to answer}: every row of the first table with one client.
+
+        Raises `InputError` for tables and columns that are missing.
+        """
+
+    @abstractmethod
+    def predict(
+        self, model: torch.nn.Module, shard: Shard, remembered: Mapping[str, Any], asked: Any
+    ) -> dict[str, Array]:
+        """Return columns of answers to a client's questions, from its own data (the training part where it is split).
+
+        `remembered` is what it kept of the run: "shared", what `combine` sent it, and "states", its halo states; {} for
+        a client that was not there.
+        """
+
+    def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
+        """Return the tables that questions stand for which are no table, such as graph objects.
+
+        Raises `InputError` for what it does not know, by default for anything.
+        """
+        raise InputError(
+            "questions must be the path of a .csv or .parquet file or a DataFrame, a row each; "
+            f"got {type(questions).__name__}."
+        )
+
+    def represent(self, model: torch.nn.Module, data: Prepared) -> tuple[Array, Array] | None:
+        """Return the last hidden layer over the test examples, float32 [examples, width], and their classes.
+
+        None where there is no hidden layer.
+        """
+        return None

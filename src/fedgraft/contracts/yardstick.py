@@ -1,0 +1,20 @@
+"""Against what? The contract of yardsticks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic
+
+from fedgraft.contracts.task import Shard
+
+
+class Yardstick(ABC, Generic[Shard]):
+    """Score what a person would try first, on the same split."""
+
+    task: ClassVar[str]
+    """Name of the task whose shards it reads."""
+    default: ClassVar[bool] = False
+    """Whether every run of its task is compared with it, unless a recipe says otherwise."""
+
+    @abstractmethod
+    def score(self, shards: Sequence[Shard]) -> dict[str, float]:
+        """Return {"validation": score, "test": score} in the task's metric, tuned on validation only."""

@@ -1,0 +1,132 @@
+"""A client's round of training, from the order to the upload; it stops where it must wait for halo rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedgraft.contracts import randomness
+from fedgraft.engine.client.client_memory import Memory
+from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
+from fedgraft.engine.halo_codec import HaloCodec, asked_arrays
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.training import Optimizer
+from fedgraft.errors import ClientError
+from fedgraft.nn.flat_model import FlatModel
+from fedgraft.wire import Message
+from fedgraft.wire.layouts import Arrays, finite
+
+
+@dataclass(frozen=True)
+class ClientModel:
+    """The model of a variant of client, its optimiser, and the names of the parameters that never travel."""
+
+    flat: FlatModel
+    optimizer: Optimizer
+    private: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order to train for a round, as a client received it.
+
+    Args:
+        round: counted from 1.
+        client: its index.
+        collects: whether what the round makes is sent to the server.
+        received: the model to train from, as sent.
+        guidance: {name: scalar of the sampler's half at the server}.
+        rate: the learning rate.
+        fresh: whether all halo rows that changed came with the order.
+    """
+
+    round: int
+    client: int
+    collects: bool
+    received: Arrays
+    guidance: Mapping[str, float]
+    rate: float
+    fresh: bool
+
+
+class LocalRound:
+    """A round of a client, which may be stopped and taken up again.
+
+    Args:
+        plan: what both ends agreed on.
+        halo_codec: codes the rows that it pushes.
+        order: what it is told to do.
+        data: its prepared data, with halo states.
+        model: its model, with `order.received` loaded.
+        memory: what it remembers; changed.
+    """
+
+    def __init__(
+        self, plan: Plan, halo_codec: HaloCodec, order: Order, data: Any, model: ClientModel, memory: Memory
+    ) -> None:
+        self._plan, self._halo_codec, self.order = plan, halo_codec, order
+        self.data, self._model, self.memory = data, model, memory
+        state = memory.get("sampler")
+        self._sampler_state = plan.sampler.init(plan.task.examples(data)) if state is None else state
+        self._parked: Mapping[str, Any] | None = None
+        self._g = randomness.lazy(plan.seed, "train", order.round, order.client)
+
+    def run(self, segment: int) -> Message:
+        """Train as far as it goes without rows that must be asked for.
+
+        Args:
+            segment: how often the round has been taken up.
+
+        Returns:
+            A message of kind "wait" with the rows that it asks for and those that it pushes; or, at the round's end,
+            one of kind "train" with the upload, or "alone" where nothing is collected.
+        """
+        plan, order, memory = self._plan, self.order, self.memory
+        trainer = LocalTrainer(
+            plan=plan,
+            flat=self._model.flat,
+            optimizer=self._model.optimizer,
+            data=self.data,
+            sampler_state=self._sampler_state,
+            g=self._g,
+            learning_rate=order.rate,
+            collects=order.collects,
+            guidance=order.guidance,
+            fresh_rows=order.fresh,
+            parked=self._parked,
+        )
+        try:
+            upload, memory["sharing"] = plan.sharing.local_update(trainer, order.received, memory.get("sharing"))
+        except Paused as pause:
+            self._sampler_state, self._parked = trainer.sampler_state, trainer.park()
+            asked = asked_arrays(pause.asked, plan.asked_layout)
+            return Message("wait", order.round, arrays={**self._pushed(segment), **asked})
+        memory["sampler"] = trainer.sampler_state
+        if self._model.private:
+            memory["private"] = self._model.flat.read(self._model.private)
+        for name, array in upload.items():
+            if not finite(array):
+                raise ClientError(f"training diverged: {name} is not finite")
+        report = trainer.report()
+        known = {name: report[name] for name in plan.names("train")}
+        if not order.collects:
+            self._keep_states()
+            return Message("alone", order.round, known)
+        state = memory.get("uplink")
+        if state is None:
+            state = plan.uplink.init(plan.upload_layout)
+        g = randomness.lazy(plan.seed, "uplink", order.round, order.client)
+        encoded, memory["uplink"] = plan.uplink.encode(upload, state, g)
+        pushed = self._pushed(segment)
+        self._keep_states()
+        return Message("train", order.round, known, {**encoded, **pushed})
+
+    def _pushed(self, segment: int) -> Arrays:
+        """Rows that others need and that changed since they were last pushed."""
+        if self._plan.halo is None:
+            return {}
+        g = randomness.lazy(self._plan.seed, f"rows-{segment}", self.order.round, self.order.client)
+        return self._halo_codec.encode(self._plan.halo.changed(self.data), g)
+
+    def _keep_states(self) -> None:
+        if self._plan.halo:
+            self.memory["states"] = self._plan.halo.closed(self.data)

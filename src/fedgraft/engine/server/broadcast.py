@@ -1,0 +1,87 @@
+"""What the server has sent of the global models: encoded once a version and group, and who has which."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fedgraft import wire
+from fedgraft.contracts import randomness
+from fedgraft.engine.plan import Plan
+from fedgraft.wire import Message
+from fedgraft.wire.layouts import Arrays
+
+
+class Broadcast:
+    """The models on their way to the clients.
+
+    Args:
+        plan: what both ends agreed on.
+        tree: its state, changed in place, so that a checkpoint of the run holds it: {} at the start. "version": how
+            often the global model was merged. "downlink": {group: the downlink codec's state}, with "evaluate-" before
+            a group for models sent to be scored. "published": {group: {"version", "arrays"}}, encoded models that may
+            be sent again. "held": {client: version of the model that it keeps}; absent for the first.
+    """
+
+    def __init__(self, plan: Plan, tree: dict[str, Any]) -> None:
+        self._plan, self._tree = plan, tree
+        if not tree:
+            tree.update({"version": 0, "downlink": {}, "published": {}, "held": {}})
+
+    @property
+    def version(self) -> int:
+        """int, how often the global model was merged."""
+        version: int = self._tree["version"]
+        return version
+
+    def merged(self) -> None:
+        """Note that the global model was merged."""
+        self._tree["version"] += 1
+
+    def lacking(self, clients: Iterable[int]) -> list[int]:
+        """Return those of some clients that must be sent the current model."""
+        if self._plan.silent is None:
+            return list(clients)
+        return [client for client in clients if self._tree["held"].get(str(client), 0) != self.version]
+
+    def current(self, group: int) -> bool:
+        """Return whether a group's current model is encoded."""
+        return bool(self._tree["published"].get(str(group), {}).get("version") == self.version)
+
+    def publish(self, group: int, model: Arrays) -> Arrays:
+        """Encode a group's current model; return what its clients decode, {} where no method needs to know."""
+        plan, key = self._plan, str(group)
+        downlink = self._tree["downlink"]
+        if key not in downlink:
+            downlink[key] = plan.downlink.init(plan.download_layout)
+        g = randomness.generator(plan.seed, "downlink", self.version, group)
+        arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
+        self._tree["published"][key] = {"version": self.version, "arrays": arrays}
+        return plan.downlink.decode(arrays, plan.download_layout) if plan.tracking else {}
+
+    def published(self, group: int) -> Arrays:
+        """Return a group's encoded model."""
+        arrays: Arrays = self._tree["published"][str(group)]["arrays"]
+        return arrays
+
+    def scored(self, group: int, round: int, model: Arrays) -> bytes:
+        """Return a message with a model to score; it leaves no trace in training."""
+        plan, key = self._plan, f"evaluate-{group}"
+        downlink = self._tree["downlink"]
+        if key not in downlink:
+            downlink[key] = plan.downlink.init(plan.model_layout)
+        g = randomness.generator(plan.seed, "downlink-evaluate", round, group)
+        arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
+        return wire.encode(Message("evaluate", round, arrays=arrays), plan.request_layouts["evaluate"])
+
+    def received(self, clients: Iterable[int]) -> None:
+        """Note who keeps the current model: clients that answered."""
+        if self._plan.silent is not None:
+            self._tree["held"].update({str(client): self.version for client in clients})
+
+    def sent(self) -> None:
+        """Drop encoded models that are not sent again: those of a method whose rounds all collect."""
+        if self._plan.silent is None:
+            self._tree["published"].clear()
+
+    def groups(self, sharing: Any, clients: Iterable[int]) -> Sequence[int]:
+        """Return the groups of some clients, ascending, given the sharing method's state."""
+        return sorted({self._plan.group(sharing, client) for client in clients})

@@ -1,0 +1,39 @@
+"""The most bytes that messages can take: what a byte budget must allow for, and what a client may reply."""
+
+from fedgraft import wire
+from fedgraft.engine.plan import Plan
+
+
+class Limits:
+    """Bounds of messages by kind, without halo rows.
+
+    Args:
+        plan: what both ends agreed on.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._most: dict[str, int] = {}
+
+    def most_bytes(self, kind: str) -> int:
+        """Return the most bytes that one client's request and reply of this kind can take."""
+        if kind not in self._most:
+            self._most[kind] = self.request_bytes(kind) + self.reply_bytes(kind)
+        return self._most[kind]
+
+    def request_bytes(self, kind: str) -> int:
+        """Return the most bytes of one request of this kind."""
+        plan = self._plan
+        if kind not in plan.request_bounds:
+            return wire.message_bytes(plan.request_layouts[kind])
+        layout = plan.request_layouts["evaluate"] if kind == "evaluate" else plan.coded_download_layout
+        return wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
+
+    def reply_bytes(self, kind: str) -> int:
+        """Return the most bytes of one reply of this kind; an error's text always fits."""
+        plan = self._plan
+        if kind == "train":
+            message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), plan.upload_bounds)
+        else:
+            message = wire.message_bytes(plan.reply_layouts.get(kind), plan.names(kind))
+        return max(message, wire.message_bytes() + wire.TEXT_BYTES)

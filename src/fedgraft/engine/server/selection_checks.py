@@ -1,0 +1,55 @@
+"""What a selector's choices are held to: distinct available clients, valid weights, and a budget that is a promise."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Selection, Update, View
+from fedgraft.errors import FedgraftError
+from fedgraft.wire.layouts import Arrays
+
+
+def check_selection(name: str, selection: Selection, view: View) -> None:
+    """Raise `FedgraftError` for a selection that breaks the contract; `name` is the selector's."""
+    check_clients(name, "selected", selection.clients, view.bytes_per_client, view)
+    weights = selection.weights
+    fits = weights is None or (
+        len(weights) == len(selection.clients) and all(math.isfinite(w) and w >= 0 for w in weights)
+    )
+    if not fits:
+        raise FedgraftError(
+            f"{name} gave the weights {weights} to the clients {list(selection.clients)}; "
+            "it must be one each, finite and >= 0."
+        )
+
+
+def check_clients(name: str, did: str, clients: Sequence[int], prices: NDArray[np.int64], view: View) -> None:
+    """Raise `FedgraftError` unless clients are available, distinct, ascending and paid for.
+
+    Args:
+        name: the selector's.
+        did: what it did with them, for the error: "selected" or "probed".
+        clients: their indices.
+        prices: int64 [N], most bytes that each client costs.
+        view: what the selector saw.
+    """
+    chosen = list(clients)
+    known = set(np.flatnonzero(view.available).tolist())
+    if any(type(client) is not int for client in chosen) or chosen != sorted(known.intersection(chosen)):
+        raise FedgraftError(f"{name} {did} {chosen}; available, each once and ascending, are {sorted(known)}.")
+    cost = int(prices[chosen].sum())
+    if view.bytes_left is not None and cost > view.bytes_left:
+        raise FedgraftError(f"{name} {did} clients for {cost} bytes with {view.bytes_left} left.")
+
+
+def weighted(examples: Sequence[int], selection: Selection, uploads: Mapping[int, Arrays]) -> list[Update]:
+    """Return accepted uploads in ascending client order, weights normalised over those that answered.
+
+    Nobody's, where all weights are 0. `examples` are the training examples of every client.
+    """
+    given = selection.weights or tuple(float(examples[client]) for client in selection.clients)
+    weights = {c: w for c, w in zip(selection.clients, given, strict=True) if c in uploads}
+    total = sum(weights.values())
+    return [Update(c, weights[c] / total, uploads[c]) for c in sorted(weights)] if total > 0 else []

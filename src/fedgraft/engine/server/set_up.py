@@ -1,0 +1,142 @@
+"""Round 0: every client says how much data it has and publishes statistics; the server answers with combined ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedgraft import wire
+from fedgraft.contracts import randomness
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
+from fedgraft.engine.server.halo_exchange import halos_of
+from fedgraft.engine.server.ledger import Ledger
+from fedgraft.engine.server.limits import Limits
+from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError, printable
+from fedgraft.wire import Message
+from fedgraft.wire.layouts import VARIABLE, Arrays
+
+HELLO_BYTES_UNLIMITED = 1 << 30
+"""Most bytes of a reply to "hello" whose length varies, when there is no byte budget."""
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """The clients' answers at the start.
+
+    Args:
+        profiles: {name: scalar} of each client: "examples", and the profile that the selector needs; empty for one that
+            failed.
+        halos: as `RunState.halos`.
+        failed: {client: reason}.
+    """
+
+    profiles: list[dict[str, float]]
+    halos: list[dict[str, Any]]
+    failed: Mapping[int, str]
+
+
+class SetUp:
+    """The messages before the first round.
+
+    Args:
+        plan: what both ends agreed on.
+        exchange: sends messages.
+        limits: the most bytes that they can take.
+        ledger: where they are charged.
+        budget_bytes: the run's byte budget; 0 = none.
+    """
+
+    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, ledger: Ledger, budget_bytes: int) -> None:
+        self._plan, self._exchange, self._limits = plan, exchange, limits
+        self._ledger, self._budget_bytes = ledger, budget_bytes
+
+    def introduce(self, clients: Sequence[int]) -> Introduction:
+        """Ask every client what it has. Raises `BudgetError` and `AllClientsFailedError`."""
+        hello = wire.encode(Message("hello", 0))
+        limit = self._hello_limit(len(hello), len(clients))
+        requests = dict.fromkeys(clients, hello)
+        replies = self._exchange.send("hello", 0, requests, dict.fromkeys(clients, limit), self._charged)
+        published, refused = self._published(replies)
+        replies = replies.without(refused)
+        if not replies.messages:
+            if self._hello_varies and self._budget_bytes and max(replies.bytes.values()) == len(hello) + limit:
+                raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
+            raise AllClientsFailedError(0, dict(replies.failed))
+        halos, refused = halos_of(self._plan, published, len(clients))
+        replies = self._combine(replies.without(refused), published)
+        profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
+        return Introduction(profiles, halos, replies.failed)
+
+    def _published(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, str]]:
+        """{client: what it published}, and {client: why its reply is refused}."""
+        published: dict[int, Arrays] = {}
+        refused: dict[int, str] = {}
+        for client, message in replies.messages.items():
+            if not _is_count(message.report["examples"]):
+                refused[client] = f"claims to have {message.report['examples']} training examples"
+            elif message.arrays and self._plan.publishing:
+                try:
+                    arrays = self._plan.rows.decode(message.arrays, self._plan.statistics_layout)
+                    check_finite(arrays)
+                    self._plan.publishing.check(arrays)
+                    published[client] = arrays
+                except (WireError, ClientError) as error:
+                    refused[client] = printable(str(error))
+        return published, refused
+
+    def _combine(self, replies: Replies, published: Mapping[int, Arrays]) -> Replies:
+        """Send every client the combined statistics, if any were published; those that cannot take them have failed."""
+        if not replies.messages:
+            raise AllClientsFailedError(0, dict(replies.failed))
+        published = {client: arrays for client, arrays in published.items() if client in replies.messages}
+        if not published or self._plan.publishing is None:
+            return replies
+        combined = self._plan.publishing.combine(published)
+        requests = {client: self._request(client, combined[client]) for client in sorted(combined)}
+        limit = self._limits.reply_bytes("statistics")
+        self._afford(
+            sum(map(len, requests.values())) + limit * len(requests), "sending every client the combined statistics"
+        )
+        answers = self._exchange.send("statistics", 0, requests, dict.fromkeys(requests, limit))
+        replies = replies.without(answers.failed)
+        if not replies.messages:
+            raise AllClientsFailedError(0, dict(replies.failed))
+        return replies
+
+    def _request(self, client: int, arrays: Arrays) -> bytes:
+        plan, g = self._plan, randomness.lazy(self._plan.seed, "rows-combined", 0, client)
+        coded, _ = plan.rows.encode(arrays, plan.rows.init(plan.combined_layout), g)
+        return wire.encode(Message("statistics", 0, arrays=coded), plan.request_layouts["statistics"])
+
+    # --- what it costs -----------------------------------------------------------------------------------------------
+
+    @property
+    def _charged(self) -> bool:
+        """True where asking takes messages: clients that share and publish nothing hear of nobody."""
+        return self._plan.connected or bool(self._plan.statistics_layout.specs)
+
+    @property
+    def _hello_varies(self) -> bool:
+        return any(VARIABLE in spec.shape for spec in self._plan.reply_layouts["hello"])
+
+    def _hello_limit(self, request_bytes: int, clients: int) -> int:
+        """The longest reply to a hello: as long as the layout says, or an equal share of the budget where it varies."""
+        if not self._charged:
+            return self._limits.reply_bytes("hello")
+        layout = None if self._hello_varies else self._plan.reply_layouts["hello"]
+        least = wire.message_bytes(layout, self._plan.names("hello"))
+        self._afford((request_bytes + least) * clients, "asking every client what it has")
+        most = HELLO_BYTES_UNLIMITED if self._hello_varies else self._limits.reply_bytes("hello")
+        return min(most, self._budget_bytes // clients - request_bytes) if self._budget_bytes else most
+
+    def _afford(self, cost: int, what: str) -> None:
+        if self._budget_bytes and self._ledger.total + cost > self._budget_bytes:
+            left = self._budget_bytes - self._ledger.total
+            raise self._too_small(f"{what} takes {cost} bytes, {left} are left")
+
+    def _too_small(self, why: str) -> BudgetError:
+        return BudgetError(f"budget.bytes = {self._budget_bytes} does not pay for one round: {why}.")
+
+
+def _is_count(value: float) -> bool:
+    return 0 <= value < 2**31 and value == int(value)

@@ -1,0 +1,160 @@
+"""A run's folder as such: where one may begin, what in it is the run's own, and how it is taken back.
+
+A run begins in a folder that is not there or is empty, so that nothing of anybody's is ever written over or deleted.
+Afterwards only files with names of its own are touched, and none of them may be a link to something elsewhere.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from fedgraft.errors import InputError
+from fedgraft.experiment import disk
+
+EXPERIMENT: Final = "experiment.toml"
+ENVIRONMENT: Final = "environment.json"
+ORIGIN: Final = "origin.json"
+ROWS: Final = ("rounds.jsonl", "ledger.jsonl")
+SUMMARY: Final = "summary.json"
+MODEL: Final = "model.safetensors"
+CHECKPOINT: Final = "checkpoint"
+STATE: Final = "state.bin"
+LOCK: Final = ".lock"
+
+_BIRTH: Final = (ENVIRONMENT, ORIGIN, EXPERIMENT)
+_FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
+_NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
+_STATES: Final = (STATE, STATE + disk.NEW)
+_MEMORY: Final = re.compile(r"(?P<kind>client|told)-(?P<number>0|[1-9][0-9]{0,9})-(?P<hash>[0-9a-f]{32})\.bin")
+
+
+def memory_name(client: int, content: bytes) -> str:
+    """The name of the file of what a client remembers; of ~client, what it was told."""
+    whose = f"client-{client}" if client >= 0 else f"told-{~client}"
+    return f"{whose}-{disk.fingerprint(content).hex()}.bin"
+
+
+def memory_of(name: str) -> tuple[int, str] | None:
+    """The client of a name that `memory_name` made, and the hash of its content; None for any other name."""
+    found = _MEMORY.fullmatch(name)
+    if found is None:
+        return None
+    number = int(found["number"])
+    return number if found["kind"] == "client" else ~number, found["hash"]
+
+
+# --- where a run may begin --------------------------------------------------------------------------------------------
+
+
+def check_free(folder: Path) -> None:
+    """Raise `InputError` unless a run may begin here: where nothing is, or an empty folder.
+
+    What a start that was killed has left, a lock and files that never got their names, is as good as nothing.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
+    if EXPERIMENT in names:
+        raise InputError(
+            f"--out {folder} holds a run already. Continue it with 'fedgraft resume {folder}', or choose another."
+        )
+    foreign = [name for name in names if not _is_leftover(folder / name)]
+    if foreign or (names and LOCK not in names):
+        first = (foreign or names)[0]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise InputError(
+            f"--out {folder} is not empty: it holds {first!r}{more}. A run begins in a folder that is empty or not "
+            "there yet, so that nothing is written over; choose another."
+        )
+
+
+def check_own(folder: Path) -> None:
+    """Raise `InputError` where a name of the run's own is not a plain file, or `checkpoint` not a folder."""
+    inner = folder / CHECKPOINT
+    _check(inner, ("", "folder"), "folder")
+    for path in [folder / name for name in (LOCK, *_FILES, *_NEW)] + [inner / name for name in _STATES]:
+        _check(path, ("", "file") if path.name in ROWS else ("", "file", "second name"), "file")
+    for path in memories(folder):
+        _check(path, ("", "file", "second name"), "file")
+
+
+def memories(folder: Path) -> Iterator[Path]:
+    """The files of a checkpoint that hold what clients remember, by their names."""
+    inner = folder / CHECKPOINT
+    names = sorted(os.listdir(inner)) if inner.is_dir() else []
+    return (inner / name for name in names if memory_of(name) is not None)
+
+
+def make(folder: Path) -> list[Path]:
+    """Make a folder and what lacks above it; the folders that were made, the outermost first."""
+    lacking, made = [], []
+    while not os.path.lexists(folder):
+        lacking.append(folder)
+        folder = folder.parent
+    try:
+        for path in reversed(lacking):
+            with suppress(FileExistsError):  # somebody else was faster, and it is theirs
+                path.mkdir()
+                made.append(path)
+    except OSError:
+        take_back(made)
+        raise
+    return made
+
+
+# --- what is taken away -----------------------------------------------------------------------------------------------
+
+
+def clear(folder: Path, others: Iterable[Path] = ()) -> None:
+    """Take away all files of a run that has not begun, the lock last; what is not the run's stays."""
+    inner = folder / CHECKPOINT
+    with suppress(OSError):
+        for path in list(memories(folder)):
+            disk.remove(path)
+    for path in [inner / name for name in _STATES] + [folder / name for name in (*_FILES, *_NEW)]:
+        disk.remove(path)
+    for path in others:
+        disk.remove(path)
+        take_back([path.parent])
+    take_back([inner])
+    disk.remove(folder / LOCK)
+
+
+def take_back(made: Iterable[Path]) -> None:
+    """Remove folders that are empty, the last first."""
+    for path in reversed(list(made)):
+        with suppress(OSError):  # what somebody else put there stays
+            path.rmdir()
+
+
+@contextmanager
+def named(folder: Path) -> Iterator[None]:
+    """Make what the system says of a new folder an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
+
+
+def _is_leftover(path: Path) -> bool:
+    """Return whether it is the leftover of a start that was killed before the run had its name."""
+    found = disk.kind(path)
+    if path.name == CHECKPOINT:
+        return found == "folder" and not os.listdir(path)
+    return found == "file" and path.name in (LOCK, *(name + disk.NEW for name in _BIRTH))
+
+
+def _check(path: Path, allowed: tuple[str, ...], wanted: str) -> None:
+    found = disk.kind(path)
+    if found not in allowed:
+        what = {"link": "a link", "second name": "a second name (hard link) of another file"}.get(found, f"a {found}")
+        raise InputError(
+            f"{path} is {what}; it must be a {wanted} of the run's own, so that nothing elsewhere is changed. "
+            "Put a copy in its place."
+        )

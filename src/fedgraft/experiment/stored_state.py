@@ -1,0 +1,334 @@
+"""What `state.bin` may hold: every part is checked before a run goes on from it, or its model is used.
+
+Its fingerprint tells of accidents, and has no key: whoever writes one can write anything. So types, counts and lengths
+are checked here, once, and nothing else need distrust them.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from fedgraft import wire
+from fedgraft.contracts import Selector, View
+from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
+from fedgraft.contracts.values import Halo
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.averaging import scored_model
+from fedgraft.engine.server.halo_store import HaloStore
+from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
+from fedgraft.engine.server.run_state import FAILURES, POINT, RunState
+from fedgraft.errors import FedgraftError, InputError, WireError
+from fedgraft.experiment.folder_check import ROWS, memory_of
+from fedgraft.wire.layouts import Array
+
+_CONTENT: Final[dict[str, Any]] = {
+    "format": int,
+    "versions": dict[str, str],
+    "origin": str,
+    "rows": dict[str, dict[str, Any]],
+    "memories": dict[str, str],
+    "state": dict[str, Any],
+}
+_COUNTED: Final[dict[str, Any]] = {"bytes": int, "hash": str}
+_POINT: Final[dict[str, Any]] = {"round": int, "bytes": int, **dict.fromkeys(("seconds", *SPLITS, "flops"), float)}
+_BEST: Final[dict[str, Any]] = {
+    "round": int,
+    **dict.fromkeys(("choice", *SPLITS), float),
+    "sums": dict[str, dict[str, float]],
+    "models": dict[str, dict[str, Array]],
+}
+_HALO: Final[dict[str, Any]] = {"nodes": int, "owner": Array, "place": Array}
+_BROADCAST: Final[dict[str, Any]] = {
+    "version": int,
+    "downlink": dict[str, Any],
+    "published": dict[str, Any],
+    "held": dict[str, int],
+}
+_PUBLISHED: Final[dict[str, Any]] = {"version": int, "arrays": dict[str, Array]}
+_NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
+
+
+# --- the file itself --------------------------------------------------------------------------------------------------
+
+
+def checked_content(tree: Any, format: int) -> dict[str, Any]:
+    """The parts of `state.bin`, its "format" 1 where it has none. Raises `WireError` if they are not those of `format`.
+
+    Of a later format nothing is known, and nothing is checked.
+    """
+    if not isinstance(tree, dict):
+        raise WireError("it holds no table")
+    content = {"format": 1, **tree}
+    _check_record(content, {"format": int}, "")
+    if content["format"] < format:
+        _check_record(content, {name: _CONTENT[name] for name in ("state", "memories")}, "")
+    elif content["format"] == format:
+        _check_record(content, _CONTENT, "")
+        for name in ROWS:
+            _check_record(content["rows"].get(name), _COUNTED, f"rows.{name}")
+    return content
+
+
+def checked_memories(names: Any, clients: int) -> dict[int, str]:
+    """{client: file of what it remembers}; of ~client, of what it was told. Raises `WireError` for any other name."""
+    found: dict[int, str] = {}
+    for key, name in names.items():
+        whose = memory_of(name)
+        if whose is None or str(whose[0]) != key or not -clients <= whose[0] < clients:
+            raise WireError(f"memories: client {key!r} of {clients} has the file {name!r}")
+        found[whose[0]] = name
+    return found
+
+
+def checked_state(tree: Any, complete: bool = True) -> RunState:
+    """A run's state as it was packed. Raises `WireError` for parts that are missing, unknown or of a wrong type.
+
+    Args:
+        tree: what was packed.
+        complete: whether nothing may be missing; else only what tells of the model must be there.
+    """
+    columns = complete or isinstance(tree.get("curve"), dict)  # the first format stored points
+    hints = {**get_type_hints(RunState), "curve": dict[str, Array] if columns else list[dict[str, Any]]}
+    if not complete:
+        tree = {name: tree[name] for name in hints if name in tree}
+        hints = {name: hint for name, hint in hints.items() if name in tree or name in ("profiles", "sharing")}
+    _check_record(tree, hints, "state")
+    if strange := sorted(tree.keys() - hints.keys()):
+        raise WireError(f"state has {', '.join(strange)}, which this version does not know")
+    if columns:
+        _check_columns(tree["curve"])
+    state = RunState.from_tree(tree)
+    clients = len(state.profiles)
+    _demand(clients > 0, "state.profiles is empty")
+    _demand(len(tree.get("chosen", state.chosen)) == clients, f"state.chosen is not of {clients} clients")
+    _demand(len(state.halos) in (0, clients), f"state.halos are not of {clients} clients")
+    _demand(all(client < clients for client in state.cohort), f"state.cohort is not among {clients} clients")
+    for name in ("failing", "scores"):
+        _check_clients(getattr(state, name), clients, f"state.{name}")
+    for name in ("seconds", "simulated_seconds"):
+        _demand(0 <= getattr(state, name) < math.inf, f"state.{name} is {getattr(state, name)}")
+    for client, profile in enumerate(state.profiles):
+        known = all(map(math.isfinite, profile.values())) and 0 <= profile.get("examples", 0) < 2**31
+        _demand(known, f"state.profiles: client {client} has {profile}")
+    return state
+
+
+def _check_columns(curve: Mapping[str, Array]) -> None:
+    """Raise `WireError` unless the curve is as `RunState.to_tree` stores it: a number a point in each column."""
+    _check_record(curve, dict.fromkeys(POINT, Array), "state.curve")
+    lengths = {len(column) if column.ndim == 1 else -1 for column in curve.values()}
+    _demand(len(lengths) == 1 and -1 not in lengths, "state.curve has columns of several lengths")
+    for name, code in POINT.items():
+        _demand(curve[name].dtype == np.dtype(code), f"state.curve.{name} is {_described(curve[name])}")
+
+
+# --- as part of a run -------------------------------------------------------------------------------------------------
+
+
+def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str) -> None:
+    """Raise `InputError` unless this run can go on from a state: all that the loop and the methods rely on is there.
+
+    Args:
+        state: as `checked_state` gives it.
+        plan: what both ends agreed on.
+        selector: who chooses.
+        where: the state's file.
+    """
+    with _damaged(where):
+        _check_history(state, plan)
+        _check_best(state, plan)
+        _check_halo_store(state, plan)
+        _check_sharing(state, plan)
+        _check_broadcast(state, plan)
+        _check_methods(state, plan, selector)
+
+
+def check_models(state: RunState, plan: Plan, where: str) -> None:
+    """Raise `InputError` unless the models of a state can be used."""
+    with _damaged(where):
+        _check_sharing(state, plan)
+
+
+@contextmanager
+def _damaged(where: str) -> Iterator[None]:
+    try:
+        yield
+    except FedgraftError as error:
+        raise InputError(f"{where} is damaged: {str(error).rstrip('.')}.") from error
+
+
+def _check_history(state: RunState, plan: Plan) -> None:
+    _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES}, f"state.bytes has only {', '.join(state.bytes)}")
+    _demand(state.failures.keys() >= {*FAILURES}, f"state.failures has only {', '.join(state.failures)}")
+    _demand(len(state.curve) > 0, "state.curve is empty")
+    for number, point in enumerate(state.curve):
+        _check_record(point, _POINT, f"state.curve[{number}]")
+        _demand(point["round"] <= state.round, f"state.curve[{number}] is of round {point['round']} of {state.round}")
+    for client, scores in state.scores.items():
+        _demand(scores.keys() >= {*SPLITS}, f"state.scores of client {client} are of {', '.join(scores) or 'nothing'}")
+    for split, losses in state.losses.items():
+        _demand(split in SPLITS and len(losses) == 2, f"state.losses of {split} are {len(losses)}")
+
+
+def _check_best(state: RunState, plan: Plan) -> None:
+    _check_record(state.best, _BEST, "state.best")
+    _demand(len(state.best["models"]) > 0, "state.best has no model")
+    for group, model in state.best["models"].items():
+        with _within(f"state.best, model {group}"):
+            wire.check(model, plan.model_layout)
+    for split, sums in state.best["sums"].items():
+        _demand(split in SPLITS and sums.keys() == {*plan.task.sums}, f"state.best has sums {', '.join(sums)}")
+
+
+def _check_halo_store(state: RunState, plan: Plan) -> None:
+    """Rows of nodes, and who needs which."""
+    _demand(bool(state.halos) == bool(plan.halo_widths), "state.halos are of another task")
+    for client, halo in enumerate(state.halos):
+        _check_record(halo, _HALO, f"state.halos[{client}]")
+        for name in ("owner", "place"):
+            fits = halo[name].dtype == np.int64 and halo[name].ndim == 1
+            _demand(fits, f"state.halos[{client}].{name} is {_described(halo[name])}")
+    if not state.halo_store:
+        return
+    _demand(bool(state.halos), "state.halo_store is of another task")
+    halos = [Halo(halo["owner"], halo["place"]) for halo in state.halos]
+    start: dict[str, Any] = {**HaloStore([halo["nodes"] for halo in state.halos], halos, plan.halo_widths).start()}
+    _check_record(
+        state.halo_store, {name: int if name == "time" else list[Array] for name in start}, "state.halo_store"
+    )
+    for name in ("rows", "told", "seen"):
+        found, wanted = ([_described(array) for array in each[name]] for each in (state.halo_store, start))
+        _demand(found == wanted, f"state.halo_store.{name} is {', '.join(found)}, not {', '.join(wanted)}")
+
+
+def _check_sharing(state: RunState, plan: Plan) -> None:
+    """Models of all groups, as they are trained from, sent and scored."""
+    clients = len(state.profiles)
+    _check_like(state.sharing, plan.sharing.init(plan.first, clients), "state.sharing")
+    with _within("state.sharing"):
+        for group in sorted({plan.group(state.sharing, client) for client in range(clients)}):
+            wire.check(plan.sharing.model(state.sharing, group), plan.download_layout)
+            wire.check(scored_model(plan, state.sharing, state.averages, group), plan.model_layout)
+
+
+def _check_broadcast(state: RunState, plan: Plan) -> None:
+    """Models on their way to the clients."""
+    _check_record(state.broadcast, _BROADCAST, "state.broadcast")
+    _check_clients(state.broadcast["held"], len(state.profiles), "state.broadcast.held")
+    for key, sent in state.broadcast["published"].items():
+        _check_record(sent, _PUBLISHED, f"state.broadcast.published.{key}")
+        with _within(f"state.broadcast.published.{key}"):
+            wire.check(sent["arrays"], plan.coded_download_layout)
+    for key, memory in state.broadcast["downlink"].items():
+        scored, where = key.startswith("evaluate-"), f"state.broadcast.downlink.{key}"
+        _check_like(memory, plan.downlink.init(plan.model_layout if scored else plan.download_layout), where)
+        with _within(where):
+            group = int(key.removeprefix("evaluate-"))
+            trained = plan.sharing.model(state.sharing, group)
+            model = scored_model(plan, state.sharing, state.averages, group) if scored else trained
+            plan.downlink.encode(model, memory, np.random.default_rng(0))
+
+
+def _check_methods(state: RunState, plan: Plan, selector: Selector[Any]) -> None:
+    """States of selector and sampler, which must look like those that they begin with."""
+    samples = np.array(state.examples, np.int64)
+    ones = np.ones(len(samples), np.int64)
+    view = View(1, samples, ones, ones, np.ones(len(samples)), samples > 0)
+    _check_like(state.selector, selector.init(view), "state.selector")
+    _demand(plan.guided is not None or state.sampler is None, "state.sampler is of another sampler")
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+def _demand(good: bool, problem: str) -> None:
+    if not good:
+        raise WireError(problem)
+
+
+@contextmanager
+def _within(where: str) -> Iterator[None]:
+    """Let a method look at a state that may be anything: whatever it raises is the state's fault."""
+    try:
+        yield
+    except Exception as error:
+        said = " ".join(str(error).split()).rstrip(".")
+        raise WireError(f"{where}: {said or type(error).__name__}") from error
+
+
+def _check_record(tree: Any, hints: Mapping[str, Any], where: str) -> None:
+    """Raise `WireError` unless a table has every part of `hints`, each of its type."""
+    _demand(isinstance(tree, dict), f"{where or 'it'} is no table")
+    prefix = f"{where}." if where else ""
+    lacking = [name for name in hints if name not in tree]
+    _demand(not lacking, f"{where or 'it'} has no {', '.join(lacking)}")
+    for name, hint in hints.items():
+        if problem := _misfit(tree[name], hint, f"{prefix}{name}"):
+            raise WireError(problem)
+
+
+def _misfit(value: Any, hint: Any, where: str) -> str:
+    """Return what is wrong with a value that should be of a type; "" for nothing. Whole numbers are counts."""
+    base, inner = get_origin(hint) or hint, get_args(hint)
+    if hint is Any:
+        return ""
+    if base is np.ndarray:
+        return "" if isinstance(value, np.ndarray) else f"{where} is no array"
+    if base is int:
+        good = type(value) is int and 0 <= value < 2**63
+    elif base is float:
+        good = type(value) in (int, float)
+    else:
+        good = isinstance(value, base)
+    if not good:
+        return f"{where} is {_shown(value)}, not {_NAMES.get(base, base.__name__)}"
+    if base is list:
+        parts = ((value, inner[0], f"{where}[{place}]") for place, value in enumerate(value))
+    elif base is dict:
+        parts = ((value, inner[1], f"{where}.{key}") for key, value in value.items())
+    else:
+        return ""
+    return next((problem for part in parts if (problem := _misfit(*part))), "")
+
+
+def _check_clients(table: Mapping[str, Any], clients: int, where: str) -> None:
+    strange = sorted(table.keys() - set(map(str, range(clients))))
+    _demand(not strange, f"{where} names {', '.join(strange):.60} among {clients} clients")
+
+
+def _check_like(found: Any, wanted: Any, where: str, record: bool = True) -> None:
+    """Raise `WireError` unless a method's state is of the kind that it begins with.
+
+    Args:
+        found: the state, or a part of it.
+        wanted: what it is at the start; what is None then may become anything.
+        where: what errors call it.
+        record: whether it is all of the state, whose parts have names that stay.
+    """
+    wanted = wanted.item() if isinstance(wanted, np.generic) else wanted
+    numbers = isinstance(found, int | float) and isinstance(wanted, int | float)
+    if wanted is None or numbers or (found is None and not isinstance(wanted, dict | list)):
+        return
+    _demand(type(found) is type(wanted), f"{where} is {_shown(found)}, not {_NAMES.get(type(wanted), 'an array')}")
+    if isinstance(wanted, np.ndarray):
+        alike = (found.dtype.kind, found.ndim) == (wanted.dtype.kind, wanted.ndim)
+        _demand(alike, f"{where} is {_described(found)}, not like {_described(wanted)}")
+    elif isinstance(wanted, dict):
+        lacking = sorted(wanted.keys() - found.keys()) if record else []
+        _demand(not lacking, f"{where} has no {', '.join(lacking)}")
+        for name in wanted.keys() & found.keys():
+            _check_like(found[name], wanted[name], f"{where}.{name}", record=False)
+    elif isinstance(wanted, list) and len(found) == len(wanted):
+        for place, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            _check_like(one, other, f"{where}[{place}]", record=False)
+
+
+def _shown(value: Any) -> str:
+    return f"{' '.join(repr(value).split()):.60}"
+
+
+def _described(array: Array) -> str:
+    return f"{array.dtype.name} {list(array.shape)}"

@@ -1,0 +1,139 @@
+"""Tables of a study of errors: scores, and bytes until a target, paired by seed with full participation."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fedgraft.contracts.scores import first_reaching
+from fedgraft.reports.studies.markdown import spread, table
+from fedgraft.reports.studies.panel_runs import Results
+from fedgraft.reports.studies.study import Study, failures_told, in_sections, panel_cells
+
+TOLERANCE = 0.002
+"""The target is the best validation score of the reference method, worsened by this share."""
+LEVELS = (0.02, 0.01, 0.005, TOLERANCE)
+"""Targets of "bytes to different scores", as shares above the reference's best."""
+BUDGETS = (0.25, 0.5, 0.75, 1.0)
+"""Budgets of "scores at equal budgets", as shares of what the reference spends."""
+_HEAD = (
+    "method",
+    "test RMSE",
+    "below biases",
+    "MB in all",
+    "MB to target",
+    "of full's",
+    "paper: RMSE",
+    "KB",
+    "of full's",
+)
+
+
+def tables(study: Study, results: Results, seeds: int) -> str:
+    """All panels, each data set, partition and number of clients a table of its own."""
+    return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
+
+
+def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
+    data, partition, clients = panel["data"][0], panel["partitions"][0], panel["clients"][0]
+    runs: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
+    for cell in panel_cells(panel, seeds):
+        if cell in results:
+            runs.setdefault((cell.model, cell.method), {})[cell.split.seed] = results[cell]
+    lines = [f"### {data}, {partition}, {clients} clients\n"]
+    if not runs:
+        return lines[0] + "\nNot run yet.\n"
+    lines.append(_main_table(study, panel, runs))
+    lines.append(_yardsticks(runs))
+    lines.append(_by_column(study, runs, "test RMSE within a share of full participation's bytes", BUDGETS, _at_budget))
+    lines.append(
+        _by_column(study, runs, "MB to a validation score this far above full participation's best", LEVELS, _to_level)
+    )
+    if told := failures_told(study, panel, results, seeds):
+        lines.append(told)
+    return "\n".join(lines)
+
+
+def _main_table(
+    study: Study, panel: Mapping[str, Any], runs: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
+) -> str:
+    paper = panel["paper"].get(panel["data"][0], {})
+    rows = []
+    for (model, method), by_seed in runs.items():
+        against = runs.get((model, study.reference), {})
+        costs, shares, gains = [], [], []
+        for seed, run in by_seed.items():
+            biases = run["yardsticks"].get("client_biases", {}).get("test")
+            if biases is not None:
+                gains.append(biases - _score(run))
+            if seed in against:
+                target = _best(against[seed]) * (1 + TOLERANCE)
+                full, own = _bytes_to(against[seed], target), _bytes_to(run, target)
+                costs.append(own / 1e6)
+                shares.append(own / full)
+        printed = paper.get(f"{model}-{method}", [])
+        base = paper.get(f"{model}-{study.reference}", paper.get(f"gcn-{study.reference}", []))
+        share = f"{printed[1] / base[1]:.0%}" if len(printed) > 1 and len(base) > 1 else ""
+        cells = [f"{study.methods[method]['label']} ({model.upper()})"]
+        cells += [spread([_score(run) for run in by_seed.values()], 4), spread(gains, 4)]
+        cells += [spread([run["bytes"]["total"] / 1e6 for run in by_seed.values()])]
+        cells += [spread(costs), spread([100 * s for s in shares], 0, " %")]
+        cells += [str(printed[0]) if printed else "", str(printed[1]) if len(printed) > 1 else "", share]
+        rows.append(cells)
+    return table(_HEAD, rows)
+
+
+def _yardsticks(runs: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]) -> str:
+    first = next(iter(runs.values()))
+    found = [
+        f"{name} {spread([run['yardsticks'][name]['test'] for run in first.values() if name in run['yardsticks']], 4)}"
+        for name in next(iter(first.values()))["yardsticks"]
+    ]
+    return f"Yardsticks, test RMSE on the same splits: {'; '.join(found) or 'none'}. Seeds: {len(first)}.\n"
+
+
+def _by_column(
+    study: Study,
+    runs: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]],
+    title: str,
+    columns: Sequence[float],
+    value: Callable[[Mapping[str, Any], Mapping[str, Any], float], float],
+) -> str:
+    rows = []
+    for (model, method), by_seed in runs.items():
+        against = runs.get((model, study.reference), {})
+        cells = []
+        for column in columns:
+            values = [value(run, against[seed], column) for seed, run in by_seed.items() if seed in against]
+            cells.append(spread(values, 4 if value is _at_budget else 2))
+        rows.append((f"{study.methods[method]['label']} ({model.upper()})", *cells))
+    return table((title, *(f"{c:.1%}" if c < 0.1 else f"{c:.0%}" for c in columns)), rows)
+
+
+def _score(run: Mapping[str, Any]) -> float:
+    score = run["test_at_best_validation"]
+    return math.nan if score is None else float(score)
+
+
+def _points(run: Mapping[str, Any]) -> list[dict[str, float]]:
+    """The rounds in which all clients were scored."""
+    names = ("round", "bytes", "validation", "test")
+    return [dict(zip(names, point, strict=False)) for point in run["curve"] if point[2] is not None]
+
+
+def _best(run: Mapping[str, Any]) -> float:
+    return min((point["validation"] for point in _points(run)), default=math.nan)
+
+
+def _bytes_to(run: Mapping[str, Any], target: float) -> float:
+    point = first_reaching(_points(run), target, run["better"])
+    return math.nan if point is None else float(point["bytes"])
+
+
+def _at_budget(run: Mapping[str, Any], against: Mapping[str, Any], share: float) -> float:
+    """Test score of the round that is best on validation among those within the budget."""
+    within = [point for point in _points(run) if point["bytes"] <= share * against["bytes"]["total"]]
+    return float(min(within, key=lambda point: point["validation"])["test"]) if within else math.nan
+
+
+def _to_level(run: Mapping[str, Any], against: Mapping[str, Any], level: float) -> float:
+    return _bytes_to(run, _best(against) * (1 + level)) / 1e6

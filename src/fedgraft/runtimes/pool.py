@@ -1,0 +1,377 @@
+"""Worker processes that serve clients' requests; what one was at when it was lost is done again in another.
+
+A client's reply is a function of its shard, the request and its memory, so another worker makes the same bits of it. A
+worker that is killed, that ends or that lacks memory is this machine's failure and no client's: what it was asked is
+asked once more, when no other worker is at work, and if that fails as well the run ends with the reasons. A round that
+waited in a lost worker is served anew from its first request on; its replies must be those of before.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, NamedTuple
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed
+from fedgraft.engine.client.client_memory import Memory
+from fedgraft.engine.plan import Plan
+from fedgraft.errors import MachineError
+from fedgraft.runtimes.processes import OUT_OF_MEMORY, STARTS, UNKNOWN, ending, not_started, start, unreadable
+from fedgraft.runtimes.shared_memory import (
+    Blob,
+    SharedBlock,
+    bytes_of,
+    keep,
+    receive,
+    send,
+    shared,
+    view_of,
+    want_files,
+)
+from fedgraft.runtimes.worker import Answer, work
+from fedgraft.wire.lazy import MadeOnce
+
+START_SECONDS = 120.0
+"""How long a worker may take to import torch and to build its model."""
+LATE = "no reply within the deadline"
+GOES_ON = "rows"
+"""The kind of request that takes a round up that waits; any other ends it."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answer to a request, and the client's memory behind it.
+
+    Args:
+        reply: the client's message.
+        memory: what it remembers now; the very object of before where that is unchanged.
+        flops: operations that it took.
+        kept: the request, where it is to be handed on to other workers; else None.
+    """
+
+    reply: bytes
+    memory: Memory | Blob
+    flops: int = 0
+    kept: Blob | None = None
+
+
+class _Job(NamedTuple):
+    """A request on its way to a client, and the model that is to be scored."""
+
+    client: int
+    request: Blob
+    scored: bytes
+
+
+class _Step(NamedTuple):
+    """A request of a round that waits in a worker, and the fingerprint of what was replied to it."""
+
+    request: Blob
+    reply: bytes
+
+
+@dataclass
+class _Worker:
+    """A process, and what it has.
+
+    Args:
+        process: its handle.
+        pipe: to it.
+        starts: how often it was started before.
+        due: when it must have started, or have replied.
+        ready: whether it has started.
+        clients: whose data it has prepared.
+        holding: whose rounds wait in it.
+        set_up: clients whose set-up message it has.
+        memories: large ones that it has.
+        scored: the model that it was handed last.
+        job: what it is at.
+        anew: earlier requests of the job's client that it serves before.
+        since: when it was handed a request.
+        lacked: what it said before it ended for lack of memory.
+    """
+
+    process: BaseProcess
+    pipe: Connection
+    starts: int = 0
+    due: float | None = None
+    ready: bool = False
+    clients: set[int] = field(default_factory=set)
+    holding: set[int] = field(default_factory=set)
+    set_up: set[int] = field(default_factory=set)
+    memories: dict[int, SharedBlock] = field(default_factory=dict)
+    scored: bytes = b""
+    job: _Job | None = None
+    anew: list[_Step] = field(default_factory=list)
+    since: float = 0.0
+    lacked: str = ""
+
+
+@dataclass
+class _Batch:
+    """The requests that are being served.
+
+    Args:
+        waiting: clients that no worker is at, in the order in which they are picked.
+        deadline_seconds: how long a client may take; None = for ever.
+        answers: of those that are done.
+        lost: {client: its job, and how the worker ended that was at it}.
+    """
+
+    waiting: list[int]
+    deadline_seconds: float | None
+    answers: dict[int, Answered | ClientFailed] = field(default_factory=dict)
+    lost: dict[int, tuple[_Job, str]] = field(default_factory=dict)
+
+
+class Pool:
+    """Worker processes for all clients of a run.
+
+    Args:
+        plan: what both ends agreed on.
+        shards: every client's own shard.
+        count: of processes, >= 1.
+        threads: torch threads of each.
+        memory: what a client remembers, the same object until that changes.
+        set_up: the message that a client was sent before training, for whoever serves it; b"" = none.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        shards: Mapping[int, Any],
+        count: int,
+        threads: int,
+        memory: Callable[[int], Memory | Blob],
+        set_up: Callable[[int], Blob],
+    ) -> None:
+        self._arguments = (plan, shards, threads)
+        self._memory, self._set_up = memory, set_up
+        self._seconds: dict[int, float] = {}
+        self._paused: dict[int, list[_Step]] = {}
+        want_files()
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(count):
+                self._workers.append(self._start())
+        except BaseException:
+            self.close()
+            raise
+
+    def serve(
+        self, requests: Mapping[int, bytes], scored: Mapping[int, bytes], deadline_seconds: float | None
+    ) -> dict[int, Answered | ClientFailed]:
+        """Serve every request; only a deadline passed fails a client.
+
+        Args:
+            requests: {client: message}.
+            scored: {client: a message with the model to be scored}, of those for whom there is one.
+            deadline_seconds: how long a client may take; None = for ever.
+
+        Raises `MachineError` where a request could not be served for reasons of this machine.
+        """
+        slowest = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))
+        batch = _Batch(slowest, deadline_seconds)
+        while len(batch.answers) < len(requests):
+            for index in range(len(self._workers)):
+                worker = self._idle(index)
+                picked = None if worker is None else self._pick(worker, batch)
+                if worker is not None and picked is not None:
+                    batch.waiting.remove(picked)
+                    known = batch.lost.get(picked)
+                    job = known[0] if known else _Job(picked, shared([requests[picked]]), scored.get(picked, b""))
+                    self._begin(worker, job, deadline_seconds)
+            if isinstance(requests, MadeOnce):  # while all are at work
+                for client in batch.waiting[: len(self._workers)]:
+                    requests[client]
+            self._collect(batch)
+        return {client: batch.answers[client] for client in requests}
+
+    def close(self) -> None:
+        """End all workers, those that are busy without waiting for them."""
+        for worker in self._workers:
+            worker.pipe.close()
+            if worker.job is not None or not worker.ready:
+                worker.process.kill()
+        for worker in self._workers:
+            worker.process.join(timeout=5)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        self._workers = []
+
+    # --- handing out -------------------------------------------------------------------------------------------------
+
+    def _idle(self, index: int) -> _Worker | None:
+        """A worker that can be handed a request; None for one that is busy, or was lost since its last answer."""
+        worker = self._workers[index]
+        if not worker.ready or worker.job is not None:
+            return None
+        if worker.pipe.poll():  # one that is alive says nothing unasked
+            self._replace(index)
+            return None
+        return worker
+
+    def _pick(self, worker: _Worker, batch: _Batch) -> int | None:
+        """A client whose data the worker has, else one whose data no worker has, else any; None for none.
+
+        A client whose round waits in a worker goes to no other. The last ones go to those who have their data: to
+        prepare these takes longer than to wait. What a worker was lost over comes last, with no other at work: it may
+        have been too much for the machine beside them.
+        """
+        others = [other for other in self._workers if other is not worker]
+        at_work = [other.job is not None for other in others]
+        bound = set().union(*(other.holding for other in others))
+        waiting = [client for client in batch.waiting if client not in batch.lost]
+        if not waiting:
+            return None if any(at_work) else next(iter(batch.waiting), None)
+        free = [client for client in waiting if client not in bound]
+        elsewhere = set().union(*(other.clients for other in others))
+        own = (client for client in free if client in worker.clients)
+        new = (client for client in free if client not in elsewhere)
+        last = len(free) < len(self._workers) and all(at_work)
+        return next(own, next(new, None if last else next(iter(free), None)))
+
+    def _begin(self, worker: _Worker, job: _Job, deadline_seconds: float | None) -> None:
+        """Hand a worker a job, behind all that the client's round began with where another worker was lost with it."""
+        if wire.kind_of(view_of(job.request)) != GOES_ON:
+            self._paused.pop(job.client, None)
+        there = job.client in worker.holding
+        worker.job, worker.anew = job, [] if there else list(self._paused.get(job.client, ()))
+        worker.clients.add(job.client)
+        self._hand(worker, deadline_seconds)
+
+    def _hand(self, worker: _Worker, deadline_seconds: float | None) -> None:
+        """Send a worker the next request of its job; that it is gone shows when its answer is waited for."""
+        assert worker.job is not None
+        client, request, scored = worker.job
+        request, scored = (worker.anew[0].request, b"") if worker.anew else (request, scored)
+        set_up = b"" if client in worker.set_up else self._set_up(client)
+        memory = self._memory(client)
+        has = memory is worker.memories.get(client)
+        known = scored is worker.scored  # a model that many are scored with crosses the pipe once
+        worker.since = time.monotonic()
+        worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
+        try:
+            send(worker.pipe, client, request, None if has else memory, None if known else shared([scored]), set_up)
+        except OSError:
+            worker.process.kill()  # if it is not gone but deaf
+            return
+        worker.scored = scored
+        keep(worker.memories, client, memory)
+        if set_up:
+            worker.set_up.add(client)
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def _collect(self, batch: _Batch) -> None:
+        """Wait for the next thing to happen: an answer, a start, a death, a deadline."""
+        dues = [worker.due for worker in self._workers if worker.due is not None]
+        timeout = max(0.0, min(dues) - time.monotonic()) if dues else None
+        happened = wait([worker.pipe for worker in self._workers], timeout)
+        now = time.monotonic()
+        for index, worker in enumerate(self._workers):
+            if worker.pipe in happened:
+                try:
+                    message = receive(worker.pipe)
+                except (EOFError, OSError):  # also in the middle of a reply
+                    self._lost(index, batch)
+                    continue
+                self._heard(worker, message, batch)
+            elif worker.due is not None and now >= worker.due:
+                self._late(index, batch)
+
+    def _heard(self, worker: _Worker, message: tuple[Any, ...], batch: _Batch) -> None:
+        if isinstance(message[0], str):
+            worker.lacked = message[0]  # and its end follows
+        elif not worker.ready:
+            worker.ready, worker.due = True, None
+        else:
+            self._answered(worker, Answer(*message), batch)
+
+    def _answered(self, worker: _Worker, answer: Answer, batch: _Batch) -> None:
+        assert worker.job is not None
+        client, request, _ = worker.job
+        memory = self._memory(client) if answer.memory is None else answer.memory
+        keep(worker.memories, client, memory)
+        (worker.holding.add if answer.waits else worker.holding.discard)(client)
+        reply = bytes_of(answer.reply)
+        if worker.anew:
+            if _fingerprint(reply) != worker.anew.pop(0).reply:
+                raise MachineError(
+                    f"Client {client} was served anew after its worker process was lost, and replied something else: "
+                    "what it computes depends on more than its data, what it is sent and the seed."
+                )
+            self._hand(worker, batch.deadline_seconds)
+            return
+        if answer.waits:
+            self._paused.setdefault(client, []).append(_Step(request, _fingerprint(reply)))
+        else:
+            self._paused.pop(client, None)
+        if answer.keeps:
+            worker.set_up.add(client)
+        self._seconds[client] = time.monotonic() - worker.since
+        batch.answers[client] = Answered(reply, memory, answer.flops, request if answer.keeps else None)
+        worker.job = worker.due = None
+
+    def _late(self, index: int, batch: _Batch) -> None:
+        """Give up a client that hangs, and its process."""
+        worker = self._workers[index]
+        if not worker.ready:
+            raise MachineError(f"A worker process did not start within {START_SECONDS:g} s.")
+        if worker.job is not None:
+            batch.answers[worker.job.client] = ClientFailed(LATE)
+            self._paused.pop(worker.job.client, None)
+        self._replace(index)
+
+    def _lost(self, index: int, batch: _Batch) -> None:
+        """Replace a worker that has ended; what it was at is done again, once."""
+        worker = self._workers[index]
+        worker.process.join(timeout=5)
+        how = ending(worker.process, worker.lacked)
+        if not worker.ready:
+            self._start_again(index, how)
+            return
+        self._replace(index)
+        if worker.job is None:
+            return
+        client = worker.job.client
+        if client in batch.lost:
+            raise MachineError(
+                f"Client {client} could not be served: {batch.lost[client][1]}; and when that was done again in "
+                f"another process, with no other at work: {how}. Where memory ran out, use fewer runtime.workers "
+                f"(there are {len(self._workers)}) or a machine with more."
+            )
+        batch.lost[client] = worker.job, how
+        batch.waiting.append(client)
+
+    # --- processes ---------------------------------------------------------------------------------------------------
+
+    def _replace(self, index: int, starts: int = 0) -> None:
+        worker = self._workers[index]
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+        self._workers[index] = self._start(starts)
+
+    def _start_again(self, index: int, how: str) -> None:
+        """Start a worker anew that has ended before it was ready, if that may help."""
+        worker = self._workers[index]
+        code = worker.process.exitcode
+        if code is not None and code > 0 and code not in (OUT_OF_MEMORY, UNKNOWN):
+            raise unreadable(how)
+        if worker.starts + 1 >= STARTS:
+            raise not_started(how)
+        self._replace(index, worker.starts + 1)
+
+    def _start(self, starts: int = 0) -> _Worker:
+        process, pipe = start(work, self._arguments)
+        return _Worker(process, pipe, starts, due=time.monotonic() + START_SECONDS)
+
+
+def _fingerprint(reply: bytes) -> bytes:
+    return hashlib.blake2b(reply, digest_size=16).digest()

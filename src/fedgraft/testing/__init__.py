@@ -1,0 +1,64 @@
+"""The laws of every family of methods, for those who write one: a checker each, which an author's own tests call.
+
+    from fedgraft.testing import check_selector
+    check_selector(RoundRobin, clients=2)
+
+A checker holds a class with some options to all laws of its family. It raises `AssertionError` with the names of the
+class and the law, and what was seen. `fedgraft.testing.selectors.laws` and its like return the laws one by one, so that
+a test can report each by its name. Some laws need hypothesis: pip install 'fedgraft[testing]'.
+
+Names are imported when they are first used, so that a worker process that runs toy tasks loads nothing else.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedgraft.testing.codecs import check_codec
+    from fedgraft.testing.data import check_data
+    from fedgraft.testing.encoders import check_encoder
+    from fedgraft.testing.runtimes import check_runtime
+    from fedgraft.testing.samplers import check_sampler
+    from fedgraft.testing.selectors import check_selector
+    from fedgraft.testing.sharing import check_sharing
+    from fedgraft.testing.tasks import check_task
+    from fedgraft.testing.yardsticks import Bench, check_yardstick
+
+__all__ = [
+    "Bench",
+    "check_codec",
+    "check_data",
+    "check_encoder",
+    "check_runtime",
+    "check_sampler",
+    "check_selector",
+    "check_sharing",
+    "check_task",
+    "check_yardstick",
+]
+
+_HOMES = {
+    "Bench": "yardsticks",
+    "check_codec": "codecs",
+    "check_data": "data",
+    "check_encoder": "encoders",
+    "check_runtime": "runtimes",
+    "check_sampler": "samplers",
+    "check_selector": "selectors",
+    "check_sharing": "sharing",
+    "check_task": "tasks",
+    "check_yardstick": "yardsticks",
+}
+"""Where each name lives."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fedgraft.testing' has no attribute {name!r}")
+    value = getattr(import_module(f"fedgraft.testing.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

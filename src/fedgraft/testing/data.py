@@ -1,0 +1,218 @@
+"""Laws of data sets."""
+
+import dataclasses
+import pickle
+import re
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from fedgraft.contracts.data import Data, OwnShardData
+from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
+from fedgraft.domains.nodes.shards import NodeShard, merge_shards, undirected
+from fedgraft.domains.ratings.shards import RatingShard
+from fedgraft.experiment import discovery
+from fedgraft.testing.form import check_form
+from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.wire.layouts import digest
+
+LAWS: Laws[Data[Any]] = Laws()
+SEED = 3
+PREDICT_OPTIONS = {"out", "table", "client", "help"}
+"""Options of `fedgraft predict`, which no table can have the name of."""
+
+
+def check_data(cls: type[Data[Any]], /, **options: Any) -> None:
+    """Hold a data set with these options to all laws; raise `AssertionError` with the class, the law, what was seen.
+
+    Shards for the tasks "rating", "graph" and "node" must be sound as well.
+    """
+    check(laws(cls, **options))
+
+
+def laws(cls: type[Data[Any]], /, **options: Any) -> list[Law[Data[Any]]]:
+    """Return the laws of a data set with these options, to be called one by one."""
+    return LAWS.held(cls, lambda: cls(**options))
+
+
+def content(shard: object) -> str:
+    """Return a digest of every array and the text of everything else of a shard."""
+    values = vars(shard) if hasattr(shard, "__dict__") else dataclasses.asdict(shard)  # type: ignore[call-overload]
+    arrays = {key: np.asarray(value) for key, value in values.items() if isinstance(value, np.ndarray)}
+    matrices = {key: value for key, value in values.items() if scipy.sparse.issparse(value)}
+    for key, matrix in matrices.items():
+        arrays |= {f"{key}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+    texts = {key: array.astype("S") for key, array in arrays.items() if array.dtype.kind in "UO"}
+    rest = {key: value for key, value in values.items() if key not in arrays and key not in matrices}
+    return digest(arrays | texts) + (repr(rest) if len(repr(rest)) < 10_000 else str(hash(pickle.dumps(rest))))
+
+
+def check_data_form(cls: type[Any]) -> None:
+    """Raise `AssertionError` unless a class has the form of a data set: what needs no files to be checked."""
+    check_form(cls, Data, ("Source:", "Differs:"))
+    expect(isinstance(cls.task, str), "task must be a name", cls.task)
+
+
+@LAWS.every
+def is_a_frozen_dataclass_with_a_documented_class(data: Data[Any]) -> None:
+    """Be a frozen dataclass whose documentation names its source, with the name of a task."""
+    check_data_form(type(data))
+
+
+@LAWS.every
+def equal_seeds_give_equal_shards_and_others_do_not(data: Data[Any]) -> None:
+    """Depend on the seed alone."""
+    first, again, other = ([content(shard) for shard in data.load(seed)] for seed in (1, 1, 2))
+    expect(first == again, "equal seeds must give equal shards", again, first)
+    expect(first != other, "other seeds must give other shards", "the same")
+
+
+@LAWS.every
+def shards_survive_the_way_to_a_worker(data: Data[Any]) -> None:
+    """Return shards that can be pickled."""
+    for shard in data.load(0):
+        expect(content(pickle.loads(pickle.dumps(shard))) == content(shard), "a pickled shard must be equal", shard)
+
+
+@LAWS.where(lambda cls: bool(cls.task == "rating"))
+def rating_shards_are_sound(data: Data[Any]) -> None:
+    """Number users and items as they occur, with one rating a pair, on the scale, and categories known in training."""
+    shards: list[RatingShard] = data.load(SEED)
+    _check_names(shards)
+    for shard in shards:
+        _check_ratings(shard)
+        _check_links(shard)
+    parts = {int(part) for shard in shards for part in np.unique(shard.split)}
+    expect(parts == {0, 1, 2}, "there must be training, validation and test ratings", parts)
+
+
+@LAWS.where(lambda cls: bool(cls.task == "graph"))
+def graph_shards_are_sound(data: Data[Any]) -> None:
+    """Have graphs with tidy edges, finite features, and every class among the training graphs."""
+    shards: list[GraphShard] = data.load(SEED)
+    _check_names(shards)
+    for shard in shards:
+        _check_graphs(shard)
+        _check_graph_labels(shard)
+
+
+@LAWS.where(lambda cls: bool(cls.task == "node"))
+def node_shards_are_sound(data: Data[Any]) -> None:
+    """Be parts of one graph, with edges at both ends, and no split without a label."""
+    shards: list[NodeShard] = data.load(SEED)
+    _check_names(shards)
+    for k, shard in enumerate(shards):
+        _check_nodes(k, shard)
+        expect(shard.classes == shards[0].classes, "all clients must know the same classes", shard.classes)
+        same = shard.width == shards[0].width > 0
+        expect(same, "all clients must have features of one width", shard.width, shards[0].width)
+    whole = merge_shards(shards)
+    expect(len(set(whole.ids)) == whole.own, "no node may be at two clients", whole.own - len(set(whole.ids)))
+    receiver = np.repeat(np.arange(whole.own), whole.degree)
+    pointers, senders, notes = undirected(np.stack([receiver, whole.senders]), whole.own, "edge")
+    expect(notes == (), "there must be no loops and no repeats", notes)
+    expect(np.array_equal(pointers, whole.pointers), "every edge must be both ways, at both clients", whole.pointers)
+    expect(np.array_equal(senders, whole.senders), "every edge must be both ways, at both clients", whole.senders)
+    expect({0, 1, 2} <= set(whole.split), "there must be training, validation and test nodes", set(whole.split))
+    labels = set(whole.label[whole.label >= 0])
+    expect(len(labels) > 1, "there must be more than one class", labels)
+
+
+@LAWS.having(OwnShardData)
+def every_table_of_an_own_shard_has_a_name_of_its_own(data: Data[Any]) -> None:
+    """Name tables as no question, and no option of `fedgraft predict`, is named."""
+    assert isinstance(data, OwnShardData)
+    own = data.own_tables
+    tables = [*discovery.find("tasks", data.task).asks, *own]
+    expect(own, "there must be a table", own)
+    expect(len({*tables}) == len(tables), "tables and questions must have different names", tables)
+    expect(not {*tables} & PREDICT_OPTIONS, f"no table may be named as one of {sorted(PREDICT_OPTIONS)}", tables)
+    fit = all(re.fullmatch(r"[a-z]+(-[a-z]+)*", table) for table in tables)
+    expect(fit, "names of tables must be of small letters and single dashes", tables)
+
+
+@LAWS.having(OwnShardData)
+def every_table_of_an_own_shard_has_a_keyword_of_its_own(data: Data[Any]) -> None:
+    """Name further tables apart, also without the name of the first one before theirs."""
+    assert isinstance(data, OwnShardData)
+    first, *others = data.own_tables
+    keywords = [other.removeprefix(f"{first}-") for other in others]
+    expect(len({*keywords}) == len(keywords), "tables must have different keywords", keywords)
+
+
+def _check_names(shards: list[Any]) -> None:
+    names = [shard.name for shard in shards]
+    expect(len(set(names)) == len(names), "clients must have different names", names)
+
+
+def _check_ratings(shard: RatingShard) -> None:
+    n = len(shard.rating)
+    expect(shard.rating.dtype == np.float32, "ratings must be float32", shard.rating.dtype)
+    expect(shard.split.dtype == np.uint8, "split must be uint8", shard.split.dtype)
+    for ids, local in ((shard.users, shard.user), (shard.items, shard.item)):
+        expect((np.diff(ids) > 0).all(), "ids must ascend", ids)
+        expect(len(local) == n, f"there must be a user and an item for each of {n} ratings", len(local))
+        expect(set(local) == set(range(len(ids))), "what has no rating here must not occur here", len(set(local)))
+    expect(len(shard.user_ids) == len(shard.users), "every user must have an id", len(shard.user_ids))
+    expect(len(shard.item_ids) == len(shard.items), "every item must have an id", len(shard.item_ids))
+    pairs = len(np.unique(shard.user * len(shard.items) + shard.item))
+    expect(pairs == n, f"there must be one rating per pair, {n} pairs", pairs)
+    low, high = shard.scale
+    expect(((shard.rating >= low) & (shard.rating <= high)).all(), f"ratings must be in {shard.scale}", shard.rating)
+
+
+def _check_links(shard: RatingShard) -> None:
+    known = ((shard.category >= 0) & (shard.category < shard.n_categories)).all()
+    expect(known, f"categories must be in [0, {shard.n_categories})", shard.category)
+    trained = set(shard.category[shard.split == 0]) == set(shard.category)
+    expect(trained, "every category must be known in training", set(shard.category))
+    expect(shard.trust.shape[0] == 2, "trust must be [2, links]", shard.trust.shape)
+    users = shard.trust.size == 0 or 0 <= shard.trust.min() <= shard.trust.max() < len(shard.users)
+    expect(users, "links must be between users that are here", shard.trust)
+    expect((shard.trust[0] != shard.trust[1]).all(), "nobody may trust himself", shard.trust)
+
+
+def _check_graphs(shard: GraphShard) -> None:
+    expect((shard.sizes > 0).all(), "every graph must have a node", shard.sizes)
+    arrays = (shard.sizes, shard.edges, shard.kind, shard.attributes, shard.label, shard.split, shard.ids)
+    types = ["int64", "int32", "int32", "float32", "int64", "int8", "object"]
+    found = [array.dtype.name for array in arrays]
+    expect(found == types, f"the arrays' types must be {types}", found)
+    tidy, notes = tidy_edges(shard.edges.astype(np.int64), shard.sizes, "edge")
+    expect(np.array_equal(tidy, shard.edges), "edges must be within a graph, both ways, ascending", shard.edges)
+    expect(notes == (), "there must be no loops and no repeats", notes)
+    counts = shard.edge_starts[-1], shard.edges.shape[1], shard.degree.sum()
+    expect(counts[0] == counts[1] == counts[2], "edges must be counted alike everywhere", counts)
+    kinds = -1 <= shard.kind.min() <= shard.kind.max() < max(shard.kinds, 1)
+    expect(kinds, f"kinds must be in [-1, {shard.kinds})", shard.kind)
+    expect(shard.kinds or shard.attributes.shape[1], "every node must have a feature", shard.kinds)
+    expect(len(shard.kind_names) == shard.kinds, "every kind must have a name", shard.kind_names)
+    named = len(shard.attribute_names) == shard.attributes.shape[1]
+    expect(named, "every attribute must have a name", shard.attribute_names)
+    expect(np.isfinite(shard.attributes).all(), "attributes must be finite", shard.attributes)
+
+
+def _check_graph_labels(shard: GraphShard) -> None:
+    known = 0 <= shard.label.min() <= shard.label.max() < len(shard.classes)
+    expect(known, f"labels must be in [0, {len(shard.classes)})", shard.label)
+    expect(len(np.unique(shard.label)) > 1, "there must be more than one class", shard.label)
+    expect(set(shard.split) == {0, 1, 2}, "there must be training, validation and test graphs", set(shard.split))
+    expect(len(set(shard.ids)) == shard.graphs, "graphs must have different ids", shard.ids)
+    trained = set(shard.label[shard.split == 0]) == set(shard.label)
+    expect(trained, "every class must be among the training graphs", set(shard.label))
+
+
+def _check_nodes(client: int, shard: NodeShard) -> None:
+    expect(shard.own > 0, f"client {client} must have a node", shard.own)
+    arrays = (shard.ids, shard.features, shard.label, shard.split, shard.pointers, shard.senders)
+    types = ["object", "float32", "int64", "int8", "int64", "int32"]
+    found = [array.dtype.name for array in arrays]
+    expect(found == types, f"the arrays' types must be {types}", found)
+    halo = [array.dtype.name for array in (shard.halo_owner, shard.halo_place)]
+    expect(halo == ["int32"] * 2, "addresses of the halo must be int32", halo)
+    expect((shard.halo_owner != client).all(), "a halo node must be another client's", shard.halo_owner)
+    heard = np.unique(shard.senders)
+    each = set(heard[heard >= shard.own]) == set(range(shard.own, shard.own + shard.halo))
+    expect(each, "each halo node must be a neighbour", heard)
+    expect((shard.split[shard.label == -1] == -1).all(), "there must be no split without a label", shard.split)

@@ -1,0 +1,139 @@
+"""What a law is: a promise that every class of a family keeps, and that is checked by running the class.
+
+A law is a small function that takes a case, such as an instance, and raises `AssertionError` by `expect`. A family's
+`Laws` say which of them apply to a class; `check` holds a class to all that do.
+"""
+
+import re
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+Case = TypeVar("Case")
+Holds = Callable[[Case], None]
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 12
+
+
+@dataclass(frozen=True)
+class Law(Generic[Case]):
+    """A law that is held against one class: call it. Its text is its name, so it can be a test's id.
+
+    Args:
+        name: of the law.
+        who: name of the class.
+        holds: raises `AssertionError` where the law is broken.
+        case: makes what `holds` takes.
+    """
+
+    name: str
+    who: str
+    holds: Holds[Case] = field(repr=False)
+    case: Callable[[], Case] = field(repr=False)
+
+    def __call__(self) -> None:
+        """Raise `AssertionError` with the class, the law and what was seen, if the law is broken."""
+        case = self.case()
+        try:
+            self.holds(case)
+        except Exception as error:
+            said = str(error) if isinstance(error, AssertionError) else ""
+            said = said or f"it raised {type(error).__name__}: {error}"
+            broken = AssertionError(f"{self.who} breaks the law {self.name!r}: {said}")
+            for note in getattr(error, "__notes__", ()):  # the example that a property-based law found
+                broken.add_note(note)
+            raise broken from error
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Laws(Generic[Case]):
+    """The laws of a family, in the order in which they are written."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[Holds[Case], Callable[[type[Any]], bool]]] = []
+
+    def every(self, law: Holds[Case]) -> Holds[Case]:
+        """Add a law for every class of the family; for use as a decorator."""
+        self._all.append((law, lambda cls: True))
+        return law
+
+    def having(self, *abilities: type[Any]) -> Callable[[Holds[Case]], Holds[Case]]:
+        """Add a law for classes with one of these abilities; for use as a decorator."""
+        return self.where(lambda cls: issubclass(cls, abilities))
+
+    def where(self, applies: Callable[[type[Any]], bool]) -> Callable[[Holds[Case]], Holds[Case]]:
+        """Add a law for some classes; for use as a decorator."""
+
+        def add(law: Holds[Case]) -> Holds[Case]:
+            self._all.append((law, applies))
+            return law
+
+        return add
+
+    def held(self, cls: type[Any], make: Callable[[], Case], who: str = "") -> list[Law[Case]]:
+        """Return the laws that apply to a class, to be held against a case; `who` is told in place of its name.
+
+        `make` makes the case, once, when it is first needed.
+        """
+        case = cache(make)
+        return [Law(law.__name__, who or cls.__name__, law, case) for law, applies in self._all if applies(cls)]
+
+
+def check(laws: Sequence[Law[Any]]) -> None:
+    """Run laws; raise one `AssertionError` that names all that are broken."""
+    broken = []
+    for law in laws:
+        law.case()  # what the caller gave wrongly is the caller's error, and breaks no law
+        try:
+            law()
+        except AssertionError as error:
+            broken.append(error)
+    if len(broken) == 1:
+        raise broken[0]
+    if broken:
+        raise AssertionError("\n".join(map(str, broken))) from broken[0]
+
+
+def expect(condition: object, sentence: str, *seen: object) -> None:
+    """Raise `AssertionError` unless `condition`, with the sentence and what was seen."""
+    if not condition:
+        got = f"; got {', '.join(map(_SHORT.repr, seen))}" if seen else ""
+        raise AssertionError(f"{sentence}{got}.")
+
+
+@contextmanager
+def expect_error(kind: type[Exception], sentence: str, match: str = "") -> Iterator[None]:
+    """Raise `AssertionError` unless what is within raises such an error whose text has `match` in it."""
+    try:
+        yield
+    except kind as error:
+        expect(re.search(match, str(error)), f"{sentence}, with a text like {match!r}", str(error))
+        return
+    raise AssertionError(f"{sentence}; nothing was raised.")
+
+
+def for_all(holds: Callable[..., None], drawn: Mapping[str, Any], examples: int = 25) -> None:
+    """Run a property for so many examples: {argument: one of `strategies()`}; the simplest that breaks it is told."""
+    hypothesis = _hypothesis()
+    hypothesis.settings(max_examples=examples, deadline=None)(hypothesis.given(**drawn)(holds))()
+
+
+def strategies() -> Any:
+    """Return `hypothesis.strategies`."""
+    return _hypothesis().strategies
+
+
+def _hypothesis() -> Any:
+    try:
+        import hypothesis
+        import hypothesis.strategies
+    except ImportError as error:
+        raise ImportError("Property-based laws need hypothesis: pip install 'fedgraft[testing]'") from error
+    return hypothesis

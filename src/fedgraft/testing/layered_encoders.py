@@ -1,0 +1,163 @@
+"""Laws of encoders that are a stack of convolutions, on a small undirected graph."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.nn.layers import row_linear
+from fedgraft.nn.propagate import Block, Sparse, Stacked
+from fedgraft.testing.laws import Laws, expect
+
+NODES, INPUTS, OUTPUTS = 7, 5, 6
+EDGES = np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 4], [4, 5]])
+"""Node 6 has none."""
+NEAR = [0, 1, 2]
+"""Node 0 and its neighbours."""
+
+
+@dataclass(frozen=True)
+class LayeredCase:
+    """An encoder, and whether it looks at a node and at none of its neighbours."""
+
+    encoder: LayeredEncoder
+    alone: bool = False
+
+
+LAWS: Laws[LayeredCase] = Laws()
+
+
+@LAWS.having(LayeredEncoder)
+def has_a_depth_and_a_width(case: LayeredCase) -> None:
+    """Tell how many convolutions there are, and their widths."""
+    encoder: Any = case.encoder
+    expect(encoder.depth >= 1 and encoder.width >= 1, "depth and width must be >= 1", encoder.depth, encoder.width)
+    expect(encoder.depth == len(encoder.widths), "there must be a width for each convolution", encoder.widths)
+    if "layers" in type(encoder).__dataclass_fields__:
+        deeper = dataclasses.replace(encoder, layers=3)
+        expect(deeper.depth == 3, "three layers must be three convolutions", deeper.depth)
+
+
+@LAWS.having(LayeredEncoder)
+def one_that_is_not_stochastic_leaves_torchs_generators_alone(case: LayeredCase) -> None:
+    """Draw from no generator in training, or say `stochastic`."""
+    if case.encoder.stochastic:
+        return
+    before = torch.get_rng_state()
+    _drawn(case).train()(_features(), graph_of(EDGES)).sum().backward()
+    untouched = torch.equal(torch.get_rng_state(), before)
+    expect(untouched, "with stochastic = False nothing may be drawn", "a change of torch's own generator")
+
+
+@LAWS.having(LayeredEncoder)
+def gives_every_node_a_finite_state(case: LayeredCase) -> None:
+    """Return [receivers, outputs]."""
+    found = _drawn(case)(_features(), graph_of(EDGES))
+    expect(found.shape == (NODES, OUTPUTS), f"states must be [{NODES}, {OUTPUTS}]", found.shape)
+    expect(torch.isfinite(found).all(), "states must be finite", found)
+
+
+@LAWS.having(LayeredEncoder)
+def relabelling_nodes_relabels_states(case: LayeredCase) -> None:
+    """Depend on no node's number."""
+    module, order = _drawn(case), torch.randperm(NODES, generator=torch.Generator().manual_seed(1))
+    moved = graph_of(torch.argsort(order).numpy()[EDGES])
+    expected = module(_features(), graph_of(EDGES))[order]
+    torch.testing.assert_close(module(_features()[order], moved), expected, rtol=1e-4, atol=1e-5)
+
+
+@LAWS.having(LayeredEncoder)
+def neighbours_matter_and_nobody_else(case: LayeredCase) -> None:
+    """Let a node move itself and its neighbours; itself alone, if it is said to look at nobody."""
+    module, states = _drawn(case), _features()
+    changed = states.clone()
+    changed[0] += 1
+    moved = (module(changed, graph_of(EDGES)) - module(states, graph_of(EDGES))).abs().amax(1)
+    near = [0] if case.alone else NEAR
+    far = [node for node in range(NODES) if node not in near]
+    expect((moved[near] > 1e-6).all(), f"node 0 must matter to {near}", moved)
+    expect((moved[far] == 0).all(), f"node 0 must not matter to {far}", moved)
+
+
+@LAWS.having(LayeredEncoder)
+def a_node_without_neighbours_keeps_a_state_of_its_own(case: LayeredCase) -> None:
+    """Tell nodes without edges apart by their features."""
+    module, nothing = _drawn(case), graph_of(np.zeros((0, 2), np.int64))
+    found = module(_features(), nothing)
+    expect(torch.isfinite(found).all(), "states must be finite", found)
+    different = len(torch.unique(found, dim=0))
+    expect(different == NODES, f"{NODES} nodes without edges must have as many states", different)
+
+
+@LAWS.having(LayeredEncoder)
+def gradients_reach_every_parameter_and_are_those_of_finite_differences(case: LayeredCase) -> None:
+    """Let every parameter learn; have the gradients that small steps show."""
+    module, states = _drawn(case), _features().requires_grad_()
+    weights = torch.randn(NODES, OUTPUTS, generator=torch.Generator().manual_seed(2))
+    (module(states, graph_of(EDGES)) * weights).sum().backward()
+    for name, parameter in module.named_parameters():
+        reached = parameter.grad is not None and bool(parameter.grad.abs().max() > 0)
+        expect(reached, "every parameter must have a gradient that is not zero", name)
+    direction = torch.randn(states.shape, generator=torch.Generator().manual_seed(3))
+    expect(states.grad is not None, "the senders' states must have a gradient", states.grad)
+    expected = float((states.grad * direction).sum()) if states.grad is not None else 0.0
+    with torch.no_grad():
+        step = 1e-3
+        ends = [(module(states + sign * step * direction, graph_of(EDGES)) * weights).sum() for sign in (1, -1)]
+    slope = float(ends[0] - ends[1]) / (2 * step)
+    near = abs(slope - expected) <= max(0.05 * abs(expected), 1e-2)
+    expect(near, f"the gradient of states along a direction must be {expected:.6g}", slope)
+
+
+@LAWS.having(LayeredEncoder)
+def equal_generators_draw_equal_convolutions_and_touch_no_global_one(case: LayeredCase) -> None:
+    """Draw a convolution from the given generator and from nothing else."""
+    before = torch.get_rng_state()
+    one, again, other = (_drawn(case, seed).state_dict() for seed in (1, 1, 2))
+    untouched = torch.equal(before, torch.get_rng_state())
+    expect(untouched, "only the given generator may be drawn from", "a change of torch's own")
+    expect(all(torch.equal(one[name], again[name]) for name in one), "equal seeds must draw equal modules", again)
+    expect(any(not torch.equal(one[name], other[name]) for name in one), "other seeds must draw others", other)
+
+
+@LAWS.having(LayeredEncoder)
+def sparse_and_stacked_states_give_what_dense_ones_give(case: LayeredCase) -> None:
+    """Take the senders' states in every form that tasks have them in."""
+    module = case.encoder.convolution(300, OUTPUTS, torch.Generator().manual_seed(0), row_linear)
+    dense = torch.zeros(200, 300)
+    dense[torch.arange(200), torch.arange(200) + 50] = 2.0  # beyond what is stored with its zeros
+    rows, columns = dense.nonzero().T.numpy()
+    sparse = Sparse(rows, columns, dense[rows, columns].numpy(), (200, 300))
+    graph = graph_of(EDGES, 200)
+    found = []
+    for states in (sparse, dense, Stacked(dense[:50], dense[50:])):
+        module.zero_grad()
+        given = module(states, graph)
+        given.square().sum().backward()
+        found.append([given, *(p.grad for p in module.parameters())])
+    for one, other, third in zip(*found, strict=True):
+        torch.testing.assert_close(third, other, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def graph_of(edges: NDArray[np.int64], nodes: int = NODES) -> Block:
+    """Return an undirected graph, int64 [edges, 2], in which every node receives and sends."""
+    adjacency = np.zeros((nodes, nodes))
+    adjacency[edges[:, 0], edges[:, 1]] = adjacency[edges[:, 1], edges[:, 0]] = 1
+    rows, columns = np.nonzero(adjacency)
+    matrix = Sparse(rows, columns, adjacency[rows, columns], (nodes, nodes))
+    degree = torch.from_numpy(adjacency.sum(1).astype(np.float32))
+    return Block(matrix, torch.arange(nodes), degree, degree)
+
+
+def _features(nodes: int = NODES, seed: int = 0) -> Tensor:
+    return torch.randn(nodes, INPUTS, generator=torch.Generator().manual_seed(seed))
+
+
+def _drawn(case: LayeredCase, seed: int = 0) -> torch.nn.Module:
+    return case.encoder.convolution(INPUTS, OUTPUTS, torch.Generator().manual_seed(seed))

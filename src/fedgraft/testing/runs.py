@@ -1,0 +1,194 @@
+"""Whole runs for laws: an experiment on toy data, over a runtime that keeps every message."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed, Runtime
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.stopping import Row
+from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.runner import summarise
+from fedgraft.runtimes.in_process import InProcess
+
+SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
+Reply = bytes | ClientFailed
+MakeRuntime = Callable[[Plan, Sequence[Any]], Runtime]
+"""Makes a runtime of what both ends agreed on and every client's shard."""
+Tamper = Callable[[str, int, int, Reply], Reply]
+"""Replaces a reply: (kind of the request, round, client, reply) -> reply."""
+
+
+def toy(parted: bool = False, **sections: Any) -> Experiment:
+    """Return a small experiment: five clients of 20, 40, 60, 20 and 40 training points, everybody trains.
+
+    Args:
+        parted: whether the task's model has parts.
+        sections: of the recipe, in place of those here.
+    """
+    content = {
+        "data": {"name": f"fedgraft.testing.toy:{'PartedLines' if parted else 'Lines'}"},
+        "selector": {"name": "all"},
+        "rounds": 3,
+        "yardsticks": [],
+        "training": SGD,
+    }
+    return build("laws", {**content, **sections})
+
+
+def here(plan: Plan, shards: Sequence[Any]) -> Runtime:
+    """Make a runtime that serves in this process: what others are compared with."""
+    return InProcess(plan, shards, workers=0)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message on its way.
+
+    Args:
+        kind: of the request.
+        round: of the request.
+        client: who got it.
+        message: the request, or the reply.
+    """
+
+    kind: str
+    round: int
+    client: int
+    message: Reply
+
+
+class Recorded(Runtime):
+    """A runtime that keeps every message and may replace replies.
+
+    Args:
+        inner: carries the messages.
+        plan: what both ends agreed on.
+        tamper: replaces replies.
+    """
+
+    def __init__(self, inner: Runtime, plan: Plan, tamper: Tamper | None = None) -> None:
+        self._inner, self._plan, self._tamper = inner, plan, tamper
+        self.sent: list[Sent] = []
+        self.received: list[Sent] = []
+
+    def clients(self) -> Sequence[int]:
+        """As the runtime inside."""
+        return self._inner.clients()
+
+    def exchange(
+        self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
+    ) -> dict[int, Reply]:
+        """As the runtime inside, but for replies that are replaced."""
+        replies = self._inner.exchange(requests, limits, deadline_seconds)
+        for client, request in requests.items():
+            message = wire.decode(request, self._plan.request_layouts, self._plan.request_names)
+            self.sent.append(Sent(message.kind, message.round, client, request))
+            if self._tamper is not None:
+                replies[client] = self._tamper(message.kind, message.round, client, replies[client])
+            self.received.append(Sent(message.kind, message.round, client, replies[client]))
+        return replies
+
+    def measure(
+        self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
+    ) -> dict[int, Reply]:
+        """As the runtime inside."""
+        return self._inner.measure(requests, models, deadline_seconds)
+
+    def flops(self) -> dict[int, int]:
+        """As the runtime inside."""
+        return self._inner.flops()
+
+    def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
+        """As the runtime inside."""
+        return self._inner.memories(changed)
+
+    def restore(self, memories: Mapping[int, bytes]) -> None:
+        """As the runtime inside."""
+        self._inner.restore(memories)
+
+    def close(self) -> None:
+        """As the runtime inside."""
+        self._inner.close()
+
+
+@dataclass
+class Played:
+    """What came of a run.
+
+    Args:
+        state: after its last round.
+        memories: what clients remember then; what they were sent before training under ~client.
+        digest: of all models.
+        rows: one per round.
+        charged: bytes by purpose and direction.
+        sent: requests.
+        received: replies.
+    """
+
+    state: RunState
+    memories: dict[int, bytes]
+    digest: str
+    rows: list[Row] = field(default_factory=list)
+    charged: dict[str, int] = field(default_factory=dict)
+    sent: list[Sent] = field(default_factory=list)
+    received: list[Sent] = field(default_factory=list)
+
+    @property
+    def remembered(self) -> dict[int, bytes]:
+        """{client: the bytes of what it remembers}."""
+        return {client: memory for client, memory in self.memories.items() if client >= 0}
+
+
+def play(
+    experiment: Experiment,
+    make: MakeRuntime = here,
+    tamper: Tamper | None = None,
+    deadline_seconds: float | None = None,
+    stop_after: int = 0,
+    stored: tuple[RunState, Mapping[int, bytes]] | None = None,
+) -> Played:
+    """Run an experiment to its end.
+
+    Args:
+        experiment: what to run.
+        make: the runtime.
+        tamper: replaces replies.
+        deadline_seconds: how long to wait for a client; None = for ever.
+        stop_after: the round after which to stop; 0 = at the end.
+        stored: state and memories to go on from; None for a new run.
+    """
+    shards = experiment.data.load(experiment.seed)
+    experiment = experiment.fitted(shards)
+    with closing(Recorded(make(experiment.plan, shards), experiment.plan, tamper)) as runtime:
+        loop, rows = loop_of(experiment, runtime, deadline_seconds), []
+        if stored is None:
+            state = loop.start()
+        else:
+            state = stored[0]
+            runtime.restore(stored[1])
+            loop.resume(state)
+        while not state.finished and not (stop_after and state.round >= stop_after):
+            if (row := loop.step(state)) is not None:
+                rows.append(row)
+        memories = dict(runtime.memories(changed=False))
+    digest = summarise(experiment, state, shards, memories)["digest"]
+    return Played(state, memories, digest, rows, dict(loop.ledger.totals), runtime.sent, runtime.received)
+
+
+def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | None = None) -> Loop:
+    """Return the loop of an experiment over a runtime."""
+    return Loop(
+        plan=experiment.plan,
+        selector=experiment.selector,
+        runtime=runtime,
+        clock=experiment.clock,
+        stopping=experiment.stopping,
+        evaluation=experiment.evaluation,
+        dropout=experiment.dropout,
+        deadline_seconds=deadline_seconds,
+    )

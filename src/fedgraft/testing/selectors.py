@@ -1,0 +1,140 @@
+"""Laws of selectors, in a small simulated world."""
+
+import copy
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from fedgraft.contracts import ProbingSelector, Selection, Selector, View
+from fedgraft.testing.comparison import equal, travelled
+from fedgraft.testing.form import check_form
+from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
+from fedgraft.testing.worlds import ROUNDS, World
+
+LAWS: Laws[Selector[Any]] = Laws()
+
+
+def check_selector(cls: type[Selector[Any]], /, **options: Any) -> None:
+    """Hold a selector with these options to all laws; raise `AssertionError` with the class, the law, what was seen."""
+    check(laws(cls, **options))
+
+
+def laws(cls: type[Selector[Any]], /, **options: Any) -> list[Law[Selector[Any]]]:
+    """Return the laws of a selector with these options, to be called one by one."""
+    return LAWS.held(cls, lambda: cls(**options))
+
+
+@LAWS.every
+def hyper_parameters_are_frozen_and_documented(selector: Selector[Any]) -> None:
+    """Be a frozen dataclass whose documentation names source, state, needs and cost."""
+    check_form(type(selector), Selector, ("Source:", "Differs:", "State:", "Needs:", "Cost:"))
+
+
+@LAWS.every
+def runs_sixty_rounds(selector: Selector[Any]) -> None:
+    """Choose somebody in each of sixty rounds, of few clients or many, all well or not."""
+    for clients in (1, 2, 3, 10):
+        for trouble in (0.0, 0.4):
+            world = World(clients, clients, unavailable=trouble, failing=trouble)
+            made = len(_play(selector, world))
+            expect(made == ROUNDS, f"{clients} clients must train in all of {ROUNDS} rounds", made)
+
+
+@LAWS.every
+def runs_with_one_available_client(selector: Selector[Any]) -> None:
+    """Choose the one client that can be reached."""
+    view = World(0, 6, unavailable=1.0).view(1)
+    state = selector.init(view)
+    chosen = selector.select(state, view, np.random.default_rng(0)).clients
+    expect(chosen, "a client that is alone must be chosen", chosen)
+
+
+@LAWS.every
+def resumed_state_gives_the_same_run(selector: Selector[Any]) -> None:
+    """Go on from a state that was stored and read again as if it had not been."""
+
+    def run(resume_every: int) -> list[Selection]:
+        return _play(selector, World(7, 8, 12.0, 0.2, 0.2), resume_every=resume_every)
+
+    whole, resumed = run(0), run(3)
+    expect(whole == resumed, "a run that is resumed must choose the same cohorts", resumed, whole)
+
+
+@LAWS.every
+def budget_is_a_promise(selector: Selector[Any]) -> None:
+    """Never spend what is not left; stop only when nobody can be paid for."""
+
+    def promised(seed: int, clients: int, budget_rounds: float, trouble: float, equal_prices: bool) -> None:
+        world = World(seed, clients, budget_rounds, trouble, trouble, equal_prices)
+        cohorts = _play(selector, world, rounds=30)
+        expect(world.left is not None and world.left >= 0, "the budget must not be exceeded", world.left)
+        ended = len(cohorts) == 30 or not cohorts[-1].clients
+        expect(ended, "a run must end with an empty cohort or its last round", len(cohorts))
+
+    st = strategies()
+    drawn = {
+        "seed": st.integers(0, 2**32),
+        "clients": st.integers(1, 8),
+        "budget_rounds": st.floats(0.0, 4.0),
+        "trouble": st.sampled_from([0.0, 0.3]),
+        "equal_prices": st.booleans(),
+    }
+    for_all(promised, drawn)
+
+
+def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_every: int = 0) -> list[Selection]:
+    """Return the cohorts of a run; every call is checked, and nothing given may change."""
+    cohorts: list[Selection] = []
+    state = None
+    for round in range(1, rounds + 1):
+        view = world.view(round)
+        if round == 1:
+            state = selector.init(view)
+        if resume_every and round % resume_every == 0:
+            state = travelled(state)
+        before, seen = copy.deepcopy(state), copy.deepcopy(view)
+        if isinstance(selector, ProbingSelector):
+            view = world.probed(view, selector.probe(state, view, np.random.default_rng(round)))
+        selection = selector.select(state, view, np.random.default_rng([round, 1]))
+        again = selector.select(copy.deepcopy(state), copy.deepcopy(view), np.random.default_rng([round, 1]))
+        expect(selection == again, "equal states, views and generators must give equal cohorts", selection, again)
+        _check_cohort(view, selection)
+        cohorts.append(selection)
+        if not selection.clients:
+            break
+        outcome = world.outcome(selector.reports, view, selection.clients)
+        told = copy.deepcopy(outcome)
+        new = selector.update(state, view, outcome)
+        expect(equal(state, before), "update, select or probe changed the state it was given", state, before)
+        unchanged = equal(dataclasses.asdict(outcome), dataclasses.asdict(told))
+        expect(unchanged, "update must not change the outcome it is given", outcome)
+        expect(equal(_lasting(seen), _lasting(view)), "the view must not be changed", view)
+        expect(equal(new, travelled(new)), "the wire must carry the state", new)
+        state = new
+    return cohorts
+
+
+def _lasting(view: View) -> dict[str, Any]:
+    """A view but for what a probe changes."""
+    return {**vars(view), "probed": {}, "bytes_left": 0}
+
+
+def _check_cohort(view: View, selection: Selection) -> None:
+    chosen = selection.clients
+    expect(all(type(k) is int for k in chosen), "the clients of a cohort must be Python ints", chosen)
+    expect(list(chosen) == sorted(set(chosen)), "the clients of a cohort must be distinct and ascending", chosen)
+    there = all(0 <= k < view.clients and view.available[k] for k in chosen)
+    expect(there, "the clients of a cohort must be available", chosen, view.available)
+    if view.bytes_left is not None:
+        cost = sum(int(view.bytes_per_client[k]) for k in chosen)
+        expect(cost <= view.bytes_left, f"the bytes of a cohort must be at most the {view.bytes_left} left", cost)
+    if not chosen:
+        expect(view.bytes_left is not None, "a cohort must not be empty without a budget", chosen)
+        cheapest = int(view.bytes_per_client[view.available].min())
+        unaffordable = view.bytes_left is not None and cheapest > view.bytes_left
+        expect(unaffordable, "a cohort must not be empty while somebody is affordable", cheapest, view.bytes_left)
+    if selection.weights is not None:
+        expect(len(selection.weights) == len(chosen), "there must be a weight for each client", selection)
+        fit = all(np.isfinite(weight) and weight >= 0 for weight in selection.weights)
+        expect(fit, "weights must be finite and >= 0", selection.weights)

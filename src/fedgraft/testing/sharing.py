@@ -1,0 +1,272 @@
+"""Laws of sharing methods: alone, and at the clients of a toy task."""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedgraft import wire
+from fedgraft.contracts import (
+    ClientFailed,
+    ExtendedSharing,
+    GroupedSharing,
+    PartsSharing,
+    Sharing,
+    TrackingSharing,
+    Update,
+)
+from fedgraft.engine.plan import Plan
+from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.testing.comparison import same, travelled
+from fedgraft.testing.form import check_form
+from fedgraft.testing.laws import Law, Laws, check, expect, expect_error
+from fedgraft.testing.runs import Played, Reply, play, toy
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
+
+MODEL = {
+    "encoder.w": np.array([[1, 2], [3, 4]], np.float32),
+    "structure.w": np.array([0.5, -1], np.float32),
+    "head.b": np.array([5], np.float32),
+}
+CLIENTS = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sharing method by its class and options, as a recipe has it."""
+
+    cls: type[Sharing[Any]]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def method(self) -> Any:
+        """The method."""
+        return self.cls(**self.options)
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """Parts of the task's model that it needs."""
+        method: Sharing[Any] = self.method
+        return method.parts if isinstance(method, PartsSharing) else frozenset()
+
+    def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
+        """Return a toy experiment with this method, its model with parts if the method needs any."""
+        section = {"name": f"{self.cls.__module__}:{self.cls.__qualname__}", **self.options}
+        return toy(bool(self.parts) if parted is None else parted, sharing=section, **sections)
+
+
+LAWS: Laws[Case] = Laws()
+
+
+def check_sharing(cls: type[Sharing[Any]], /, **options: Any) -> None:
+    """Hold a sharing method to all laws; its class must be at the top of a module, where a recipe could name it.
+
+    Raises `AssertionError` with the class, the law and what was seen.
+    """
+    check(laws(cls, **options))
+
+
+def laws(cls: type[Sharing[Any]], /, **options: Any) -> list[Law[Case]]:
+    """Return the laws of a sharing method with these options, to be called one by one."""
+    return LAWS.held(cls, lambda: Case(cls, options))
+
+
+@LAWS.every
+def is_frozen_and_documented(case: Case) -> None:
+    """Be a frozen dataclass whose documentation names source, state and cost."""
+    check_form(case.cls, Sharing, ("Source:", "Differs:", "State:", "Cost:"))
+
+
+@LAWS.every
+def starts_from_the_given_model(case: Case) -> None:
+    """Send to every group what the seed has drawn."""
+    method = case.method
+    state = method.init(_shared(method), CLIENTS)
+    for group in _groups(method, state):
+        found = _parameters(method, method.model(state, group))
+        expect(same(found, _shared(method)), f"group {group} must start from the drawn model", found)
+
+
+@LAWS.every
+def arrays_that_travel_are_those_of_the_layouts(case: Case) -> None:
+    """Send what the layouts say, all of it of known size."""
+    method = case.method
+    layout = Layout.of(_shared(method))
+    down = {spec.name for spec in _downloads(method, layout)}
+    expect({spec.name for spec in layout} <= down, "downloads must hold all shared parameters", down)
+    slashed = [name for name in down if "/" in name]
+    expect(not slashed, "no name may have a slash: stored models have groups before one", slashed)
+    for layouts in (_downloads(method, layout), _uploads(method, layout)):
+        open_ended = [spec for spec in layouts if VARIABLE in spec.shape]
+        expect(not open_ended, "all dimensions must be known: a budget must know how long a message can be", open_ended)
+
+
+@LAWS.every
+def equal_updates_merge_to_that_update(case: Case) -> None:
+    """Make of equal uploads what it makes of one."""
+    method = case.method
+    one = method.merge(method.init(_shared(method), CLIENTS), _updates(method, [0.5])[:1])
+    all_of_them = method.merge(method.init(_shared(method), CLIENTS), _updates(method, [0.5] * CLIENTS))
+    alone = method.model(one, _group(method, one, 0))
+    for group in _groups(method, all_of_them):
+        for key, value in _parameters(method, method.model(all_of_them, group)).items():
+            np.testing.assert_allclose(value, alone[key], rtol=1e-6, err_msg=f"{key} of group {group}")
+
+
+@LAWS.every
+def nothing_given_is_mutated_and_states_survive_the_wire(case: Case) -> None:
+    """Return a state that can be stored; leave states, uploads and the drawn model as they are."""
+    method = case.method
+    model = copy.deepcopy(_shared(method))
+    parameters = Layout.of(model)
+    layout = _downloads(method, parameters)
+    state = method.init(model, CLIENTS)
+    for step in range(5):
+        given = _updates(method, np.random.default_rng(step).normal(size=2 + step % 3).tolist())
+        before, uploaded = copy.deepcopy(state), copy.deepcopy([update.arrays for update in given])
+        again = travelled(state)
+        after = method.merge(state, given)
+        expect(same(state, before), "merge changed the state it was given", state, before)
+        expect(same([update.arrays for update in given], uploaded), "merge changed an upload", given)
+        resumed = method.merge(again, given)
+        expect(same(resumed, after), "a state that is resumed must merge equally", resumed, after)
+        expect(same(after, travelled(after)), "the wire must carry the state", after)
+        for group in _groups(method, after):
+            _check_sent(method, after, group, layout, parameters)
+        state = after
+    expect(same(model, _shared(method)), "init or merge changed the drawn model", model)
+
+
+@LAWS.every
+def some_clients_are_enough(case: Case) -> None:
+    """Merge what one of several clients sends."""
+    method = case.method
+    state = method.init(_shared(method), CLIENTS)
+    state = method.merge(state, _updates(method, [1.0] * CLIENTS)[2:3])
+    model = method.model(state, _group(method, state, 2))
+    expect(all(np.isfinite(value).all() for value in model.values()), "the model must be finite", model)
+
+
+@LAWS.every
+def learns_and_keeps_private_names_off_the_wire(case: Case) -> None:
+    """Bring the validation error down, and send nothing that it says does not travel."""
+    experiment = case.toy(rounds=4)
+    played = play(experiment)
+    failed = [dict(row.failed) for row in played.rows if row.failed]
+    expect(not failed, "no client may fail", failed)
+    _check_learnt(played)
+    keep_off_the_wire(experiment.plan, played)
+
+
+@LAWS.every
+def partial_cohorts_failures_and_lossy_messages_are_survived(case: Case) -> None:
+    """Bring the validation error down, with some clients in a round, some replies spoilt, all messages rounded."""
+    selector, codec = {"name": "random", "clients": 3}, {"name": "quantized", "bits": 8}
+    experiment = case.toy(rounds=6, selector=selector, codec=codec)
+
+    def tamper(kind: str, round: int, client: int, reply: Reply) -> Reply:
+        return b"not a message" if kind == "train" and client == round % 5 else reply
+
+    played = play(experiment, tamper=tamper)
+    _check_learnt(played)
+    for memory in played.remembered.values():
+        expect(wire.pack(wire.unpack(memory)) == memory, "the wire must carry what a client remembers", memory)
+
+
+@LAWS.every
+def two_runs_are_equal_to_the_last_bit(case: Case) -> None:
+    """Depend on the seed alone."""
+    one, other = play(case.toy()), play(case.toy())
+    expect(same(one.state.sharing, other.state.sharing), "equal runs must end in equal states", other.state.sharing)
+    expect(one.remembered == other.remembered, "clients of equal runs must remember the same", other.remembered)
+
+
+@LAWS.every
+def a_task_without_the_parts_is_refused(case: Case) -> None:
+    """Name the parts that it needs before a run, or need none."""
+    if case.parts:
+        text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
+        with expect_error(InputError, "a task without the parts must be refused", text):
+            case.toy(parted=False)
+    else:
+        case.toy(parted=False)
+
+
+def keep_off_the_wire(plan: Plan, played: Played) -> dict[int, Arrays]:
+    """Look for every value of every private parameter in every byte sent or received; return {client: parameters}.
+
+    What a method says it needs may be sent by the way, such as a head that clients tell and nobody overwrites.
+    """
+    private: dict[int, Arrays] = {}
+    parts = plan.sharing.parts if isinstance(plan.sharing, PartsSharing) else frozenset()
+    told = tuple(f"{part}." for part in parts)
+    messages = [each for each in [*played.sent, *played.received] if not isinstance(each.message, ClientFailed)]
+    for client, memory in played.remembered.items():
+        tree: Any = wire.unpack(memory)
+        kept: Arrays = tree.get("private", {})
+        travelling = [name for name in kept if plan.travels(name)]
+        expect(not travelling, "what is kept at a client must not be what travels", travelling)
+        private[client] = kept
+        for name, array in kept.items():
+            if told and name.startswith(told):
+                continue
+            for each in messages:
+                assert isinstance(each.message, bytes)
+                where = f"{name} of client {client}, which travelled in {each.kind} of round {each.round}"
+                expect(name.encode() not in each.message, "no message may name what is private", where)
+                expect(array.tobytes() not in each.message, "no message may hold what is private", where)
+    return private
+
+
+def _check_sent(method: Any, state: Any, group: int, layout: Layout, parameters: Layout) -> None:
+    """Look at what a group is sent, and at what it is scored with."""
+    model = method.model(state, group)
+    expect(Layout.of(model) == layout, "model must return arrays of downloads", Layout.of(model), layout)
+    scored = Layout.of({spec.name: model[spec.name] for spec in parameters})
+    expect(scored == parameters, "what is scored must have the layout of the shared parameters", scored)
+    if isinstance(method, TrackingSharing):
+        before = copy.deepcopy(state)
+        after = method.broadcast(state, group, model)
+        expect(same(state, before), "broadcast changed the state it was given", state, before)
+        expect(same(after, travelled(after)), "the wire must carry what was sent", after)
+
+
+def _check_learnt(played: Played) -> None:
+    first, last = (played.state.curve[place]["validation"] for place in (0, -1))
+    expect(last < first, f"the validation error must fall below {first:.4g}", last)
+
+
+def _shared(method: Any) -> Arrays:
+    return {key: value for key, value in MODEL.items() if method.shares(key)}
+
+
+def _parameters(method: Any, arrays: Arrays) -> Arrays:
+    """The shared parameters out of what a group is sent."""
+    return {name: arrays[name] for name in _shared(method)}
+
+
+def _group(method: Any, state: Any, client: int) -> int:
+    return method.group(state, client) if isinstance(method, GroupedSharing) else 0
+
+
+def _groups(method: Any, state: Any) -> list[int]:
+    return sorted({_group(method, state, client) for client in range(CLIENTS)})
+
+
+def _downloads(method: Any, layout: Layout) -> Layout:
+    return method.downloads(layout) if isinstance(method, ExtendedSharing) else layout
+
+
+def _uploads(method: Any, layout: Layout) -> Layout:
+    return method.uploads(layout) if isinstance(method, ExtendedSharing) else layout
+
+
+def _updates(method: Any, values: list[float]) -> list[Update]:
+    """One upload a client, all of its layout and filled with the client's value."""
+    layout = _uploads(method, Layout.of(_shared(method)))
+    return [
+        Update(client, 1 / len(values), {s.name: np.full(s.shape, value, s.dtype) for s in layout})
+        for client, value in enumerate(values)
+    ]

@@ -1,0 +1,218 @@
+"""Laws of what only some tasks can do; those of halos are in `halo_tasks`."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedgraft.contracts import Draw
+from fedgraft.contracts.task_abilities import (
+    DetailedScores,
+    FittedTask,
+    ManualGradientTask,
+    NeighbourSamplingTask,
+    PartsTask,
+    PooledTask,
+    ProfiledTask,
+    PublishingTask,
+)
+from fedgraft.errors import WireError
+from fedgraft.nn.flat_model import FlatModel
+from fedgraft.testing.laws import Laws, expect, expect_error
+from fedgraft.testing.task_cases import TaskCase, blocks, variant
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
+
+LAWS: Laws[TaskCase] = Laws()
+
+
+@LAWS.having(FittedTask)
+def fitting_twice_is_fitting_once(case: TaskCase) -> None:
+    """Keep in its options what it must know of the data."""
+    assert isinstance(case.task, FittedTask)
+    again = case.task.fitted(case.shards)
+    expect(again == case.task, "a fitted task must fit as it is", again, case.task)
+
+
+@LAWS.having(PartsTask)
+def every_part_on_offer_can_be_had(case: TaskCase) -> None:
+    """Have in its model every part that it offers, once it is asked for."""
+    task = case.task
+    assert isinstance(task, PartsTask)
+    for part in task.offers - {"ensemble"}:  # which is an ability of the task and no part of its model
+        having = task.with_parts(frozenset({part}))
+        expect(having.offers == task.offers, "what is offered must not depend on what was asked for", having.offers)
+        names = list(FlatModel(having.model(torch.Generator())).initial)
+        expect(any(part in name for name in names), f"the model must have a part {part!r}", names)
+
+
+@LAWS.having(PartsTask)
+def models_answer_together_if_the_task_says_so(case: TaskCase) -> None:
+    """Answer with the mean of several models; or offer no ensemble, and refuse to."""
+    task, data = case.task, case.prepared()
+    assert isinstance(task, PartsTask)
+    models = [task.model(torch.Generator().manual_seed(seed), variant(task, data)).eval() for seed in (0, 1)]
+    if "ensemble" not in task.offers:
+        with expect_error(TypeError, "a task that offers no ensemble must refuse to make one"):
+            task.together(models)
+        return
+    with torch.no_grad():
+        found = [task.evaluate(task.together(models[:1] * count).eval(), data) for count in (1, 2)]
+        expected = task.evaluate(models[0], data)
+    for sums in found:
+        for split, known in expected.items():
+            near = all(math.isclose(sums[split][key], known[key], rel_tol=1e-4, abs_tol=1e-12) for key in known)
+            expect(near, "the mean of a model and itself must answer as the model", sums[split], known)
+
+
+@LAWS.having(ProfiledTask)
+def describes_what_its_profile_names(case: TaskCase) -> None:
+    """Tell a finite number of every name."""
+    task = case.task
+    assert isinstance(task, ProfiledTask)
+    for client in range(len(case.shards)):
+        described = task.describe(case.prepared(client))
+        expect(described.keys() == task.profile, f"describe must tell {sorted(task.profile)}", sorted(described))
+        fit = all(type(value) is float and math.isfinite(value) for value in described.values())
+        expect(fit, "what describe tells must be finite floats", described)
+
+
+@LAWS.having(PublishingTask)
+def statistics_have_the_layout_that_was_agreed_on(case: TaskCase) -> None:
+    """Publish and get back arrays of the layouts."""
+    task = case.task
+    assert isinstance(task, PublishingTask)
+    agreed = {spec.name: spec for spec in task.statistics_layout}
+    published = {client: task.statistics(shard) for client, shard in enumerate(case.shards)}
+    for found in published.values():
+        expect(found.keys() == agreed.keys(), f"statistics must be {sorted(agreed)}", sorted(found))
+        types = {key: array.dtype.name for key, array in found.items()}
+        fit = all(types[key] == agreed[key].dtype for key in found)
+        expect(fit, "statistics must have the types of their layout", types)
+    if agreed:
+        returned = {spec.name for spec in task.combined_layout}
+        for client, arrays in task.combine(published).items():
+            expect(arrays.keys() == returned, f"client {client} must get back {sorted(returned)}", sorted(arrays))
+
+
+@LAWS.having(PublishingTask)
+def nonsense_is_refused_before_it_is_combined(case: TaskCase) -> None:
+    """Accept what clients publish; of what they cannot have published, refuse some and combine the rest."""
+    task = case.task
+    assert isinstance(task, PublishingTask)
+    refused = 0
+    for published in case.published.values():
+        task.check(published)
+    if not case.published:
+        return
+    for nonsense in _nonsense(case.published[0], task.statistics_layout):
+        try:
+            task.check(nonsense)
+        except WireError:
+            refused += 1
+            continue
+        combined = task.combine({**case.published, 0: nonsense})
+        for client in range(len(case.shards)):
+            names = {spec.name for spec in task.combined_layout}
+            found = combined[client].keys()
+            expect(found == names, "what check accepts must be combined for every client", sorted(found))
+    expect(refused, "check must raise WireError for some of what no client can have published", "all was accepted")
+
+
+@LAWS.having(PooledTask)
+def all_clients_pool_into_one_with_all_their_examples(case: TaskCase) -> None:
+    """Make one shard of all that loses no example and can be scored."""
+    task = case.task
+    assert isinstance(task, PooledTask)
+    pooled = task.prepare(task.pooled(case.poolable), {})
+    found, count = task.examples(pooled), sum(task.examples(task.prepare(shard, {})) for shard in case.poolable)
+    expect(found == count, f"the pooled shard must have all {count} examples", found)
+    with torch.no_grad():
+        scores = [task.score(sums) for sums in task.evaluate(case.drawn(pooled), pooled).values()]
+    expect(all(map(math.isfinite, scores)), "the pooled shard must have scores", scores)
+
+
+@LAWS.having(PooledTask)
+def a_client_alone_keeps_its_examples(case: TaskCase) -> None:
+    """Take away what joins a shard to others', and no example."""
+    task = case.task
+    assert isinstance(task, PooledTask)
+    for client, shard in enumerate(case.shards):
+        found, count = task.examples(task.prepare(task.alone(shard), {})), task.examples(case.prepared(client))
+        expect(found == count, f"client {client} must keep its {count} examples", found)
+
+
+@LAWS.having(DetailedScores)
+def measures_hold_the_score(case: TaskCase) -> None:
+    """Tell the score among the measures, and a mean loss that is finite or nan."""
+    task, data = case.task, case.prepared()
+    assert isinstance(task, DetailedScores)
+    with torch.no_grad():
+        sums = task.evaluate(case.drawn(data), data)["validation"]
+    told, score, loss = task.measures(sums), task.score(sums), task.mean_loss(sums)
+    expect(told.get(task.metric) == score, f"measures must tell {task.metric!r} as {score}", told)
+    expect(not math.isinf(loss), "the mean loss must be finite or nan", loss)
+
+
+@LAWS.having(ManualGradientTask)
+def gradients_by_hand_are_those_of_autograd(case: TaskCase) -> None:
+    """Set the gradients that autograd finds, or leave the draw to it."""
+    task, data = case.task, case.prepared()
+    assert isinstance(task, ManualGradientTask)
+    draw = Draw(blocks(task, data)[0], seed=1)
+    model, other = case.drawn(data).train(), case.drawn(data).train()
+    for parameter in model.parameters():  # as the engine has them: written over in place
+        parameter.grad = torch.zeros_like(parameter)
+    with torch.no_grad():
+        by_hand = task.loss_and_backward(model, data, draw)
+        if by_hand is None:
+            return
+        losses, backward = by_hand
+        backward(torch.full_like(losses, 1.0 / len(losses)))
+    expected = task.loss(other, data, draw, None)
+    expected.mean().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(losses, expected.detach(), rtol=1e-4, atol=1e-5)
+    for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
+        assert one.grad is not None
+        assert two.grad is not None
+        near = torch.allclose(one.grad, two.grad, rtol=1e-4, atol=1e-5)
+        expect(near, f"the gradient of {name} must be autograd's", one.grad, two.grad)
+
+
+@LAWS.having(NeighbourSamplingTask)
+def a_draw_may_say_how_many_neighbours_take_part(case: TaskCase) -> None:
+    """Take a number of neighbours for each layer; draw the same ones from the same seed."""
+    task = case.task
+    assert isinstance(task, NeighbourSamplingTask)
+    data = case.prepared()
+    model, block = case.drawn(data), blocks(task, data)[0]
+    with torch.no_grad():
+        one, two = (
+            task.loss(model, case.prepared(), Draw(block, neighbours=(1,) * task.layers, seed=5), None)
+            for _ in range(2)
+        )
+    expect(torch.isfinite(one).all(), "losses must be finite", one)
+    expect(torch.equal(one, two), "equal seeds must draw equal neighbours", one, two)
+
+
+def _nonsense(published: Arrays, layout: Any) -> Iterator[Arrays]:
+    """What a client may send in place of what it should: each array emptied, doubled, extreme, or of random bytes."""
+    g = np.random.default_rng(0)
+    for spec in layout:
+        array = published[spec.name]
+        made = [_extreme(array), _random(array, g)]
+        if spec.shape and spec.shape[0] == VARIABLE:
+            made += [array[:0], np.concatenate([array, array])]
+        for other in made:
+            if not np.array_equal(other, array) and finite(other):  # the engine refuses what is not finite
+                yield {**published, spec.name: other}
+
+
+def _extreme(array: Array) -> Array:
+    of: Any = np.finfo if array.dtype.kind == "f" else np.iinfo
+    return np.full_like(array, of(array.dtype).max)
+
+
+def _random(array: Array, g: np.random.Generator) -> Array:
+    return np.frombuffer(g.bytes(array.nbytes), array.dtype).reshape(array.shape)

@@ -1,0 +1,204 @@
+"""Laws of tasks, on small data of their own."""
+
+import math
+import pickle
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedgraft.contracts import Draw, Task
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.scores import improves
+from fedgraft.contracts.task_abilities import BlockedTask, FittedTask
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.nn.flat_model import FlatModel
+from fedgraft.testing import halo_tasks, task_abilities
+from fedgraft.testing.form import check_form
+from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.task_cases import TaskCase, blocks, choice, encoded, personal, variant
+from fedgraft.wire.layouts import Arrays
+
+LAWS: Laws[TaskCase] = Laws()
+
+
+def check_task(
+    cls: type[Task[Any, Any]], data: Data[Any], /, *, poolable: Data[Any] | None = None, **options: Any
+) -> None:
+    """Hold a task with these options to all laws.
+
+    Args:
+        cls: the class.
+        data: its clients; small: every law trains or scores on them.
+        poolable: clients whose data could be one client's; those of `data` by default.
+        options: of the class.
+
+    Raises `AssertionError` with the class, the law and what was seen.
+    """
+    check(laws(cls, data, poolable=poolable, **options))
+
+
+def laws(
+    cls: type[Task[Any, Any]], data: Data[Any], /, *, poolable: Data[Any] | None = None, **options: Any
+) -> list[Law[TaskCase]]:
+    """Return the laws of a task, to be called one by one; arguments as `check_task`."""
+
+    @cache
+    def case() -> TaskCase:
+        task, shards = cls(**options), data.load(1)
+        task = task.fitted(shards) if isinstance(task, FittedTask) else task
+        return TaskCase(task, shards, shards if poolable is None else poolable.load(1))
+
+    families = (LAWS, task_abilities.LAWS, halo_tasks.LAWS)
+    return [law for family in families for law in family.held(cls, case)]
+
+
+@LAWS.every
+def is_a_frozen_dataclass_with_a_documented_class(case: TaskCase) -> None:
+    """Be a frozen dataclass whose documentation names its source, with a score and sums."""
+    task = case.task
+    check_form(type(task), Task, ("Source:", "Differs:"))
+    expect(task.better in ("lower", "higher"), 'better must be "lower" or "higher"', task.better)
+    expect(task.sums and len(set(task.sums)) == len(task.sums), "sums must be distinct names", task.sums)
+
+
+@LAWS.every
+def every_client_has_the_same_model(case: TaskCase) -> None:
+    """Draw a model from the given generator and from nothing else."""
+    task = case.task
+    layouts = [FlatModel(task.model(torch.Generator().manual_seed(seed))).layout for seed in (1, 1, 2)]
+    expect(layouts[0] == layouts[1] == layouts[2], "the layout must not depend on the seed", layouts)
+    before = torch.get_rng_state()
+    one, again, other = (_initial(task, seed) for seed in (1, 1, 2))
+    untouched = torch.equal(before, torch.get_rng_state())
+    expect(untouched, "only the given generator may be drawn from", "a change of torch's own")
+    expect(all(np.array_equal(one[key], again[key]) for key in one), "equal seeds must draw equal models", again)
+    expect(any(not np.array_equal(one[key], other[key]) for key in one), "other seeds must draw other models", other)
+
+
+@LAWS.every
+def what_is_shared_is_laid_out_and_drawn_alike_for_every_client(case: TaskCase) -> None:
+    """Draw what travels alike for all variants of client, and without any."""
+    task = case.task
+    variants = [variant(task, case.prepared(client)) for client in range(len(case.shards))]
+    found = [_shared(task, each) for each in (None, *variants)]
+    for each in found:
+        expect(list(each) == list(found[0]), "shared parameters must have the same names everywhere", list(each))
+        equal = all(np.array_equal(each[key], found[0][key]) for key in each)
+        expect(equal, "shared parameters must be drawn alike everywhere", each)
+
+
+@LAWS.every
+def what_is_chosen_by_agrees_with_the_score(case: TaskCase) -> None:
+    """Choose no model that scores worse."""
+    task, data = case.task, case.prepared()
+    with torch.no_grad():
+        sums = [task.evaluate(case.drawn(data, seed), data)["validation"] for seed in range(6)]
+    for one in sums:
+        for two in sums:
+            if improves(task.score(one), task.score(two), task.better):
+                chosen = improves(choice(task, one), choice(task, two), task.better)
+                expect(chosen, "a better score must be a better choice", choice(task, one), choice(task, two))
+
+
+@LAWS.every
+def there_are_examples(case: TaskCase) -> None:
+    """Find training examples at each client."""
+    for client in range(len(case.shards)):
+        count = case.task.examples(case.prepared(client))
+        expect(count > 0, f"client {client} must have training examples", count)
+
+
+@LAWS.having(BlockedTask)
+def blocks_hold_every_example_once(case: TaskCase) -> None:
+    """Cut all training examples into blocks, none of them empty."""
+    for client in range(len(case.shards)):
+        data = case.prepared(client)
+        found, count = blocks(case.task, data), case.task.examples(data)
+        expect(all(len(block) for block in found), "no block may be empty", found)
+        once = sorted(np.concatenate(found).tolist()) == list(range(count))
+        expect(once, f"blocks must hold each of {count} examples once", found)
+
+
+@LAWS.every
+def preparing_is_repeatable_and_changes_no_shard(case: TaskCase) -> None:
+    """Make equal data of equal shards."""
+    model = case.drawn(case.afresh())
+    before = pickle.dumps(case.shards[0])
+    with torch.no_grad():
+        first, again = (case.task.evaluate(model, case.afresh()) for _ in range(2))
+    expect(first == again, "what is prepared twice must score equally", again, first)
+    expect(pickle.dumps(case.shards[0]) == before, "prepare must not change the shard", "another shard")
+
+
+@LAWS.every
+def losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_the_draw(case: TaskCase) -> None:
+    """Return a loss for each example, the same in any draw, with or without an encoding of the block."""
+    task, data = case.task, case.prepared()
+    model = case.drawn(data)
+    block = blocks(task, data)[0]
+    with torch.no_grad():  # as a round begins: what is remembered of examples outside a draw is of this model
+        looked = halo_tasks.looked(case, model, data)
+    shared = encoded(task, model, data, block)
+    whole = task.loss(model, data, Draw(block), shared)
+    expect(whole.shape == (len(block),), f"there must be {len(block)} losses", whole.shape)
+    expect(torch.isfinite(whole).all(), "losses must be finite", whole)
+    if looked is not None:
+        np.testing.assert_allclose(looked[block], whole.detach().numpy(), rtol=1e-4, atol=1e-5)
+    part = task.loss(model, data, Draw(block[1::2]), shared)
+    torch.testing.assert_close(part, whole[1::2], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(task.loss(model, data, Draw(block), None), whole, rtol=1e-4, atol=1e-5)
+
+
+@LAWS.every
+def gradients_of_the_loss_reach_every_parameter(case: TaskCase) -> None:
+    """Let every parameter learn."""
+    data = case.prepared()
+    model = case.drawn(data)
+    losses = case.task.loss(model, data, Draw(blocks(case.task, data)[0]), None)
+    losses.mean().backward()  # type: ignore[no-untyped-call]
+    for name, parameter in model.named_parameters():
+        expect(parameter.grad is not None, "every parameter must have a gradient", name)
+        reached = not parameter.numel() or bool(parameter.grad is not None and parameter.grad.abs().max() > 0)
+        expect(reached, "no parameter's gradient may be zero", name)
+
+
+@LAWS.every
+def sums_are_named_finite_and_add_up(case: TaskCase) -> None:
+    """Return sums whose totals score between the best and the worst client."""
+    task = case.task
+    total = {split: dict.fromkeys(task.sums, 0.0) for split in SCORED_SPLITS}
+    scores: dict[str, list[float]] = {split: [] for split in SCORED_SPLITS}
+    for client in range(len(case.shards)):
+        data = case.prepared(client)
+        with torch.no_grad():
+            found = task.evaluate(case.drawn(data), data)
+        expect(tuple(found) == SCORED_SPLITS, f"evaluate must return sums of {SCORED_SPLITS}", tuple(found))
+        for split, sums in found.items():
+            expect(tuple(sums) == task.sums, "sums must come in the order in which they travel", tuple(sums), task.sums)
+            finite = all(type(value) is float and math.isfinite(value) for value in sums.values())
+            expect(finite, "sums must be finite floats", sums)
+            expect(min(sums.values()) >= 0, "no sum may be negative", sums)
+            scores[split].append(task.score(sums))
+            total[split] = {key: total[split][key] + sums[key] for key in sums}
+    for split in SCORED_SPLITS:
+        together, low, high = task.score(total[split]), min(scores[split]), max(scores[split])
+        expect(low <= together <= high, f"the score of all must be in [{low}, {high}]", together)
+
+
+@LAWS.every
+def nothing_to_score_is_nan(case: TaskCase) -> None:
+    """Give no score to nothing."""
+    found = case.task.score(dict.fromkeys(case.task.sums, 0.0))
+    expect(math.isnan(found), "the score of no example must be nan", found)
+
+
+def _initial(task: Task[Any, Any], seed: int) -> Arrays:
+    return FlatModel(task.model(torch.Generator().manual_seed(seed))).initial
+
+
+def _shared(task: Task[Any, Any], of: Any) -> Arrays:
+    """Shared parameters of the model for a variant."""
+    initial = FlatModel(task.model(torch.Generator().manual_seed(1), of)).initial
+    return {key: array for key, array in initial.items() if not personal(task, key)}

@@ -1,0 +1,219 @@
+"""A task small enough for laws that need whole runs: fit points on a plane by gradient descent."""
+
+import math
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Sums, Task
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.scores import root_mean_square
+from fedgraft.contracts.task_abilities import PartsTask, VariantTask
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.nn import flops
+from fedgraft.wire.layouts import Array, Arrays
+
+SLEEP_SECONDS = 20.0
+"""How long a client takes that is late."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """One client's points: x float32 [n, width], y float32 [n], split int64 [n]."""
+
+    x: Array
+    y: Array
+    split: Array
+
+
+@dataclass(frozen=True)
+class Lines(Data[Points]):
+    """Clients with points on one noisy plane, the first client's slope off by `shift`; 40, 80 or 120 points each."""
+
+    task: ClassVar[str] = "fedgraft.testing.toy:Line"
+
+    clients: int = 5
+    points: int = 40
+    width: int = 3
+    shift: float = 0.5
+
+    def load(self, seed: int) -> list[Points]:
+        """Draw every client's points, a quarter of them for validation, a quarter for the test."""
+        return [self._drawn(client, np.random.default_rng([seed, client])) for client in range(self.clients)]
+
+    def _drawn(self, client: int, g: np.random.Generator) -> Points:
+        n = self.points * (1 + client % 3)
+        x = g.standard_normal((n, self.width)).astype(np.float32)
+        slope = np.arange(1, self.width + 1) + self.shift * (client == 0)
+        y = (x @ slope + 0.1 * g.standard_normal(n)).astype(np.float32)
+        return Points(x, y, np.array([0, 0, 1, 2])[np.arange(n) % 4])
+
+
+@dataclass(frozen=True)
+class Line(Task[Points, Points]):
+    """Least squares.
+
+    Args:
+        width: of the points.
+        fault: what goes wrong in training at clients with `faulty_points` points: "" for nothing, "raise" for an
+            error, "sleep" for `SLEEP_SECONDS` of nothing.
+        faulty_points: how many points such clients have.
+    """
+
+    metric: ClassVar[str] = "rmse"
+    better: ClassVar[str] = "lower"
+
+    width: int = 3
+    fault: str = ""
+    faulty_points: int = 0
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Squared error and number of points."""
+        return "squared_error", "count"
+
+    @property
+    def stochastic(self) -> bool:
+        """Nothing is drawn."""
+        return False
+
+    def prepare(self, shard: Points, shared: Arrays) -> Points:
+        """Return the points as they are."""
+        return shard
+
+    def examples(self, data: Points) -> int:
+        """Count training points."""
+        return len(_rows(data, 0))
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Draw a plane."""
+        return Plane(self.width, g)
+
+    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Return squared errors."""
+        if len(data.y) == self.faulty_points:
+            self._fail()
+        return _errors(model, data, _rows(data, 0)[draw.examples]) ** 2
+
+    def evaluate(self, model: nn.Module, data: Points) -> dict[str, Sums]:
+        """Return squared errors and numbers of points."""
+        found = {}
+        for number, split in enumerate(SCORED_SPLITS, start=1):
+            errors = _errors(model, data, _rows(data, number)).double()
+            found[split] = {"squared_error": float((errors**2).sum()), "count": float(len(errors))}
+        return found
+
+    def score(self, sums: Sums) -> float:
+        """Return the RMSE."""
+        return root_mean_square(sums["squared_error"], sums["count"]) if sums else math.nan
+
+    def _fail(self) -> None:
+        if self.fault == "raise":
+            raise ValueError("this client is broken")
+        if self.fault == "sleep":
+            time.sleep(SLEEP_SECONDS)
+
+
+class Plane(nn.Module):
+    """A linear map to one number."""
+
+    def __init__(self, width: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, generator=g))
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n] of [n, width]."""
+        flops.count(x.numel())
+        return x @ self.weight + self.bias
+
+
+@dataclass(frozen=True)
+class PartedLines(Lines):
+    """Points for the task whose model has parts."""
+
+    task: ClassVar[str] = "fedgraft.testing.toy:PartedLine"
+
+
+@dataclass(frozen=True)
+class PartedLine(Line, PartsTask[Points, Points], VariantTask[Points, Points]):
+    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points."""
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """All parts; the model always has them."""
+        return frozenset({"structure", "head", "generator", "ensemble"})
+
+    def with_parts(self, parts: frozenset[str]) -> "PartedLine":
+        """Return the task as it is."""
+        return self
+
+    def together(self, models: Sequence[nn.Module]) -> nn.Module:
+        """Return the mean of what models say."""
+        return Mean(models)
+
+    def personal(self, name: str) -> bool:
+        """Return whether a parameter is the head's."""
+        return name.startswith("head.")
+
+    def variant(self, data: Points) -> Hashable:
+        """Return the number of the head's rows."""
+        return len(data.y) // 40
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Draw the sum."""
+        return Parted(self.width, variant if isinstance(variant, int) else 1, g)
+
+
+class Mean(nn.Module):
+    """The mean of several models."""
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n] of [n, width]."""
+        return torch.stack([model(x) for model in self.models]).mean(0)
+
+
+class Head(nn.Module):
+    """The mean of so many linear maps."""
+
+    def __init__(self, width: int, rows: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.outer = nn.Linear(width, rows, bias=False)
+        self.outer.weight = nn.Parameter(torch.randn(rows, width, generator=g))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n] of [n, width]."""
+        rows: Tensor = self.outer(x)
+        return rows.mean(1)
+
+
+class Parted(nn.Module):
+    """The sum of a structure, a base and a head."""
+
+    def __init__(self, width: int, rows: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.structure, self.base, self.head = Plane(width, g), Plane(width, g), Head(width, rows, g)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n] of [n, width]."""
+        total: Tensor = self.structure(x) + self.base(x) + self.head(x)
+        return total
+
+
+def _rows(data: Points, number: int) -> NDArray[np.int64]:
+    return np.flatnonzero(data.split == number)
+
+
+def _errors(model: nn.Module, data: Points, rows: NDArray[np.int64]) -> Tensor:
+    predicted: Tensor = model(torch.from_numpy(data.x[rows]))
+    return predicted - torch.from_numpy(data.y[rows])

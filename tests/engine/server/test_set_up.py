@@ -1,0 +1,114 @@
+"""Round 0: what clients say of themselves, what they publish, and who takes no part after it."""
+
+import numpy as np
+import pytest
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed
+from fedgraft.errors import AllClientsFailedError, BudgetError
+from fedgraft.wire import Message
+from helpers.toy_runs import PUBLISHING, charged, looped, run, toy
+
+
+def set_ups(runtime):
+    """{client: the message with combined statistics that it keeps}."""
+    return {~client: message for client, message in runtime.inner.memories(changed=False) if client < 0}
+
+
+def test_statistics_are_charged_and_reach_the_clients():
+    with looped(toy(**PUBLISHING)) as (loop, runtime):
+        loop.start()
+    expected = charged(runtime, loop.ledger)
+    assert expected["statistics"] == 5 * 16 + 5 * 8  # two float64 up and one down, per client
+    shards = toy(**PUBLISHING).data.load(1)
+    mean = np.mean(np.concatenate([shard.y[shard.split == 0] for shard in shards]).astype(np.float64))
+    assert sorted(set_ups(runtime)) == [0, 1, 2, 3, 4]
+    for message in set_ups(runtime).values():
+        assert wire.decode(message, loop._plan.request_layouts).arrays["mean"] == pytest.approx([mean])
+
+
+def hello(examples):
+    """A tampered runtime in which client 2 claims to have so many examples."""
+
+    def tamper(kind, round, client, reply):
+        if kind != "hello" or client != 2:
+            return reply
+        return wire.encode(Message("hello", 0, {"examples": examples}), names=("examples",))
+
+    return tamper
+
+
+@pytest.mark.parametrize("examples", [-1.0, 0.5, float("nan"), float("inf"), 1e30])
+def test_an_impossible_number_of_examples_costs_the_client_the_run(examples):
+    state, rows, _ = run(toy(), hello(examples))
+    assert state.profiles[2] == {}
+    assert state.examples == [20, 40, 0, 20, 40]
+    assert all(row.selected == (0, 1, 3, 4) for row in rows)
+    assert "2" in state.failing
+
+
+def test_a_client_without_examples_takes_no_part_and_is_no_failure():
+    state, rows, _ = run(toy(), hello(0.0))
+    assert all(row.selected == (0, 1, 3, 4) for row in rows)
+    assert state.failing == {}
+
+
+def tampered_statistics(value):
+    def tamper(kind, round, client, reply):
+        if kind != "hello" or client != 2:
+            return reply
+        plan = toy(**PUBLISHING).plan
+        arrays = None if value is None else {"sums": np.array([60.0, value])}
+        return wire.encode(Message("hello", 0, {"examples": 60.0}, arrays), plan.reply_layouts["hello"], ("examples",))
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [(float("nan"), "sums of the reply is not finite"), (None, "without the arrays")]
+)
+def test_statistics_that_cannot_be_used_reach_nobody(value, reason):
+    with looped(toy(**PUBLISHING), tampered_statistics(value)) as (loop, runtime):
+        state = loop.start()
+    assert reason in state.failing["2"]
+    assert state.examples[2] == 0
+    kept = set_ups(runtime)
+    assert sorted(kept) == [0, 1, 3, 4]
+    means = {float(wire.decode(message, loop._plan.request_layouts).arrays["mean"][0]) for message in kept.values()}
+    assert len(means) == 1
+    assert np.isfinite(list(means)).all()
+
+
+def test_a_client_that_cannot_take_the_statistics_takes_no_part():
+    def tamper(kind, round, client, reply):
+        return ClientFailed("gone") if kind == "statistics" and client == 0 else reply
+
+    state, rows, _ = run(toy(**PUBLISHING), tamper)
+    assert state.failing == {"0": "gone"}
+    assert all(row.selected == (1, 2, 3, 4) for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["hello", "statistics"])
+def test_nobody_there_is_an_error_with_the_reasons(kind):
+    def tamper(asked, round, client, reply):
+        return ClientFailed(f"{client} is gone") if asked == kind else reply
+
+    with looped(toy(**PUBLISHING), tamper) as (loop, _), pytest.raises(AllClientsFailedError) as caught:
+        loop.start()
+    assert caught.value.reasons == {client: f"{client} is gone" for client in range(5)}
+
+
+def test_statistics_of_any_length_share_the_budget():
+    varying = {**PUBLISHING, "task": {"varying": True}}  # they publish 40 to 120 bytes more
+    with looped(toy(**varying, budget={"bytes": 100_000})) as (loop, runtime):
+        loop.start()
+    charged(runtime, loop.ledger)
+    for budget, reason in (
+        (150, "asking every client what it has takes 220 bytes, 150 are left"),
+        (515, "clients have 83 bytes each for what they publish, which is not enough"),
+        (1000, "sending every client the combined statistics takes"),
+    ):
+        with looped(toy(**varying, budget={"bytes": budget})) as (loop, _):
+            with pytest.raises(BudgetError, match=rf"budget\.bytes = {budget} does not pay for one round: {reason}"):
+                loop.start()
+            assert loop.ledger.total <= budget

@@ -1,0 +1,101 @@
+"""Whatever happens to a file of a run's folder, what uses it says so in one line, or works as if nothing had."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from fedgraft.errors import FedgraftError
+from fedgraft.experiment.runner import Interrupted, execute, resume
+from fedgraft.reports import comparison
+from fedgraft.reports.stored_runs import RunFolder
+from helpers.toy_runs import toy
+
+MUTATIONS = 24
+"""Of every file."""
+JUNK = [b"", b"\n", b"[]", b"{}", b"null\n", b"\xff\xfe\x00\n", b"[" * 3000, b"NaN", b'{"a": "\\ud800"}\n', bytes(300)]
+
+
+class Stops:
+    def after_round(self, state, row):
+        if row.round == 2:
+            raise Interrupted("enough")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A finished run, one that was stopped on its way, and the digest that both end with; not to be changed."""
+    root = tmp_path_factory.mktemp("runs")
+    experiment = toy(rounds=3, codec="helpers.toy_methods:Feedback", checkpoint={"every_seconds": 0})
+    digest = execute(experiment, root / "finished")["digest"]
+    with pytest.raises(Interrupted):
+        execute(experiment, root / "stopped", Stops())
+    return root, digest
+
+
+def read(folder):
+    """Everything that is read of a finished run."""
+    run = RunFolder(folder)
+    assert len(run.rounds) == run.summary["rounds"]
+    assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]
+    assert isinstance(run.environment, dict)
+    assert run.shared_bytes > 0
+    return comparison.compare([folder])
+
+
+def damaged(content, others, g):
+    """A file's content after some accident; None for no file."""
+    kind = g.integers(0, 8)
+    place = int(g.integers(0, len(content) + 1))
+    if kind <= 2 and content:  # one bit, or a few
+        changed = bytearray(content)
+        for at in g.integers(0, len(content), 1 + 3 * (kind == 2)):
+            changed[at] ^= 1 << g.integers(0, 8)
+        return bytes(changed)
+    if kind == 3:
+        return content[:place]
+    if kind == 4:
+        return content[:place] + g.bytes(int(g.integers(1, 40))) + content[place:]
+    if kind == 5:
+        return JUNK[g.integers(0, len(JUNK))]
+    if kind == 6:
+        return others[g.integers(0, len(others))]  # that of another file
+    return None if g.integers(0, 2) else content[:place] + content[place // 2 :]
+
+
+def tried(use, folder):
+    """What comes of it, or the error's only line."""
+    try:
+        return use(folder)
+    except FedgraftError as error:
+        said = str(error)
+    assert said
+    assert "\n" not in said
+    return said
+
+
+def files(folder):
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+
+
+@pytest.mark.parametrize("kind", ["finished", "stopped"])
+def test_a_damaged_file_is_told_or_does_no_harm(runs, tmp_path, kind):
+    root, digest = runs
+    g = np.random.default_rng(1)
+    contents = [(root / kind / name).read_bytes() for name in files(root / kind)]
+    refused = 0
+    for number, name in enumerate(files(root / kind)):
+        for _ in range(MUTATIONS):
+            folder = shutil.copytree(root / kind, tmp_path / "run")
+            content = damaged(contents[number], contents, g)
+            if content is None:
+                (folder / name).unlink()
+            else:
+                (folder / name).write_bytes(content)
+            if kind == "finished":
+                tried(read, folder)
+            found = tried(resume, folder)
+            refused += isinstance(found, str)
+            assert isinstance(found, str) or found["digest"] == digest, name
+            shutil.rmtree(folder)
+    assert refused > 5 * MUTATIONS, "accidents are found"

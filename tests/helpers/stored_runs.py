@@ -1,0 +1,30 @@
+"""Run folders that are changed by hand, as accidents, other versions or strangers leave them."""
+
+from fedgraft import wire
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.experiment.disk import sealed, unsealed
+
+
+def state_file(folder):
+    """Where a run's state is."""
+    return folder / "checkpoint" / "state.bin"
+
+
+def unpacked(folder):
+    """What a run's state.bin holds."""
+    return wire.unpack(unsealed(state_file(folder).read_bytes()))
+
+
+def repack(folder, tree):
+    """Put other content into state.bin, with the fingerprint that fits it."""
+    state_file(folder).write_bytes(sealed(wire.pack(tree)))
+
+
+def make_earlier(folder):
+    """Make a run one of versions before there were formats: without its number, origin and hashes."""
+    tree = unpacked(folder)
+    sizes = {name: rows["bytes"] for name, rows in tree["rows"].items()}
+    known = {name: part for name, part in tree["state"].items() if name not in ("failures", "answered")}
+    state = {**known, "curve": RunState.from_tree(tree["state"]).curve}
+    repack(folder, {"state": state, "memories": tree["memories"], "sizes": sizes})
+    (folder / "origin.json").unlink()

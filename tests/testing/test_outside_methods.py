@@ -1,0 +1,166 @@
+"""Methods of other families from outside: one that keeps the laws passes, one that breaks a law fails with its name."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from fedgraft.contracts import Codec
+from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.errors import InputError, WireError
+from fedgraft.methods.aggregation import OneModel, moved
+from fedgraft.methods.models.gcn import GCN
+from fedgraft.testing import (
+    Bench,
+    check_codec,
+    check_data,
+    check_encoder,
+    check_sharing,
+    check_yardstick,
+)
+from fedgraft.testing.toy import Lines, Points
+from fedgraft.wire import check
+from fedgraft.wire.layouts import Layout, Spec
+from helpers.broken_laws import broken
+
+
+@dataclass(frozen=True)
+class Halves(Codec[None]):
+    """float32 as float16."""
+
+    def init(self, layout):
+        return None
+
+    def encoded(self, layout):
+        return Layout(tuple(Spec(s.name, {"float32": "float16"}.get(s.dtype, s.dtype), s.shape) for s in layout))
+
+    def encode(self, arrays, state, g):
+        return {name: a.astype(np.float16) if a.dtype == np.float32 else a for name, a in arrays.items()}, None
+
+    def decode(self, arrays, layout):
+        check(arrays, self.encoded(layout))
+        decoded = {spec.name: arrays[spec.name].astype(spec.dtype) for spec in layout}
+        if not all(np.isfinite(a).all() for a in decoded.values() if a.dtype == np.float32):
+            raise WireError("not finite")
+        return decoded
+
+
+class Unchecked(Halves):
+    def decode(self, arrays, layout):
+        return {spec.name: arrays[spec.name].astype(spec.dtype) for spec in layout}
+
+
+def test_a_codec_from_outside():
+    check_codec(Halves)
+    assert "arrays_that_encode_cannot_have_made_are_refused" in broken(check_codec, Unchecked)
+    assert "a_lossy_one_sends_less" in broken(check_codec, Halves, lossless=True)
+
+
+@dataclass(frozen=True)
+class Mean(OneModel):
+    """The mean of what clients trained.
+
+    Source: this test. Differs: nothing known.
+    State: model: the arrays.
+    Cost: a model down and its difference up.
+    """
+
+
+class Drifting(Mean):
+    def merge(self, state, updates):
+        state["model"] = moved(state["model"], updates)
+        return state
+
+
+class Gossiping(Mean):
+    def local_update(self, trainer, received, memory):
+        trainer.load(received)
+        trainer.run()
+        return trainer.difference(received), {"tuple": (1, 2)}
+
+
+def test_a_sharing_method_from_outside():
+    check_sharing(Mean)
+    assert broken(check_sharing, Drifting) == ["nothing_given_is_mutated_and_states_survive_the_wire"]
+    assert "learns_and_keeps_private_names_off_the_wire" in broken(check_sharing, Gossiping)
+
+
+class Deaf(GCN):
+    def build(self, node_width, edge_width, g):
+        return Own(node_width, self.width, g)
+
+
+class Own(torch.nn.Module):
+    def __init__(self, inputs, outputs, g):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(inputs, outputs, generator=g))
+
+    def forward(self, view):
+        return view.nodes @ self.weight
+
+
+def test_an_encoder_from_outside():
+    check_encoder(GCN, hidden=6)
+    assert broken(check_encoder, Deaf) == ["neighbours_matter"]
+    assert "neighbours_matter_and_nobody_else" in broken(check_encoder, GCN, alone=True)
+
+
+@dataclass(frozen=True)
+class Few(Lines):
+    """A few points.
+
+    Source: the toy task. Differs: nothing known.
+
+    Args:
+        clients: how many.
+        points: of the smallest.
+        width: of the points.
+        shift: of the first client's slope.
+    """
+
+
+class Fixed(Few):
+    def load(self, seed):
+        return super().load(0)
+
+
+class Random(Few):
+    def load(self, seed):
+        return super().load(int(np.random.default_rng().integers(1 << 30)))
+
+
+def test_a_data_set_from_outside():
+    check_data(Few, clients=2)
+    assert broken(check_data, Fixed) == ["equal_seeds_give_equal_shards_and_others_do_not"]
+    assert broken(check_data, Random) == ["equal_seeds_give_equal_shards_and_others_do_not"]
+    assert broken(check_data, Lines) == ["is_a_frozen_dataclass_with_a_documented_class"]
+
+
+@dataclass(frozen=True)
+class Middle(Yardstick[Points]):
+    """The mean of the training targets."""
+
+    task: ClassVar[str] = "fedgraft.testing.toy:Line"
+
+    def score(self, shards):
+        y, split = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("y", "split"))
+        mean = y[split == 0].mean()
+        return {
+            name: float(np.sqrt(((y[split == k] - mean) ** 2).mean())) for k, name in ((1, "validation"), (2, "test"))
+        }
+
+
+class Peeking(Middle):
+    def score(self, shards):
+        y, split = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("y", "split"))
+        return {"validation": float(np.abs(y[split > 0]).mean()), "test": float(np.abs(y[split == 2]).mean())}
+
+
+def test_a_yardstick_from_outside():
+    bench = Bench(Lines(), lambda shard: Points(shard.x, np.where(shard.split == 2, 0, shard.y), shard.split))
+    check_yardstick(Middle, bench=bench)
+    assert broken(check_yardstick, Peeking, bench=bench) == ["labels_of_the_test_change_nothing_but_its_score"]
+    with pytest.raises(InputError, match="bench must be given for tasks other than rating, graph, node"):
+        check_yardstick(Middle)

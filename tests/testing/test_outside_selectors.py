@@ -1,0 +1,110 @@
+"""Selectors from outside: one that keeps the laws passes, one that breaks a law fails with its name."""
+
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+import numpy as np
+import pytest
+
+from fedgraft.contracts import Selection, Selector
+from fedgraft.testing import check_selector
+from helpers.broken_laws import broken
+
+
+class Turns(TypedDict):
+    last: np.ndarray
+
+
+@dataclass(frozen=True)
+class InTurn(Selector[Turns]):
+    """Clients take turns.
+
+    Source: this test. Differs: nothing known.
+
+    Args:
+        clients: how many train.
+    State: last: int64 [N], the round in which a client was last selected.
+    Needs: nothing.
+    Cost: nothing.
+    """
+
+    clients: int = 2
+
+    def init(self, view):
+        return {"last": np.zeros(view.clients, np.int64)}
+
+    def select(self, state, view, g):
+        chosen, left = [], view.bytes_left
+        for client in np.argsort(state["last"], kind="stable").tolist():
+            price = int(view.bytes_per_client[client])
+            if len(chosen) < self.clients and view.available[client] and (left is None or price <= left):
+                chosen.append(client)
+                left = None if left is None else left - price
+        return Selection(tuple(sorted(chosen)))
+
+    def update(self, state, view, outcome):
+        last = state["last"].copy()
+        last[list(outcome.selected)] = view.round
+        return {"last": last}
+
+
+class Mutating(InTurn):
+    def update(self, state, view, outcome):
+        state["last"][list(outcome.selected)] = view.round
+        return state
+
+
+class Spendthrift(InTurn):
+    def select(self, state, view, g):
+        return super().select(state, replace(view, bytes_left=None), g)
+
+
+@dataclass
+class Thawed(Selector[None]):
+    __doc__ = InTurn.__doc__
+
+    clients: int = 2
+
+    def init(self, view):
+        return None
+
+    def select(self, state, view, g):
+        return InTurn(self.clients).select({"last": np.zeros(view.clients)}, view, g)
+
+
+@dataclass(frozen=True)
+class Undocumented(InTurn):
+    """Clients take turns."""
+
+
+class Greedy(InTurn):
+    def select(self, state, view, g):
+        return Selection(tuple(range(view.clients)))
+
+
+def test_a_selector_from_outside_keeps_the_laws():
+    check_selector(InTurn)
+    check_selector(InTurn, clients=3)
+
+
+def test_a_selector_that_changes_its_state_is_caught():
+    assert {"runs_sixty_rounds", "budget_is_a_promise"} <= set(broken(check_selector, Mutating))
+
+
+def test_a_selector_that_exceeds_the_budget_is_caught():
+    assert "budget_is_a_promise" in broken(check_selector, Spendthrift)
+    assert "runs_sixty_rounds" not in broken(check_selector, Spendthrift)
+
+
+@pytest.mark.parametrize("cls", [Thawed, Undocumented])
+def test_a_selector_that_is_not_frozen_or_not_documented_is_caught(cls):
+    assert broken(check_selector, cls) == ["hyper_parameters_are_frozen_and_documented"]
+
+
+def test_a_selector_of_clients_that_cannot_be_reached_is_caught():
+    assert "runs_sixty_rounds" in broken(check_selector, Greedy)
+
+
+def test_options_that_a_class_refuses_are_no_broken_law():
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        check_selector(InTurn, speed=3)

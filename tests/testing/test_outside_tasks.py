@@ -1,0 +1,104 @@
+"""Tasks from outside: one that keeps the laws passes, one that breaks a law fails with its name."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fedgraft.experiment import discovery
+from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.data.shops import Shops
+from fedgraft.methods.tasks.node import Node
+from fedgraft.methods.tasks.rating import Rating
+from fedgraft.testing import check_task, tasks
+from fedgraft.testing.toy import Line, Lines
+
+BLOCKS = Blocks(nodes=60, classes=3, clients=3, features=8)
+SHOPS = Shops(users=60, items=80, categories=4, links=200, count=600, clients=3)
+
+
+@dataclass(frozen=True)
+class Fitted(Line):
+    """A line through points.
+
+    Source: the toy task. Differs: nothing known.
+
+    Args:
+        width: of the points.
+        fault: nothing.
+        faulty_points: none.
+    """
+
+
+def test_a_task_from_outside_keeps_the_laws():
+    check_task(Fitted, Lines())
+
+
+class Shared(Node):
+    def opened(self, data, states):
+        return super().opened(data, states) if states is not None else data
+
+
+class Forgetful(Node):
+    def opened(self, data, states):
+        return super().opened(data, None)
+
+
+class Aliased(Node):
+    def closed(self, data):
+        tree = super().closed(data)
+        data.states._shared = False  # as if nobody else had the rows
+        return tree
+
+
+class Repeating(Node):
+    def changed(self, data):
+        untold = [each.copy() for each in data.states.untold]
+        found = super().changed(data)
+        data.states.untold = untold
+        return found
+
+
+class Everywhere(Node):
+    def read(self, data, draw):
+        return [np.arange(data.own + data.halo) for _ in self.halo_widths]
+
+
+class Mirrored(Node):
+    def halos(self, statistics):
+        halos = super().halos(statistics)
+        return {
+            client: (nodes, halo._replace(owner=halo.owner * 0 + client)) for client, (nodes, halo) in halos.items()
+        }
+
+
+class Trusting(Rating):
+    def check(self, statistics):
+        """Anything goes."""
+
+
+class Fussy(Rating):
+    def check(self, statistics):
+        raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    ("cls", "law"),
+    [
+        (Shared, "opening_never_changes_what_was_prepared"),
+        (Forgetful, "what_is_closed_is_what_was_opened"),
+        (Aliased, "states_once_closed_do_not_change"),
+        (Repeating, "rows_are_told_once_after_they_changed"),
+        (Everywhere, "what_a_step_reads_lies_in_the_halo"),
+        (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
+        (Trusting, "nonsense_is_refused_before_it_is_combined"),
+        (Fussy, "nonsense_is_refused_before_it_is_combined"),
+    ],
+)
+def test_a_task_that_breaks_a_law_is_caught(cls, law):
+    node = issubclass(cls, Node)
+    encoder = discovery.build("models", "model", {"name": "gcn"})
+    options = {} if node else {"share": "users"}
+    laws = {str(each): each for each in tasks.laws(cls, BLOCKS if node else SHOPS, encoder=encoder, **options)}
+    with pytest.raises(AssertionError, match=f"{cls.__name__} breaks the law '{law}'"):
+        laws[law]()
