@@ -230,6 +230,17 @@ def test_embeddings_of_the_needed_nodes_are_pushed_once_a_round_as_long_as_the_g
     assert task.relay(model, data[0], 0) == [], "a score needs nobody's embeddings"
 
 
+def test_a_step_asks_for_no_more_embeddings_than_it_has_nodes():
+    experiment, shards = small("fedsage_plus", task__elsewhere=4)
+    task = experiment.plan.task
+    data = introduced(task, shards)[0]
+    (three,) = task.read(data, Draw(np.arange(3)))
+    assert len(three) == 3
+    assert set(three.tolist()) < {0, 1, 2, 3}
+    (ahead,) = task.read(data, Draw(np.arange(3), ahead=np.arange(9)))
+    assert ahead.tolist() == [0, 1, 2, 3]
+
+
 def test_with_nodes_of_nobody_nothing_is_pushed():
     experiment, shards = small("fedsage_plus", task__elsewhere=0)
     task = experiment.plan.task

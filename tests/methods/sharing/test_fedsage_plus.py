@@ -130,6 +130,15 @@ def test_equal_runs_are_equal_and_lossy_codecs_are_survived():
     assert all(np.array_equal(lossy[1][name], lossy[-1][name]) for name in lossy[1] if name.startswith("generator."))
 
 
+@pytest.mark.parametrize("pull", ["changed", "asked"])
+def test_samplers_that_refresh_pull_embeddings_before_their_steps(pull):
+    often = {"sampler__name": "all", "sampler__refresh": True, "task__pull": pull}
+    _, once, _ = models_of()
+    _, state, rows = models_of(**often)
+    assert not any(row.failed for row in rows)
+    assert state.bytes["halo"] > once.bytes["halo"]
+
+
 def test_killed_and_resumed_it_ends_as_if_it_had_not_been(tmp_path, dying):
     changes = {**SMALL, "rounds": 4, "sharing.rounds": 2, "checkpoint.every_seconds": 0}
     whole = measured(execute(load("fedsage_plus", changes), tmp_path / "whole"))

@@ -161,6 +161,10 @@ class Mending:
                 z = self._embeddings(generator, part, part.around, part.offered[needed], most, seed)
             states.write(0, needed, z.numpy())
 
+    def read(self, states: States, most: int, seed: int) -> Indices:
+        """Return the slots whose embeddings a step of `most` nodes holds its generator against, int64 ascending."""
+        return np.sort(_some(len(states.known[0]) - states.own, most, seed))
+
     def mended(self, generator: Generator, part: Part) -> dict[str, Any]:
         """Return the fields of the part with generated neighbours behind its own nodes, by name."""
         everybody = np.arange(part.own)

@@ -304,8 +304,10 @@ class Node(
         return data.states.changed(data.needed)
 
     def read(self, data: NodeData, draw: Draw) -> list[Indices]:
-        """Return halo nodes that are stored senders of each hidden layer."""
+        """Return halo nodes that are stored senders of each hidden layer; those whose embeddings train a generator."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
+        if self._mending is not None:
+            return [self._mending.read(data.states, len(nodes), draw.seed)]
         all_known = [np.ones(data.own + data.halo, bool)] * self.layers
         reach = Reach(all_known, self._most(draw), self._deep, draw.seed)
         hops = data.around.around(nodes, self.layers, reach)
