@@ -49,7 +49,7 @@ def whole(tmp_path_factory):
     execute(load("fedais", EVERYTHING), folder)
     found = content(folder)
     assert found["halo_store"]["time"] > 0
-    assert any((told > 0).any() for told in found["halo_store"]["told"])
+    assert any((published > 0).any() for published in found["halo_store"]["published"])
     memories = [wire.unpack(memory) for client, memory in found["memories"].items() if client >= 0]
     trained = [each for each in memories if "states" in each]
     assert len(trained) >= 3

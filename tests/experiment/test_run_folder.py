@@ -290,10 +290,10 @@ def test_a_run_folder_holds_what_the_readme_says(tmp_path):
     assert sum(entry["bytes"] for entry in entries) == summary["bytes"]["total"]
 
 
-def test_what_a_client_was_told_has_a_file_of_its_own_that_stays(store):
-    store.checkpoint(state(2), [(0, b"memory 0 of round 2"), (~0, b"told"), (~1, b"told too")])
-    (told,) = (name for name in names(store) if name.startswith("told-1-"))
+def test_a_set_up_message_has_a_file_of_its_own_that_stays(store):
+    store.checkpoint(state(2), [(0, b"memory 0 of round 2"), (~0, b"set-up"), (~1, b"set-up too")])
+    (setup,) = (name for name in names(store) if name.startswith("setup-1-"))
     store.checkpoint(state(3), [(0, b"memory 0 of round 3")])
-    assert told in names(store)
+    assert setup in names(store)
     _, memories = Store.open(store.folder).load()
-    assert memories == {0: b"memory 0 of round 3", 1: b"memory 1", ~0: b"told", ~1: b"told too"}
+    assert memories == {0: b"memory 0 of round 3", 1: b"memory 1", ~0: b"set-up", ~1: b"set-up too"}

@@ -67,8 +67,8 @@ def model_of(task, seed=0, spread=0.5):
     return model
 
 
-def introduced(task, shards):
-    """Every client's prepared data once all have introduced themselves."""
+def set_up(task, shards):
+    """Every client's prepared data once all have set_up themselves."""
     published = {client: task.statistics(shard) for client, shard in enumerate(shards)}
     combined = {}
     if any(published.values()):
@@ -89,7 +89,7 @@ def store_of(task, shards):
 
 def relayed(task, shards, model):
     """Every client's data with the states of its halo under one model, layer by layer."""
-    data = introduced(task, shards)
+    data = set_up(task, shards)
     if not task.halo_widths:
         return data
     store = store_of(task, shards)

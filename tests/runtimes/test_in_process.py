@@ -149,7 +149,7 @@ def test_a_measurement_is_remembered_as_any_message_is(workers):
         runtime.close()
 
 
-def test_memories_are_told_restored_and_told_again_when_they_change():
+def test_memories_are_returned_restored_and_returned_again_when_they_change():
     runtime = inprocess(0)
     arrays = runtime._plan.build_model().initial
     probe = wire.encode(Message("probe", 1, arrays=arrays), runtime._plan.model_layout)

@@ -53,9 +53,9 @@ class Aliased(Node):
 
 class Repeating(Node):
     def changed(self, data):
-        untold = [each.copy() for each in data.states.untold]
+        untold = [each.copy() for each in data.states.unpublished]
         found = super().changed(data)
-        data.states.untold = untold
+        data.states.unpublished = untold
         return found
 
 
@@ -88,7 +88,7 @@ class Fussy(Rating):
         (Shared, "opening_never_changes_what_was_prepared"),
         (Forgetful, "what_is_closed_is_what_was_opened"),
         (Aliased, "states_once_closed_do_not_change"),
-        (Repeating, "rows_are_told_once_after_they_changed"),
+        (Repeating, "rows_are_returned_once_after_they_changed"),
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
         (Trusting, "nonsense_is_refused_before_it_is_combined"),

@@ -28,12 +28,12 @@ _BIRTH: Final = (ENVIRONMENT, ORIGIN, EXPERIMENT)
 _FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
 _NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
 _STATES: Final = (STATE, STATE + disk.NEW)
-_MEMORY: Final = re.compile(r"(?P<kind>client|told)-(?P<number>0|[1-9][0-9]{0,9})-(?P<hash>[0-9a-f]{32})\.bin")
+_MEMORY: Final = re.compile(r"(?P<kind>client|setup)-(?P<number>0|[1-9][0-9]{0,9})-(?P<hash>[0-9a-f]{32})\.bin")
 
 
 def memory_name(client: int, content: bytes) -> str:
-    """The name of the file of what a client remembers; of ~client, what it was told."""
-    whose = f"client-{client}" if client >= 0 else f"told-{~client}"
+    """Return the name of the file with a client's memory; of ~client, with the set-up message that it was sent."""
+    whose = f"client-{client}" if client >= 0 else f"setup-{~client}"
     return f"{whose}-{disk.fingerprint(content).hex()}.bin"
 
 

@@ -78,7 +78,7 @@ def check_options(began: Origin, sections: Mapping[str, Any], where: str) -> Non
 
     An origin without options is that of a run of an older version, of which nothing is known.
     """
-    stored, now = began.get("options", {}), _kept(sections)
+    stored, now = began.get("options", {}), {**LATER, **_kept(sections)}
     then = {**LATER, **{RENAMED.get(key, key): value for key, value in stored.items()}}
     for key in sorted({*then, *now}) if stored else ():
         if then.get(key) != now.get(key):

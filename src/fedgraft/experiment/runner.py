@@ -154,8 +154,8 @@ def _train(
         try:
             state, memories = _finish(experiment, shards, store, stored, watcher)
         except Exception as error:
-            if told := _machine_error(error, store):
-                raise told from error
+            if said := _machine_error(error, store):
+                raise said from error
             raise
     result = summarise(experiment, state, shards, memories)
     if store is not None:

@@ -73,7 +73,7 @@ def checked_content(tree: Any, format: int) -> dict[str, Any]:
 
 
 def checked_memories(names: Any, clients: int) -> dict[int, str]:
-    """{client: file of what it remembers}; of ~client, of what it was told. Raises `WireError` for any other name."""
+    """Return {client: file with its memory; ~client: with its set-up message}. Raises `WireError` for other names."""
     found: dict[int, str] = {}
     for key, name in names.items():
         whose = memory_of(name)
@@ -199,7 +199,7 @@ def _check_halo_store(state: RunState, plan: Plan) -> None:
     _check_record(
         state.halo_store, {name: int if name == "time" else list[Array] for name in start}, "state.halo_store"
     )
-    for name in ("rows", "told", "seen"):
+    for name in ("rows", "published", "seen"):
         found, wanted = ([_described(array) for array in each[name]] for each in (state.halo_store, start))
         _demand(found == wanted, f"state.halo_store.{name} is {', '.join(found)}, not {', '.join(wanted)}")
 

@@ -238,23 +238,23 @@ class Given(Block):
         self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
     ) -> Float[Tensor, "receivers width"]:
         """Return the given sums, mapped."""
-        return self._told(map)
+        return self._received(map)
 
     def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """Return the given sums, mapped, divided by each receiver's number of neighbours."""
-        return self._told(map) / self.degree.clamp(min=1)[:, None]
+        return self._received(map) / self.degree.clamp(min=1)[:, None]
 
     def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """Own states plus what was given, by the root of each receiver's number of neighbours, mapped."""
         scale = self.degree.clamp(min=1).rsqrt()[:, None]
-        return self.own(_sent(states, map)) + scale * self._told(map)
+        return self.own(_sent(states, map)) + scale * self._received(map)
 
     @property
     def few(self) -> "tuple[Tensor, Sparse] | None":
         """Not where sums are given."""
         return None
 
-    def _told(self, map: "Callable[[Any], Tensor] | None") -> Tensor:
+    def _received(self, map: "Callable[[Any], Tensor] | None") -> Tensor:
         return self.given if map is None else map(self.given)  # type: ignore[return-value]
 
 

@@ -164,11 +164,11 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
     }
 
 
-def failures_told(failures: Mapping[str, int] | None) -> str:
+def failures_text(failures: Mapping[str, int] | None) -> str:
     """Return a warning where clients of a run have failed; "" where none has, or where that is not known."""
-    told = human_failures(failures)
+    counts = human_failures(failures)
     lacking = "; a scoring that lacks clients has no score" if (failures or {}).get("scoring") else ""
-    return f"clients failed, {told}{lacking}." if told else ""
+    return f"clients failed, {counts}{lacking}." if counts else ""
 
 
 def _known(flops: float | None) -> bool:
@@ -182,7 +182,7 @@ def _caption(table: Sequence[dict[str, Any]]) -> str:
         lines.append(f"Target: validation {metric} {'≤' if better == 'lower' else '≥'} {target:.4g}.")
     if len({row["dataset"] for row in table}) > 1:
         lines.append("Not the same data set: scores cannot be compared.")
-    lines += [f"{row['run']}: {told}" for row in table if (told := failures_told(row["failures"]))]
+    lines += [f"{row['run']}: {failed}" for row in table if (failed := failures_text(row["failures"]))]
     if any(row["yardsticks"] for row in table):
         lines.append("Below the line: yardsticks, scored on the same test split.")
     return "\n".join(lines)

@@ -121,7 +121,7 @@ def warnings(runs: Sequence[RunFolder]) -> list[str]:
         if len(values) > 1:
             listed = ", ".join(map(str, sorted(values)))
             texts.append(f"The runs do not have the same {what} ({listed}). {why}")
-    told = {run.label: comparison.failures_told(run.summary.get("failures")) for run in runs}
+    told = {run.label: comparison.failures_text(run.summary.get("failures")) for run in runs}
     return texts + [f"{label}: {text}" for label, text in told.items() if text]
 
 

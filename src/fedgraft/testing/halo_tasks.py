@@ -66,7 +66,7 @@ def states_once_closed_do_not_change(case: TaskCase) -> None:
 
 
 @LAWS.having(HaloTask)
-def rows_are_told_once_after_they_changed(case: TaskCase) -> None:
+def rows_are_returned_once_after_they_changed(case: TaskCase) -> None:
     """Tell rows of own nodes when they changed, and not again."""
     task, data, model = _tried(case)
     opened = task.opened(data, None)
@@ -139,7 +139,7 @@ def rows_relayed_to_score_a_model_are_of_own_nodes(case: TaskCase) -> None:
 def _tried(case: TaskCase) -> tuple[HaloTask[Any, Any], Any, torch.nn.Module]:
     """The task, a client's data as published statistics make them, and a model."""
     assert isinstance(case.task, HaloTask)
-    data = case.introduced()
+    data = case.set_up()
     return case.task, data, case.drawn(data)
 
 

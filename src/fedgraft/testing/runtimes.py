@@ -123,7 +123,7 @@ def a_reply_beyond_its_limit_fails_that_client_and_changes_no_memory(case: Case)
 
 
 @LAWS.every
-def memories_are_told_once_after_they_changed_and_restored(case: Case) -> None:
+def memories_are_returned_once_after_they_changed_and_restored(case: Case) -> None:
     """Tell, when asked for what changed, of those that changed since the last time, and of all when asked for all."""
     with _remembering(case) as (plan, runtime):
         train = _order(plan)
@@ -160,7 +160,7 @@ def measuring_is_free_and_changes_nothing(case: Case) -> None:
 
 
 @LAWS.every
-def operations_are_told_of_those_that_computed(case: Case) -> None:
+def operations_are_returned_of_those_that_computed(case: Case) -> None:
     """Count what clients compute in training, once, and nothing else."""
     counted = []
     for make in (case.make, here):

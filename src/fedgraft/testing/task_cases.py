@@ -46,7 +46,7 @@ class TaskCase:
             self._prepared[client] = self.afresh(client)
         return opened(self.task, self._prepared[client])
 
-    def introduced(self, client: int = 0) -> Any:
+    def set_up(self, client: int = 0) -> Any:
         """Prepare a client's data afresh, with what it gets back of what all publish."""
         task = self.task
         shared = task.combine(self.published)[client] if self.published and isinstance(task, PublishingTask) else {}

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.halo_setup import Introductions, thinned, without_edges
+from fedgraft.domains.nodes.halo_setup import HaloSetup, thinned, without_edges
 from fedgraft.domains.nodes.shards import cut
 from fedgraft.errors import WireError
 from helpers.toy_nodes import RING, directed, whole
@@ -21,8 +21,8 @@ def shards_of(is_sparse=False, edges=RING, owner=OWNER):
     return cut(whole(edges, is_sparse=is_sparse), owner, [f"c{k}" for k in range(owner.max() + 1)])
 
 
-def introductions(is_sparse=False, features=True):
-    return Introductions(FeatureCoding(2, is_sparse), features)
+def setup(is_sparse=False, features=True):
+    return HaloSetup(FeatureCoding(2, is_sparse), features)
 
 
 def published(shards, rules):
@@ -46,7 +46,7 @@ def dense(features):
 
 
 def test_what_is_published_by_hand():
-    found = published(shards_of(), introductions())
+    found = published(shards_of(), setup())
     one, two, three = ({key: array.tolist() for key, array in found[client].items()} for client in range(3))
     # Nodes 0 and 1 neighbour nodes 4 (place 2 at client 1) and 2 (place 0); both have two neighbours.
     assert one == {
@@ -64,7 +64,7 @@ def test_what_is_published_by_hand():
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_everybody_gets_what_it_needs(is_sparse):
-    shards, rules = shards_of(is_sparse), introductions(is_sparse)
+    shards, rules = shards_of(is_sparse), setup(is_sparse)
     first, second, third = received(shards, rules, published(shards, rules))
     for (features, known, degree, needed), wanted, places in (
         (first, [[2, 1], [4, 1]], [0, 1]),
@@ -79,7 +79,7 @@ def test_everybody_gets_what_it_needs(is_sparse):
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_features_stay_at_home_if_they_are_not_shared(is_sparse):
-    shards, rules = shards_of(is_sparse), introductions(is_sparse, features=False)
+    shards, rules = shards_of(is_sparse), setup(is_sparse, features=False)
     found = published(shards, rules)
     assert all(set(arrays) == {"nodes", "owner", "place", "boundary", "degree"} for arrays in found.values())
     features, known, degree, needed = received(shards, rules, found)[0]
@@ -90,7 +90,7 @@ def test_features_stay_at_home_if_they_are_not_shared(is_sparse):
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_of_a_client_that_did_not_answer_nothing_is_known(is_sparse):
     three = np.array([0, 0, 1, 1, 2, 2])
-    shards, rules = shards_of(is_sparse, owner=three), introductions(is_sparse)
+    shards, rules = shards_of(is_sparse, owner=three), setup(is_sparse)
     found = published(shards, rules)
     del found[2]
     features, known, degree, needed = received(shards, rules, found)[0]
@@ -110,7 +110,7 @@ def test_in_any_cut_everybody_learns_of_its_halo_what_is_so(seed, clients, is_sp
     edges = [(int(a), int(b)) for a, b in g.integers(0, nodes, (3 * nodes, 2)) if a != b]
     graph = whole(edges, label=[0] * nodes, is_sparse=is_sparse)
     shards = [thinned(shard, most) for shard in cut(graph, owner, [f"c{k}" for k in range(clients)])]
-    rules = introductions(is_sparse)
+    rules = setup(is_sparse)
     asked = [set(zip(shard.halo_owner.tolist(), shard.halo_place.tolist(), strict=True)) for shard in shards]
     for client, (features, known, degree, needed) in enumerate(received(shards, rules, published(shards, rules))):
         shard = shards[client]
@@ -138,7 +138,7 @@ def test_in_any_cut_everybody_learns_of_its_halo_what_is_so(seed, clients, is_sp
     ],
 )
 def test_what_no_client_can_have_published_is_refused(change, reason):
-    rules = introductions()
+    rules = setup()
     arrays = rules.statistics(shards_of()[0])
     arrays |= {key: np.array(value, arrays[key].dtype) for key, value in change.items()}
     with pytest.raises(WireError, match=reason):
@@ -157,7 +157,7 @@ def test_what_no_client_can_have_published_is_refused(change, reason):
     ],
 )
 def test_sparse_rows_that_nobody_can_have_made_are_refused(change, reason):
-    rules = introductions(is_sparse=True)
+    rules = setup(is_sparse=True)
     arrays = rules.statistics(shards_of(is_sparse=True)[0])
     assert {key: arrays[key].tolist() for key in ("counts", "gaps", "values")} == {
         "counts": [1, 2],

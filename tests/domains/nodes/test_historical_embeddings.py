@@ -94,7 +94,7 @@ def test_a_tree_takes_it_up_again(own, halo):
     tree = wire.unpack(wire.pack(kept))
     empty = States(own, halo, (2, 1))
     again = empty.opened(tree)
-    for name in ("rows", "known", "untold"):
+    for name in ("rows", "known", "unpublished"):
         assert same(getattr(again, name), getattr(states, name)), name
     assert same(again.to_tree(), kept)
     assert same(empty.to_tree(), States(own, halo, (2, 1)).to_tree()), "what opens a tree stays as it is"

@@ -20,7 +20,7 @@ from fedgraft.errors import ClientError, InputError, WireError
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn import flops
-from helpers.node_runs import introduced, model_of, small, store_of
+from helpers.node_runs import model_of, set_up, small, store_of
 from helpers.toy_nodes import whole
 
 ALONE = {"share_features": False, "share_states": False}
@@ -156,7 +156,7 @@ def test_a_generator_that_makes_nothing_and_hides_nothing_leaves_plain_graphsage
 def test_as_long_as_it_learns_every_parameter_has_a_gradient_and_afterwards_the_classifiers_alone():
     experiment, shards = small("fedsage_plus", data__degree=20.0)
     task = experiment.plan.task
-    model, data = model_of(task), introduced(task, shards)[0]
+    model, data = model_of(task), set_up(task, shards)[0]
     with torch.no_grad():
         model.generator.count.bias.fill_(1.0)
     data.states.known[0][data.states.own :] = True
@@ -172,7 +172,7 @@ def test_as_long_as_it_learns_every_parameter_has_a_gradient_and_afterwards_the_
 def test_equal_seeds_hide_and_draw_alike():
     experiment, shards = small("fedsage_plus")
     task = experiment.plan.task
-    model, data = model_of(task), introduced(task, shards)[0]
+    model, data = model_of(task), set_up(task, shards)[0]
     before = torch.get_rng_state()
     first, again, other = (task.loss(model, data, Draw(np.arange(5), seed=seed), None).tolist() for seed in (1, 1, 2))
     assert first == again != other
@@ -201,7 +201,7 @@ def test_clients_are_told_of_others_nodes_and_together_of_nearly_all(sizes, else
     halos, combined = mending.halos(published), mending.combine(published)
     total = sum(count for count, _ in halos.values())
     for client, (count, halo) in halos.items():
-        assert len(halo.owner) == min(elsewhere, total - count) == combined[client]["told"][0]
+        assert len(halo.owner) == min(elsewhere, total - count) == combined[client]["pulled"][0]
         assert client not in halo.owner
         assert all(place < halos[owner][0] for owner, place in zip(*(each.tolist() for each in halo), strict=True))
         assert (np.diff(halo.owner << 32 | halo.place) > 0).all(), "in order, each once"
@@ -214,7 +214,7 @@ def test_embeddings_of_the_needed_nodes_are_pushed_once_a_round_as_long_as_the_g
     experiment, shards = small("fedsage_plus", task__elsewhere=4)
     task = experiment.plan.task
     assert task.halo_widths == WIDTHS[-1:]
-    model, data, store = model_of(task), introduced(task, shards), store_of(task, shards)
+    model, data, store = model_of(task), set_up(task, shards), store_of(task, shards)
     state = store.start()
     for client, each in enumerate(data):
         looked(task, model, each)
@@ -233,7 +233,7 @@ def test_embeddings_of_the_needed_nodes_are_pushed_once_a_round_as_long_as_the_g
 def test_a_step_asks_for_no_more_embeddings_than_it_has_nodes():
     experiment, shards = small("fedsage_plus", task__elsewhere=4)
     task = experiment.plan.task
-    data = introduced(task, shards)[0]
+    data = set_up(task, shards)[0]
     (three,) = task.read(data, Draw(np.arange(3)))
     assert len(three) == 3
     assert set(three.tolist()) < {0, 1, 2, 3}
@@ -244,7 +244,7 @@ def test_a_step_asks_for_no_more_embeddings_than_it_has_nodes():
 def test_with_nodes_of_nobody_nothing_is_pushed():
     experiment, shards = small("fedsage_plus", task__elsewhere=0)
     task = experiment.plan.task
-    model, data = model_of(task), introduced(task, shards)[0]
+    model, data = model_of(task), set_up(task, shards)[0]
     looked(task, model, data)
     assert [len(rows.slot) for rows in task.changed(data)] == [0]
     assert task.loss(model, data, Draw(np.arange(3)), None).shape == (3,)

@@ -11,7 +11,7 @@ from fedgraft.engine.client.local_trainer import LocalTrainer
 from fedgraft.engine.training import Optimizer
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
-from helpers.node_runs import introduced, model_of, relayed, small
+from helpers.node_runs import model_of, relayed, set_up, small
 
 ENCODERS = [
     {"model__name": "sage"},
@@ -43,7 +43,7 @@ def made(**changes):
     experiment, shards = small(**changes)
     model = model_of(experiment.plan.task)
     task = experiment.plan.task
-    data = introduced(task, shards) if task.generator else relayed(task, shards, model)
+    data = set_up(task, shards) if task.generator else relayed(task, shards, model)
     return experiment.plan, FlatModel(model.train()), data[0]
 
 

@@ -103,7 +103,7 @@ def test_answers_that_do_not_fit_are_refused():
     with pytest.raises(WireError, match="about 3 users; 2 were asked about"):
         understand(known, np.zeros(3, np.uint8))
     assert understand(known, np.zeros(0, np.uint8)).ratings.tolist() == [0, 0]
-    with pytest.raises(WireError, match="names 2 users and tells of 1"):
+    with pytest.raises(WireError, match="names 2 users but has 1 codes"):
         check({"users": np.packbits(np.array([1, 1], np.uint8)), "codes": np.zeros(1, np.uint8)})
 
 

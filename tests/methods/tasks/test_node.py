@@ -12,7 +12,7 @@ from fedgraft.domains.nodes.shards import cut, merge_shards
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
-from helpers.node_runs import added, introduced, model_of, relayed, small
+from helpers.node_runs import added, model_of, relayed, set_up, small
 from helpers.toy_nodes import whole
 from helpers.toy_runs import looped
 
@@ -60,7 +60,7 @@ def test_draws_only_what_it_must():
 
 def test_one_layer_by_hand():
     task, model = by_hand(layers=1)
-    here, there = introduced(task, PATH)
+    here, there = set_up(task, PATH)
     assert task.halo_widths == ()
     # 0 + 1, 1 + (0 + 2) / 2 and 2 + 1.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[1, 2], [3]]
@@ -73,7 +73,7 @@ def test_one_layer_by_hand():
 
 def test_two_layers_by_hand():
     task, model = by_hand()
-    here, there = introduced(task, PATH)
+    here, there = set_up(task, PATH)
     assert task.halo_widths == (1,)
     # First layer 1, 2 and 3. Nothing is known yet of the first layer elsewhere: node 1 has 0 only, node 2 nobody.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
@@ -87,7 +87,7 @@ def test_two_layers_by_hand():
 
 def test_features_alone_and_states_alone_by_hand():
     task, model = by_hand(share_states=False)
-    here, there = introduced(task, PATH)
+    here, there = set_up(task, PATH)
     assert (task.halo_widths, here.halo) == ((), 1)
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
     task, model = by_hand(share_features=False)
@@ -98,7 +98,7 @@ def test_features_alone_and_states_alone_by_hand():
 
 def test_training_uses_the_states_that_are_remembered_by_hand():
     task, model = by_hand()
-    here, _ = introduced(task, PATH)
+    here, _ = set_up(task, PATH)
     step = Draw(np.array([0]))
     alone = task.loss(model, here, step, None)
     assert alone.tolist() == pytest.approx([cross_entropy(1.0, 1)]), "of node 1 there is no state yet"
@@ -108,7 +108,7 @@ def test_training_uses_the_states_that_are_remembered_by_hand():
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
     assert task.loss(model, here, step, None).tolist() == pytest.approx([cross_entropy(8.0, 1)])
     task, model = by_hand(fresh=True)
-    here, _ = introduced(task, PATH)
+    here, _ = set_up(task, PATH)
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
     found = task.loss(model, here, step, None)
     assert found.tolist() == pytest.approx([cross_entropy(3.0, 1)]), "own neighbours are computed anew"

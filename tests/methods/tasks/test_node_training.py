@@ -14,7 +14,7 @@ from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
-from helpers.node_runs import introduced, model_of, relayed, small, store_of
+from helpers.node_runs import model_of, relayed, set_up, small, store_of
 from helpers.toy_nodes import whole
 from helpers.toy_runs import same
 
@@ -26,7 +26,7 @@ def made(**changes):
     """(task, model, every client's data) after all have looked once, pushed and pulled."""
     experiment, shards = small(**changes)
     task = experiment.plan.task
-    model, data = model_of(task), introduced(task, shards)
+    model, data = model_of(task), set_up(task, shards)
     store = store_of(task, shards)
     state = store.start()
     for client, each in enumerate(data):
@@ -131,7 +131,7 @@ def test_what_must_outlast_a_request_does():
     task, model, data = made()
     states = wire.unpack(wire.pack(task.closed(data[2])))
     expected = losses(task, model, data[2], seed=3)
-    again = introduced(task, small()[1])[2]
+    again = set_up(task, small()[1])[2]
     assert not torch.equal(losses(task, model, again, seed=3), expected)
     opened = task.opened(again, states)
     assert torch.equal(losses(task, model, opened, seed=3), expected)
@@ -161,7 +161,7 @@ def test_a_score_goes_on_from_what_was_relayed_and_is_what_it_is_anew(hidden):
     data = relayed(task, shards, model)
     scores = [task.evaluate(model, each) for each in data]
     assert sorted(applied) == sorted([*range(len(hidden))] * len(data)), "every layer is computed once"
-    anew = [task.opened(bare, task.closed(each)) for bare, each in zip(introduced(task, shards), data, strict=True)]
+    anew = [task.opened(bare, task.closed(each)) for bare, each in zip(set_up(task, shards), data, strict=True)]
     assert [task.evaluate(model, each) for each in anew] == scores
     assert sorted(applied) == sorted([*range(len(hidden))] * 2 * len(data))
 
@@ -181,7 +181,7 @@ def test_labels_of_held_out_nodes_are_seen_by_no_step_and_no_state(encoder, is_s
     blind = [replace(shard, label=np.where(shard.split > 0, (shard.label + 1) % 3, shard.label)) for shard in shards]
     model, trees, found = model_of(task).train(), [], []
     for each in (shards, blind):
-        data = introduced(task, each)[0]
+        data = set_up(task, each)[0]
         found += [looked(task, model, data), losses(task, model, data, seed=4).numpy()]
         trees.append(task.closed(data))
     assert np.array_equal(found[0], found[2])
@@ -198,7 +198,7 @@ def test_given_sums_of_neighbours_the_first_layer_is_that_of_the_whole_graph(enc
     task = replace(experiment.plan.task, encoder=encoder, head="linear")
     assert task.aggregates
     model = model_of(task)
-    data, graph = introduced(task, shards), task.prepare(merge_shards(shards), {})
+    data, graph = set_up(task, shards), task.prepare(merge_shards(shards), {})
     for split in SPLITS[1:]:
         parts = [task.evaluate(model, each)[split] for each in data]
         expected = task.evaluate(model, graph)[split]

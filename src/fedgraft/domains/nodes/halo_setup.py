@@ -21,7 +21,7 @@ from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True)
-class Introductions:
+class HaloSetup:
     """The set-up in which clients publish whose nodes they need, and features.
 
     Args:
@@ -110,12 +110,12 @@ class Introductions:
         empty = self.coding.empty(halo)
         if not shared:
             return empty, np.zeros(halo, bool), np.zeros(halo, np.int64), np.zeros(0, np.int64)
-        told = np.unpackbits(shared["known"], count=halo).view(bool)
+        there = np.unpackbits(shared["known"], count=halo).view(bool)
         features, known = empty, np.zeros(halo, bool)
         if self.features:
-            features, known = self._spread(self.coding.unpack(shared, int(told.sum())), told), told
+            features, known = self._spread(self.coding.unpack(shared, int(there.sum())), there), there
         degree = np.zeros(halo, np.int64)
-        degree[told] = shared["degree"]
+        degree[there] = shared["degree"]
         return features, known, degree, _marked(shared["needed"])
 
     @property
@@ -142,29 +142,29 @@ class Introductions:
             **(self.coding.pack(stacked) if self.features else {}),
         }
 
-    def _spread(self, rows: Features, told: Array) -> Features:
+    def _spread(self, rows: Features, there: Array) -> Features:
         """Rows of those that are known among all, zeros elsewhere."""
-        if told.all():
+        if there.all():
             return rows
         if isinstance(rows, np.ndarray):
-            spread = np.zeros((len(told), self.coding.width), np.float32)
-            spread[told] = rows
+            spread = np.zeros((len(there), self.coding.width), np.float32)
+            spread[there] = rows
             return spread
-        counts = np.zeros(len(told), np.int64)
-        counts[told] = np.diff(rows.indptr)
+        counts = np.zeros(len(there), np.int64)
+        counts[there] = np.diff(rows.indptr)
         pointers = np.concatenate([[0], np.cumsum(counts)])
-        return sparse.csr_matrix((rows.data, rows.indices, pointers), shape=(len(told), self.coding.width))
+        return sparse.csr_matrix((rows.data, rows.indices, pointers), shape=(len(there), self.coding.width))
 
 
 class _Published:
     """One client's statistics, to be looked up by place."""
 
-    def __init__(self, introductions: Introductions, statistics: Arrays) -> None:
+    def __init__(self, setup: HaloSetup, statistics: Arrays) -> None:
         boundary = _marked(statistics["boundary"])
         self._at = np.full(int(statistics["nodes"][0]), -1)
         self._at[boundary] = np.arange(len(boundary))
         self.degree = statistics["degree"].astype(np.int64)
-        self.features = introductions.coding.unpack(statistics, len(boundary)) if introductions.features else None
+        self.features = setup.coding.unpack(statistics, len(boundary)) if setup.features else None
 
     def position(self, place: Indices) -> Indices:
         """Rows of nodes among what was published; -1 for what was not."""

@@ -24,7 +24,7 @@ class States:
 
     Attributes:
         known: per layer, bool [own + halo], whether there is a state at all.
-        untold: per layer, bool [own], whether it changed since `changed` last returned it.
+        unpublished: per layer, bool [own], whether it changed since `changed` last returned it.
     """
 
     def __init__(self, own: int, halo: int, widths: Sequence[int], tree: Any = None) -> None:
@@ -34,11 +34,11 @@ class States:
         self._shared = tree is not None
         if tree is None:
             self.known = [np.zeros(count, bool) for _ in widths]
-            self.untold = [np.zeros(own, bool) for _ in widths]
+            self.unpublished = [np.zeros(own, bool) for _ in widths]
             return
         self._rows = [*tree["rows"]]
         self.known = [np.unpackbits(bits, count=count).view(bool) for bits in tree["known"]]
-        self.untold = [np.unpackbits(bits, count=own).view(bool) for bits in tree["untold"]]
+        self.unpublished = [np.unpackbits(bits, count=own).view(bool) for bits in tree["unpublished"]]
 
     def opened(self, tree: Any) -> "States":
         """Return states of the same nodes and widths, as `to_tree` returned them; None = no state is known."""
@@ -57,7 +57,7 @@ class States:
         """Remember fresh states of own nodes."""
         self.rows[layer][nodes] = rows
         self.known[layer][nodes] = True
-        self.untold[layer][nodes] = True
+        self.unpublished[layer][nodes] = True
 
     def receive(self, received: Sequence[HaloRows]) -> None:
         """Remember states of the halo. Raises `WireError`, taking nothing in, for nodes that are not in it."""
@@ -71,9 +71,9 @@ class States:
     def changed(self, needed: Indices) -> list[HaloRows]:
         """Return states of the own nodes among `needed`, int64, that changed since the last call."""
         found = []
-        for rows, untold in zip(self.rows, self.untold, strict=True):
-            slot = needed[untold[needed]]
-            untold[slot] = False
+        for rows, unpublished in zip(self.rows, self.unpublished, strict=True):
+            slot = needed[unpublished[needed]]
+            unpublished[slot] = False
             found.append(HaloRows(slot, rows[slot]))
         return found
 
@@ -83,5 +83,5 @@ class States:
         return {
             "rows": [*rows],
             "known": [np.packbits(known) for known in self.known],
-            "untold": [np.packbits(untold) for untold in self.untold],
+            "unpublished": [np.packbits(unpublished) for unpublished in self.unpublished],
         }

@@ -36,7 +36,7 @@ class Part:
         features: float32 [own, f], dense or CSR; rows: the same, to be multiplied.
         label: int64 [own].
         around: neighbourhoods.
-        offered: int64 [offered], own nodes whose embeddings others may be told, ascending.
+        offered: int64 [offered], own nodes whose embeddings others may pull, ascending.
         matched: int64 [matched], own nodes that what is generated for others' is held against; theirs: their features.
         squares: float32 [own], of their features, summed.
         mended: what the generator was, the part with its neighbours, and what operations these took.
@@ -68,14 +68,14 @@ class Mending:
     Args:
         most: most neighbours generated for a node.
         hidden: share of its nodes that a client hides from itself.
-        elsewhere: nodes of others whose embeddings a client is told, and most of its own whose it tells.
+        elsewhere: most nodes of others whose embeddings a client pulls, and most of its own whose it publishes.
     """
 
     most: int
     hidden: float
     elsewhere: int
 
-    # --- what clients tell each other --------------------------------------------------------------------------------
+    # --- what clients exchange --------------------------------------------------------------------------------------
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -89,8 +89,8 @@ class Mending:
 
     @property
     def combined_layout(self) -> Layout:
-        """Which of the nodes that it offers others want; of how many it is told."""
-        return Layout((Spec("needed", "uint8", (VARIABLE,)), Spec("told", "uint32", (1,))))
+        """`Layout` of which of its offered nodes others want, and of how many nodes of others it pulls."""
+        return Layout((Spec("needed", "uint8", (VARIABLE,)), Spec("pulled", "uint32", (1,))))
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
@@ -102,16 +102,16 @@ class Mending:
             raise WireError(f"{offered} nodes offered where at most {self.elsewhere} can be")
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
-        """{client: how many nodes it offers, and of whose embeddings it is told}: spread evenly over all others'."""
+        """Return {client: (how many nodes it offers, whose embeddings it pulls)}, spread evenly over all others."""
         counts = {client: int(each["offered"][0]) for client, each in statistics.items()}
         owner = np.repeat(np.fromiter(counts, np.int64), list(counts.values()))
         place = np.concatenate([np.arange(count) for count in counts.values()])
         found = {}
         for client, count in counts.items():
             others = np.flatnonzero(owner != client)
-            told = min(self.elsewhere, len(others))
+            pulled = min(self.elsewhere, len(others))
             # Each begins elsewhere, so that all together hear of as many nodes as there are.
-            chosen = others[np.sort((client + np.arange(told) * len(others) // max(1, told)) % max(1, len(others)))]
+            chosen = others[np.sort((client + np.arange(pulled) * len(others) // max(1, pulled)) % max(1, len(others)))]
             found[client] = count, Halo(owner[chosen], place[chosen])
         return found
 
@@ -123,7 +123,7 @@ class Mending:
             for each in np.unique(owner).tolist():
                 needed[each][place[owner == each]] = True
         return {
-            client: {"needed": np.packbits(needed[client]), "told": np.array([len(halo.owner)], np.uint32)}
+            client: {"needed": np.packbits(needed[client]), "pulled": np.array([len(halo.owner)], np.uint32)}
             for client, (_, halo) in halos.items()
         }
 
@@ -150,9 +150,9 @@ class Mending:
             theirs=rows.rows(matched),
             squares=torch.from_numpy(np.asarray(squares.sum(1), np.float32).ravel()),
         )
-        told = int(shared["told"][0]) if shared else 0
+        pulled = int(shared["pulled"][0]) if shared else 0
         needed = np.flatnonzero(np.unpackbits(shared["needed"], count=len(offered))) if shared else offered[:0]
-        return part, States(len(offered), told, self.widths), needed
+        return part, States(len(offered), pulled, self.widths), needed
 
     def note(self, generator: Generator, part: Part, states: States, needed: Indices, most: int, seed: int) -> None:
         """Remember embeddings of the own nodes that others want, as they are now."""
@@ -202,7 +202,7 @@ class Mending:
             model: with a generator, which makes neighbours for all that these nodes are computed from, but for those
                 that only the draw with generated neighbours reaches, where nodes have more than `most`.
             part: the client's.
-            states: what it was told of others' embeddings.
+            states: embeddings of others, as it pulled them last.
             nodes: int64 [n], own nodes.
             most: most neighbours of a node that take part, per layer of the model.
             seed: where noise comes from, and which nodes are hidden.
@@ -236,9 +236,9 @@ class Mending:
             theirs = made[torch.from_numpy((np.cumsum(lacking) - 1)[short])]
             near = _nearest(theirs, part.rows.rows(lost), part.squares[lost], pairs[short])
             losses = losses.index_add(0, torch.from_numpy(short), near)
-        told = self._told(states, len(nodes), seed)
-        if len(told):
-            foreign = generator.neighbours(told, seed)
+        pulled = self._pulled(states, len(nodes), seed)
+        if len(pulled):
+            foreign = generator.neighbours(pulled, seed)
             losses = losses + _nearest(foreign, part.theirs, part.squares[part.matched]).mean()
         return losses
 
@@ -254,8 +254,8 @@ class Mending:
             raise ClientError("training diverged: the generator's counts of neighbours are not finite")
         return guessed.detach().round().clamp(max=self.most).long().numpy()
 
-    def _told(self, states: States, most: int, seed: int) -> Tensor:
-        """Embeddings of others' nodes, at most so many, float32 [told, width]."""
+    def _pulled(self, states: States, most: int, seed: int) -> Tensor:
+        """Return embeddings of others' nodes, at most so many, float32 [pulled, width]."""
         known = np.flatnonzero(states.known[0][states.own :]) + states.own
         chosen = known[_some(len(known), most, seed)]
         return torch.from_numpy(states.rows[0][chosen])

@@ -1,4 +1,4 @@
-"""What users do at other clients, told once in a byte each: an exchange of statistics before training.
+"""What users do at other clients, published once in a byte each: an exchange of statistics before training.
 
 Shops share customers. Each client publishes which users it has (one bit per user of the common id space, up to its
 last) and a byte for each: a coarse mean of its residuals and a coarse number of ratings. The server adds, for each
@@ -87,25 +87,25 @@ def check(published: Arrays) -> None:
     """Raise `WireError` unless there is one byte per user named."""
     users, codes = int(np.unpackbits(published["users"]).sum()), len(published["codes"])
     if users != codes:
-        raise WireError(f"names {users} users and tells of {codes}")
+        raise WireError(f"names {users} users but has {codes} codes")
 
 
 def combine(published: Mapping[int, Arrays]) -> dict[int, Arrays]:
     """Server: what the other clients said of each client's users, in ascending order of users."""
     users = {client: np.flatnonzero(np.unpackbits(arrays["users"])) for client, arrays in published.items()}
     size = max((int(ids.max(initial=-1)) + 1 for ids in users.values()), default=0)
-    told: dict[int, tuple[Floats, Floats]] = {}
+    reported: dict[int, tuple[Floats, Floats]] = {}
     total, count = np.zeros(size), np.zeros(size)
     for client, ids in users.items():
         mean, ratings = _decode(published[client]["codes"])
         # In whole steps, so that taking a client's own part away leaves nothing of it, not even a rounding error.
-        told[client] = np.rint(mean * (LEVELS - 1) / RANGE) * ratings, ratings
-        total[ids] += told[client][0]
-        count[ids] += told[client][1]
+        reported[client] = np.rint(mean * (LEVELS - 1) / RANGE) * ratings, ratings
+        total[ids] += reported[client][0]
+        count[ids] += reported[client][1]
     answers = {}
     for client, ids in users.items():
-        others = count[ids] - told[client][1]
-        rest = total[ids] - told[client][0]
+        others = count[ids] - reported[client][1]
+        rest = total[ids] - reported[client][0]
         mean = np.divide(rest, others, out=np.zeros(len(ids)), where=others > 0)
         answers[client] = {"codes": _encode(mean * RANGE / (LEVELS - 1), others)}
     return answers

@@ -18,14 +18,14 @@ class State(TypedDict):
     """The store's state, as a checkpoint keeps it; lists have one entry per hidden layer.
 
     time: how often rows were published.
-    rows: float32 [needed, width], of the nodes that anybody needs, by owner and place; told: int64 [needed], when each
-        was last published, 0 = never.
+    rows: float32 [needed, width], of the nodes that anybody needs, by owner and place.
+    published: int64 [needed], when each row was last published, 0 = never.
     seen: int64 [clients], when each client last pulled.
     """
 
     time: int
     rows: list[Rows]
-    told: list[Indices]
+    published: list[Indices]
     seen: list[Indices]
 
 
@@ -57,7 +57,7 @@ class HaloStore:
         return {
             "time": 0,
             "rows": [np.zeros((needed, width), np.float32) for width in self._widths],
-            "told": [np.zeros(needed, np.int64) for _ in self._widths],
+            "published": [np.zeros(needed, np.int64) for _ in self._widths],
             "seen": [np.zeros(len(self._rows), np.int64) for _ in self._widths],
         }
 
@@ -81,13 +81,13 @@ class HaloStore:
         state["time"] += 1
         for layer, ((_, rows), at) in enumerate(zip(rows_by_layer, found, strict=True)):
             state["rows"][layer][at] = rows
-            state["told"][layer][at] = state["time"]
+            state["published"][layer][at] = state["time"]
 
     def pull(self, state: State, client: int) -> list[HaloRows]:
         """Return the rows of a client's halo that were published since it last pulled, per layer."""
         rows_by_layer, own = [], self._rows[client]
-        for rows, told, seen in zip(state["rows"], state["told"], state["seen"], strict=True):
-            slot = np.flatnonzero(told[own] > seen[client])
+        for rows, published, seen in zip(state["rows"], state["published"], state["seen"], strict=True):
+            slot = np.flatnonzero(published[own] > seen[client])
             rows_by_layer.append(HaloRows(slot, rows[own[slot]]))
             seen[client] = state["time"]
         return rows_by_layer
@@ -95,8 +95,8 @@ class HaloStore:
     def look_up(self, state: State, client: int, slots: Sequence[Indices]) -> list[HaloRows]:
         """Return rows of some of a client's halo, per layer; rows that were never published are left out."""
         rows_by_layer, own = [], self._rows[client]
-        for rows, told, slot in zip(state["rows"], state["told"], slots, strict=True):
-            there = slot[told[own[slot]] > 0]
+        for rows, published, slot in zip(state["rows"], state["published"], slots, strict=True):
+            there = slot[published[own[slot]] > 0]
             rows_by_layer.append(HaloRows(there, rows[own[there]]))
         return rows_by_layer
 

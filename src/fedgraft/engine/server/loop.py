@@ -90,12 +90,12 @@ class Loop:
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
-        introduction = self._messenger.set_up.introduce(self._clients)
-        state = RunState(introduction.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
-        state.halos = introduction.halos
+        found = self._messenger.set_up.run(self._clients)
+        state = RunState(found.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
+        state.halos = found.halos
         self._open(state)
-        state.failing = {str(client): reason for client, reason in introduction.failed.items()}
-        state.failures["setup"] += len(introduction.failed)
+        state.failing = {str(client): reason for client, reason in found.failed.items()}
+        state.failures["setup"] += len(found.failed)
         self._note_computed(state, "statistics")
         view = self._views.of(state, 1)
         least = int(view.bytes_per_client.min()) if self._plan.connected else 0

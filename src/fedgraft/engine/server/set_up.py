@@ -20,7 +20,7 @@ HELLO_BYTES_UNLIMITED = 1 << 30
 
 
 @dataclass(frozen=True)
-class Introduction:
+class SetUpResult:
     """The clients' answers at the start.
 
     Args:
@@ -50,7 +50,7 @@ class SetUp:
         self._plan, self._exchange, self._limits = plan, exchange, limits
         self._ledger, self._budget_bytes = ledger, budget_bytes
 
-    def introduce(self, clients: Sequence[int]) -> Introduction:
+    def run(self, clients: Sequence[int]) -> SetUpResult:
         """Ask every client what it has. Raises `BudgetError` and `AllClientsFailedError`."""
         hello = wire.encode(Message("hello", 0))
         limit = self._hello_limit(len(hello), len(clients))
@@ -65,7 +65,7 @@ class SetUp:
         halos, refused = halos_of(self._plan, published, len(clients))
         replies = self._combine(replies.without(refused), published)
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
-        return Introduction(profiles, halos, replies.failed)
+        return SetUpResult(profiles, halos, replies.failed)
 
     def _published(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, str]]:
         """{client: what it published}, and {client: why its reply is refused}."""

@@ -18,7 +18,7 @@ from fedgraft.domains.nodes import classification_metrics
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.features import FeatureRows, scaled
-from fedgraft.domains.nodes.halo_setup import Introductions, inside, thinned
+from fedgraft.domains.nodes.halo_setup import HaloSetup, inside, thinned
 from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.losses import (
     Objective,
@@ -210,14 +210,14 @@ class Node(
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
-        return (self._mending or self._introductions).halos(statistics)
+        return (self._mending or self._halo_setup).halos(statistics)
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
         seen = self._seen(shard)
         sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
         seen = inside(seen) if self.aggregates else seen
-        features, known, degree, needed = self._introductions.received(seen, shared if self._connected else {})
+        features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
         data = NodeData(
             features=FeatureRows(seen.features, features),
             around=Neighbourhoods(seen, degree),
@@ -364,8 +364,8 @@ class Node(
         return self.fresh or not self.share_states
 
     @property
-    def _introductions(self) -> Introductions:
-        return Introductions(FeatureCoding(self.features, self.sparse), self.share_features)
+    def _halo_setup(self) -> HaloSetup:
+        return HaloSetup(FeatureCoding(self.features, self.sparse), self.share_features)
 
     @property
     def _aggregates(self) -> Aggregates:
@@ -376,10 +376,10 @@ class Node(
         return Mending(self.generated, self.hidden, self.elsewhere) if self.generator else None
 
     @property
-    def _set_up(self) -> Introductions | Aggregates | Mending | None:
+    def _set_up(self) -> HaloSetup | Aggregates | Mending | None:
         """The exchange before training; None for none."""
-        untold = self._introductions if self._connected else None
-        return self._mending or (self._aggregates if self.aggregates else untold)
+        linked = self._halo_setup if self._connected else None
+        return self._mending or (self._aggregates if self.aggregates else linked)
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, runs_by_setting, yardsticks_by_setting
-from fedgraft.reports.studies.study import Study, failures_told, panel_cells
+from fedgraft.reports.studies.study import Study, failures_text, panel_cells
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:
@@ -19,7 +19,7 @@ def tables(study: Study, results: Results, seeds: int) -> str:
             parts.append("Not run yet.\n")
             continue
         parts += [_accuracies(study, panel, runs), _yardsticks(panel, results, seeds), _costs(study, panel, runs)]
-        parts += [told] if (told := failures_told(study, panel, results, seeds)) else []
+        parts += [told] if (told := failures_text(study, panel, results, seeds)) else []
     return "\n".join(parts)
 
 

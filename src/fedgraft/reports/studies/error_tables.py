@@ -7,7 +7,7 @@ from typing import Any
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results
-from fedgraft.reports.studies.study import Study, failures_told, in_sections, panel_cells
+from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
 TOLERANCE = 0.002
 """The target is the best validation score of the reference method, worsened by this share."""
@@ -48,7 +48,7 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
     lines.append(
         _by_column(study, runs, "MB to a validation score this far above full participation's best", LEVELS, _to_level)
     )
-    if told := failures_told(study, panel, results, seeds):
+    if told := failures_text(study, panel, results, seeds):
         lines.append(told)
     return "\n".join(lines)
 

@@ -168,7 +168,7 @@ def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
             yield panel["title"], next(panel_cells(one, 1)).split.key, one
 
 
-def failures_told(study: Study, panel: Mapping[str, Any], results: Mapping[Cell, Mapping[str, Any]], seeds: int) -> str:
+def failures_text(study: Study, panel: Mapping[str, Any], results: Mapping[Cell, Mapping[str, Any]], seeds: int) -> str:
     """The runs of a panel in which clients failed, and at what; "" where none did."""
     told = [
         f"{study.methods[cell.method]['label']}, {cell.model}, {cell.split.key}, seed {cell.split.seed}: {failures}"

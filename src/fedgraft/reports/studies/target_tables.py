@@ -13,7 +13,7 @@ from typing import Any
 
 from fedgraft.reports.studies.markdown import figures, spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, runs_of, yardsticks_of
-from fedgraft.reports.studies.study import Study, failures_told, in_sections, panel_cells
+from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
 MEGA, GIGA = 1e6, 1e9
 _BEFORE, _TO_TARGET = ("method", "accuracy, %", "paper", "macro-F1", "AUC"), ("round", "MB", "fewer", "GFLOP", "fewer")
@@ -86,7 +86,7 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         table(_HEAD, rows),
         *_also(study, panel["runs"][0][1], model, runs),
     ]
-    told = failures_told(study, panel, results, seeds)
+    told = failures_text(study, panel, results, seeds)
     return "\n".join([*lines, _yardsticks(panel, results, seeds), *([told] if told else [])])
 
 
