@@ -28,7 +28,8 @@ _BIRTH: Final = (ENVIRONMENT, ORIGIN, EXPERIMENT)
 _FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
 _NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
 _STATES: Final = (STATE, STATE + disk.NEW)
-_MEMORY: Final = re.compile(r"(?P<kind>client|setup)-(?P<number>0|[1-9][0-9]{0,9})-(?P<hash>[0-9a-f]{32})\.bin")
+# "told" is what earlier versions wrote for "setup".
+_MEMORY: Final = re.compile(r"(?P<kind>client|setup|told)-(?P<number>0|[1-9][0-9]{0,9})-(?P<hash>[0-9a-f]{32})\.bin")
 
 
 def memory_name(client: int, content: bytes) -> str:
@@ -38,7 +39,7 @@ def memory_name(client: int, content: bytes) -> str:
 
 
 def memory_of(name: str) -> tuple[int, str] | None:
-    """The client of a name that `memory_name` made, and the hash of its content; None for any other name."""
+    """Return (client, hash of the content) of a name that `memory_name` made; None for any other name."""
     found = _MEMORY.fullmatch(name)
     if found is None:
         return None

@@ -1,5 +1,6 @@
 """Use a trained model: answers to queries from a run's folder and the clients' own data."""
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -42,8 +43,9 @@ class FinishedRun:
     def __init__(self, folder: Path) -> None:
         self._store = Store.open(folder)
         self._where = str(folder / "experiment.toml")
-        self.experiment = Experiment.from_toml(self._store.experiment_toml(), self._where)
-        check_options(self._store.origin(), self.experiment.sections, self._where)
+        written = self._store.experiment_toml()
+        self.experiment = Experiment.from_toml(written, self._where)
+        check_options(self._store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
         self.plan = replace(self.experiment.plan, device="cpu")
         self.models = _models(folder / MODEL, self.plan)
 

@@ -20,7 +20,7 @@ import torch
 from scipy import sparse
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipe import LATER, RENAMED
+from fedgraft.experiment.recipe import RENAMED
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
@@ -73,15 +73,21 @@ def check_known(began: Origin, where: str) -> None:
         raise InputError(f"{where} does not say what the run began with; it cannot be continued. Begin a new run.")
 
 
-def check_options(began: Origin, sections: Mapping[str, Any], where: str) -> None:
-    """Raise `InputError` for an option of `where` that is another than the run began with.
+def check_options(began: Origin, sections: Mapping[str, Any], written: Mapping[str, Any], where: str) -> None:
+    """Raise `InputError` for an option of a run that is another than the run began with.
 
-    An origin without options is that of a run of an older version, of which nothing is known.
+    An option that neither the origin nor the file names came with a later version; it has its default. An origin
+    without options is that of a run of an older version, of which nothing is known.
+
+    Args:
+        began: what the run began with.
+        sections: its resolved options as they are now.
+        written: the content of the file that they are from.
+        where: the file.
     """
-    stored, now = began.get("options", {}), {**LATER, **_kept(sections)}
-    then = {**LATER, **{RENAMED.get(key, key): value for key, value in stored.items()}}
-    for key in sorted({*then, *now}) if stored else ():
-        if then.get(key) != now.get(key):
+    then, now, names = (_renamed(each) for each in (began.get("options", {}), _kept(sections), _kept(written)))
+    for key in sorted({*then, *now}) if then else ():
+        if then.get(key) != now.get(key) and (key in then or key in names):
             raise InputError(
                 f"{where}: {key} = {now.get(key)!r}, but the run began with {then.get(key)!r}. Undo that, or begin a "
                 f"new run; only {', '.join(FREE[:-1])} and {FREE[-1]} may be changed."
@@ -125,6 +131,11 @@ def _kept(sections: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[key] = _plain(value)
     return flat
+
+
+def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by the full names that they have today."""
+    return {RENAMED.get(key, key): value for key, value in options.items()}
 
 
 def _plain(value: Any) -> Any:

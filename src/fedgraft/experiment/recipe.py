@@ -26,8 +26,6 @@ DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg"}
 ANY = "*"
 RENAMED = {"sharing.averaging": "evaluation.averaging"}
 """{earlier name of an option: its name now}; recipes and stored runs may have either."""
-LATER: Mapping[str, Any] = {"evaluation.averaging": 0.0}
-"""{option: what it was in runs of versions that did not have it}."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
 
 

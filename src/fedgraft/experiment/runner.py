@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -108,11 +109,12 @@ def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
     """Take a stored run up after its last checkpoint; a finished one is only summarised again."""
     with Store.open(folder) as store:
         where = str(folder / "experiment.toml")
-        experiment = Experiment.from_toml(store.experiment_toml(), where)
+        written = store.experiment_toml()
+        experiment = Experiment.from_toml(written, where)
         _check_device(experiment.runtime.device)
         stored, began = store.load(), store.origin()
         check_known(began, str(folder / ORIGIN))
-        check_options(began, experiment.sections, where)
+        check_options(began, experiment.sections, tomllib.loads(written), where)
         if stored is not None:
             state_file = str(folder / CHECKPOINT / STATE)
             check_state(stored[0], experiment.plan, experiment.selector, state_file)

@@ -201,7 +201,7 @@ def test_clients_are_told_of_others_nodes_and_together_of_nearly_all(sizes, else
     halos, combined = mending.halos(published), mending.combine(published)
     total = sum(count for count, _ in halos.values())
     for client, (count, halo) in halos.items():
-        assert len(halo.owner) == min(elsewhere, total - count) == combined[client]["pulled"][0]
+        assert len(halo.owner) == min(elsewhere, total - count) == combined[client]["told"][0]
         assert client not in halo.owner
         assert all(place < halos[owner][0] for owner, place in zip(*(each.tolist() for each in halo), strict=True))
         assert (np.diff(halo.owner << 32 | halo.place) > 0).all(), "in order, each once"

@@ -38,7 +38,7 @@ class States:
             return
         self._rows = [*tree["rows"]]
         self.known = [np.unpackbits(bits, count=count).view(bool) for bits in tree["known"]]
-        self.unpublished = [np.unpackbits(bits, count=own).view(bool) for bits in tree["unpublished"]]
+        self.unpublished = [np.unpackbits(bits, count=own).view(bool) for bits in tree["untold"]]
 
     def opened(self, tree: Any) -> "States":
         """Return states of the same nodes and widths, as `to_tree` returned them; None = no state is known."""
@@ -83,5 +83,5 @@ class States:
         return {
             "rows": [*rows],
             "known": [np.packbits(known) for known in self.known],
-            "unpublished": [np.packbits(unpublished) for unpublished in self.unpublished],
+            "untold": [np.packbits(unpublished) for unpublished in self.unpublished],
         }

@@ -90,7 +90,7 @@ class Mending:
     @property
     def combined_layout(self) -> Layout:
         """`Layout` of which of its offered nodes others want, and of how many nodes of others it pulls."""
-        return Layout((Spec("needed", "uint8", (VARIABLE,)), Spec("pulled", "uint32", (1,))))
+        return Layout((Spec("needed", "uint8", (VARIABLE,)), Spec("told", "uint32", (1,))))
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
@@ -123,7 +123,7 @@ class Mending:
             for each in np.unique(owner).tolist():
                 needed[each][place[owner == each]] = True
         return {
-            client: {"needed": np.packbits(needed[client]), "pulled": np.array([len(halo.owner)], np.uint32)}
+            client: {"needed": np.packbits(needed[client]), "told": np.array([len(halo.owner)], np.uint32)}
             for client, (_, halo) in halos.items()
         }
 
@@ -150,7 +150,7 @@ class Mending:
             theirs=rows.rows(matched),
             squares=torch.from_numpy(np.asarray(squares.sum(1), np.float32).ravel()),
         )
-        pulled = int(shared["pulled"][0]) if shared else 0
+        pulled = int(shared["told"][0]) if shared else 0
         needed = np.flatnonzero(np.unpackbits(shared["needed"], count=len(offered))) if shared else offered[:0]
         return part, States(len(offered), pulled, self.widths), needed
 
