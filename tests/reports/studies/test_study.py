@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.io
 
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, MachineError
 from fedgraft.reports.studies import study
 from fedgraft.reports.studies.page import tables, write_page
 from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
@@ -158,9 +160,14 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypa
     runs = [["gin", "fedavg"], ["gcn", "fedavg"], ["gin", "fedstar"], ["sage", "fedavg"]]
     alone = []
     for run in runs:
-        one = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": [run]},))
-        study.run(one, tmp_path / "data", tmp_path / "-".join(run), 1, 1, lambda line: None)
-        alone += [result["digest"] for result in study.results(one, tmp_path / "-".join(run), 1).values()]
+        one, folder = (
+            dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": [run]},)),
+            tmp_path / "-".join(run),
+        )
+        (folder / "cells").mkdir(parents=True)
+        (cell,) = one.cells(1)
+        study._run_split(one, cell.split, [cell], tmp_path / "data", folder)  # here: a process takes seconds to start
+        alone += [result["digest"] for result in study.results(one, folder, 1).values()]
     together = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": runs},))
     study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, lambda line: None)
     found = study.results(together, tmp_path / "together", 1)
@@ -187,6 +194,17 @@ def test_a_study_that_is_killed_leaves_no_process_at_work():
         ended, _, _ = select.select([parent.stdout], [], [], 60)
         assert ended, "a process has it open still"
         assert parent.stdout.read() == ""
+
+
+def die(*call):
+    """Take the place of a split's run and end like a process that the system kills."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_lost_is_one_clear_error(root, monkeypatch):
+    monkeypatch.setattr(study, "_run_split", die)
+    with pytest.raises(MachineError, match=r"^The process of ciao-average-3, seed [12], was lost; .* fewer --jobs\.$"):
+        study.run(TINY, root / "data", root / "out", seeds=2, jobs=2, say=print)
 
 
 def test_errors(root):

@@ -11,12 +11,13 @@ import multiprocessing as mp
 import os
 import threading
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from importlib import resources
-from itertools import product
+from itertools import islice, product
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 import torch
 
 from fedgraft.contracts import Task
-from fedgraft.errors import InputError, unknown
+from fedgraft.errors import InputError, MachineError, unknown
 from fedgraft.experiment import baselines, discovery
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
@@ -261,22 +262,47 @@ def run(
             raise InputError(f"--data {data_root} holds no folder {root.name!r}.")
     for name in ("cells", "yardsticks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    context = mp.get_context("spawn")
-    # A process per split: what one has prepared is gigabytes, which a process never gives back in full.
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_process, max_tasks_per_child=1) as pool:
-        running: dict[Future[str], int] = {
-            pool.submit(_run_split, study, split, cells, data_root, folder): len(cells)
-            for split, cells in groups.items()
-        }
-        try:
-            while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    del running[future]
-                    say(f"{future.result()}; {sum(running.values())} cells left")
-        except BaseException:
+    left = len(todo)
+    calls = [(study, split, cells, data_root, folder) for split, cells in groups.items()]
+    for done, line in _in_processes(calls, jobs):
+        left -= len(done)
+        say(f"{line}; {left} cells left")
+
+
+Call = tuple[Study, Split, list[Cell], Path, Path]
+"""What `_run_split` takes."""
+
+
+def _in_processes(calls: Sequence[Call], jobs: int) -> Iterator[tuple[list[Cell], str]]:
+    """Yield (cells, line to say) of splits as they end, each in a process of its own, so many at a time.
+
+    What one has prepared is gigabytes, which a process never gives back in full. Raises `MachineError` for one that is
+    lost.
+    """
+    context, waiting = mp.get_context("spawn"), iter(calls)
+    running: dict[Future[str], tuple[Call, ProcessPoolExecutor]] = {}
+    try:
+        while True:
+            for call in islice(waiting, jobs - len(running)):
+                pool = ProcessPoolExecutor(1, mp_context=context, initializer=begin_process)
+                running[pool.submit(_run_split, *call)] = call, pool
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                (_, split, cells, *_), pool = running.pop(future)
+                pool.shutdown()
+                try:
+                    line = future.result()
+                except BrokenProcessPool as error:
+                    raise MachineError(
+                        f"The process of {split.key}, seed {split.seed}, was lost; so a system ends what takes too "
+                        "much memory. Cells that are done are kept; go on with fewer --jobs."
+                    ) from error
+                yield cells, line
+    finally:
+        for _, pool in running.values():
             for process in list((pool._processes or {}).values()):
                 process.terminate()
-            raise
 
 
 def begin_process() -> None:
