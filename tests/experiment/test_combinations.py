@@ -18,8 +18,12 @@ NOT_FOR_GRAPHS = {"gat", "fedsage_plus"}
 TINY = {
     "data.name": "molecules",
     "data.clients": 3,
-    "data.graphs": 20,
+    "data.graphs": 12,
     "rounds": 2,
+    "evaluation.every": 2,
+    "task.walks": 4,
+    "task.degrees": 4,
+    "model.layers": 2,
     "runtime.workers": 0,
     "yardsticks": [],
 }

@@ -132,11 +132,15 @@ def test_equal_runs_are_equal_and_lossy_codecs_are_survived():
 
 @pytest.mark.parametrize("pull", ["changed", "asked"])
 def test_samplers_that_refresh_pull_embeddings_before_their_steps(pull):
-    often = {"sampler__name": "all", "sampler__refresh": True, "task__pull": pull}
-    _, once, _ = models_of()
-    _, state, rows = models_of(**often)
-    assert not any(row.failed for row in rows)
-    assert state.bytes["halo"] > once.bytes["halo"]
+    halo = {}
+    for refresh in (False, True):
+        changes = {"sampler__name": "all", "sampler__refresh": refresh, "task__pull": pull}
+        experiment, shards = small("fedsage_plus", rounds=1, **changes)
+        rows = []
+        with looped(experiment, shards=shards) as (loop, _):
+            halo[refresh] = loop.run(loop.start(), lambda state, row, rows=rows: rows.append(row)).bytes["halo"]
+        assert not rows[0].failed
+    assert halo[True] > halo[False] > 0
 
 
 def test_killed_and_resumed_it_ends_as_if_it_had_not_been(tmp_path, dying):

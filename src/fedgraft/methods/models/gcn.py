@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, cast
 
 import torch
@@ -76,19 +77,22 @@ class Convolution(nn.Module):
         # What is narrower behind the map is added up there; rows that never change are too many to be mapped.
         narrower = linear.weight.numel() < state.shape[1] ** 2
         if isinstance(state, Sparse) or (isinstance(state, Tensor) and narrower):  # the bias joins once
-
-            def back_along(gradient: Tensor, further: bool) -> Tensor | None:
-                linear.bias_back(gradient)
-                return linear.product_back(state, block.smoothed_back(gradient), further)
-
-            return block.smoothed(state, linear.product).add_(cast(Tensor, linear.bias)), back_along
+            smoothed = block.smoothed(state, linear.product).add_(cast(Tensor, linear.bias))
+            return smoothed, partial(self._mapped_first_back, block, state)
         gathered = block.smoothed(state)
+        return linear(gathered), partial(self._back, block, gathered)
 
-        def back(gradient: Tensor, further: bool) -> Tensor | None:
-            before = linear.back(gathered, gradient, further)
-            return before if before is None else block.smoothed_back(before)
+    def _mapped_first_back(
+        self, block: Block, state: Tensor | Sparse, gradient: Tensor, further: bool
+    ) -> Tensor | None:
+        """Add gradients to the parameters; return the states' gradient if it goes `further`."""
+        self.linear.bias_back(gradient)
+        return self.linear.product_back(state, block.smoothed_back(gradient), further)
 
-        return linear(gathered), back
+    def _back(self, block: Block, gathered: Tensor, gradient: Tensor, further: bool) -> Tensor | None:
+        """Do the same where states are added up before they are mapped."""
+        before = self.linear.back(gathered, gradient, further)
+        return before if before is None else block.smoothed_back(before)
 
 
 class Layers(nn.Module):

@@ -1,6 +1,7 @@
 """SAGE: a node's own state and the mean of its neighbours', each with weights of its own."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -69,23 +70,25 @@ class Convolution(nn.Module):
         else:
             means = few[1] @ state
             joined = mapped.index_add_(0, few[0], self.mean(means))
+        return joined, partial(self._back, block, own, means)
 
-        def back(gradient: Tensor, further: bool) -> Tensor | None:
-            to_own = self.own.back(own, gradient, further)
-            to_means = self.mean.back(means, gradient if few is None else gradient.index_select(0, few[0]), further)
-            if to_own is None or to_means is None:
-                return None
-            total = block.means_back(to_means) if few is None else few[1].back(to_means)
-            block.add_own_back(to_own, total)
-            return total
-
-        return joined, back
+    def _back(self, block: Block, own: Tensor, means: Tensor, gradient: Tensor, further: bool) -> Tensor | None:
+        """Add gradients to the parameters; return the states' gradient if it goes `further`."""
+        few = block.few
+        to_own = self.own.back(own, gradient, further)
+        to_means = self.mean.back(means, gradient if few is None else gradient.index_select(0, few[0]), further)
+        if to_own is None or to_means is None:
+            return None
+        total = block.means_back(to_means) if few is None else few[1].back(to_means)
+        block.add_own_back(to_own, total)
+        return total
 
     def _mapped_first(self, state: Sparse, block: Block) -> tuple[Tensor, Back]:
         own = state.head(block.receivers)
+        joined = self.own(own).add_(block.means(state, self.mean))
+        return joined, partial(self._mapped_first_back, block, own, state)
 
-        def back(gradient: Tensor, further: bool) -> None:
-            self.own.back(own, gradient, False)
-            self.mean.product_back(state, block.means_back(gradient), False)
-
-        return self.own(own).add_(block.means(state, self.mean)), back
+    def _mapped_first_back(self, block: Block, own: Sparse, state: Sparse, gradient: Tensor, further: bool) -> None:
+        """Add gradients to the parameters; sparse features have none."""
+        self.own.back(own, gradient, False)
+        self.mean.product_back(state, block.means_back(gradient), False)
