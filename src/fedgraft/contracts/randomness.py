@@ -54,7 +54,7 @@ def lazy(seed: int, role: str, round: int = 0, client: int = 0) -> np.random.Gen
 
 
 def torch_generator(seed: int, role: str, round: int = 0, client: int = 0) -> torch.Generator:
-    """The same for torch: a fresh CPU generator for one purpose."""
+    """Return a fresh CPU generator of torch for one purpose."""
     return torch.Generator().manual_seed(_number(seed, role, round, client))
 
 

@@ -50,7 +50,7 @@ REPORTED = ("loss", "loss_sq")
 
 @dataclass(frozen=True)
 class Plan:
-    """The same values at both ends, so that neither names nor shapes of arrays or reports have to travel.
+    """The values that both ends agree on, so that neither names nor shapes of arrays or reports have to travel.
 
     It checks once which abilities the methods have: each is a property here, None or empty for a method without it.
 

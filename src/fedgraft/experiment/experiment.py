@@ -94,7 +94,7 @@ class Experiment:
             raise InputError(f"{where}: {error}") from error
 
     def fitted(self, shards: Sequence[Any]) -> "Experiment":
-        """The same experiment, its task knowing what it must of the data.
+        """Return the experiment with a task that knows what it must of the data.
 
         Raises `InputError` where the task was told otherwise.
         """
@@ -112,7 +112,7 @@ class Experiment:
         return self.with_changes({f"task.{key}": value for key, value in known.items()})
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
-        """The same experiment with some keys changed, as by overrides."""
+        """Return the experiment with some keys changed, as by overrides."""
         return build(self.recipe, override(self.sections, changes))
 
 

@@ -273,7 +273,7 @@ def _print_json(value: Any) -> None:
 
 
 def _writer(path: Path) -> Callable[[Any], None]:
-    """What writes a table to the path, by its suffix."""
+    """Return a function that writes a table to the path, by its suffix."""
     if path.suffix.lower() == ".csv":
         return lambda table: write_csv(table, path)
     if path.suffix.lower() == ".parquet":

@@ -20,7 +20,7 @@ def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> 
 
 
 def row_linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "RowLinear":
-    """The same for inputs that may be sparse or stacked: weights are [inputs, outputs], as their products want them."""
+    """Return a layer for inputs that may be sparse or stacked; its weights are [inputs, outputs], as products want."""
     layer = RowLinear(inputs, outputs, bias)
     _draw(layer, inputs, g)
     return layer

@@ -68,7 +68,7 @@ class Graph:
         self.columns = torch.from_numpy(matrix.indices.astype(np.int64))
 
     def to(self, device: str | torch.device) -> "Graph":
-        """The same graph on another device."""
+        """Return the graph on another device."""
         moved = object.__new__(Graph)
         moved.nodes, moved.edges = self.nodes, self.edges
         for name, value in vars(self).items():
@@ -81,7 +81,7 @@ class Graph:
         return Csr(self._pointers, self._senders, values, self.nodes).tensor
 
     def transposed(self, values: Tensor) -> Tensor:
-        """Return the transpose."""
+        """Return the transposed adjacency matrix."""
         return Csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes).tensor
 
 
@@ -118,7 +118,7 @@ class GraphView:
     norm: Tensor
 
     def to(self, device: str | torch.device) -> "GraphView":
-        """The same on another device."""
+        """Return the view on another device."""
         return GraphView(self.graph.to(device), self.nodes.to(device), self.edges.to(device), self.norm.to(device))
 
 
@@ -150,7 +150,7 @@ class Block:
     degree_from: Tensor
 
     def to(self, device: str | torch.device) -> "Block":
-        """The same on another device."""
+        """Return the block on another device."""
         return Block(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
     def sums(

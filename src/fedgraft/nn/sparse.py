@@ -53,7 +53,7 @@ class Sparse:
         self._halves: dict[int, tuple[Sparse, Sparse]] = {}
 
     def to(self, device: str | torch.device) -> "Sparse":
-        """The same on another device."""
+        """Return the matrix on another device."""
         return self._made(self.shape, None if self._dense is None else self._dense.to(device), self._listed, device)
 
     def head(self, rows: int) -> "Sparse":
@@ -131,7 +131,7 @@ class Sparse:
         return self._dense.t() @ gradient if self._dense is not None else self.transposed @ gradient
 
     def back_into(self, there: Float[Tensor, "columns width"], gradient: Float[Tensor, "rows width"]) -> None:
-        """The same, written where it belongs: weights of sparse features are most of a model."""
+        """Do the same as `back`, written into the gradient itself: weights of sparse features are most of a model."""
         flops.count(self.entries * gradient.shape[1])
         back = self._dense.t() if self._dense is not None else self.transposed.tensor
         torch.addmm(there, back, gradient.contiguous(), beta=0, out=there)  # which reads nothing of what is there
@@ -234,7 +234,7 @@ class _Listed:
         )
 
     def csr(self, width: int, device: str | torch.device) -> "Csr":
-        """The same on a device, of so many columns."""
+        """Return the matrix on a device, of so many columns."""
         pointers, columns, values = map(torch.from_numpy, (self.pointers, self.columns, self.values))
         return Csr(pointers.to(device), columns.to(device), values.to(device), width)
 
@@ -271,7 +271,7 @@ class Stacked:
         return torch.cat([self.upper @ weight, self.lower @ weight])
 
     def to(self, device: str | torch.device) -> "Stacked":
-        """The same on another device."""
+        """Return the matrix on another device."""
         return Stacked(self.upper.to(device), self.lower.to(device))
 
 

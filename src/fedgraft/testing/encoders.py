@@ -192,7 +192,7 @@ def _view(structure: Structure, present: Structure, seed: int = 0) -> GraphView:
 
 
 def _relabelled(view: GraphView, order: torch.Tensor) -> GraphView:
-    """The same graph with node `order[k]` called k."""
+    """Return the graph with node `order[k]` called k."""
     new = torch.argsort(order)
     rows, columns = new[view.graph.rows], new[view.graph.columns]
     place = torch.argsort(rows * NODES + columns)

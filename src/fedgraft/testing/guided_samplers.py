@@ -93,6 +93,6 @@ def _run(sampler: Sampler[Any], seed: int, resume: bool = False) -> list[tuple[G
 
 
 def _view(world: World, round: int) -> View:
-    """What the server sees, losses and all; in the first round none were seen yet."""
+    """Return what the server sees, losses and all; in the first round none were seen yet."""
     losses = {split: tuple(world.g.uniform(0.001, 2, 2).tolist()) for split in ("validation", "test")}
     return dataclasses.replace(world.view(round), losses={} if round == 1 else losses, epochs=2)

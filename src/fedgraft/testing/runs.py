@@ -77,13 +77,13 @@ class Recorded(Runtime):
         self.received: list[Sent] = []
 
     def clients(self) -> Sequence[int]:
-        """As the runtime inside."""
+        """Do as the runtime inside."""
         return self._inner.clients()
 
     def exchange(
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
     ) -> dict[int, Reply]:
-        """As the runtime inside, but for replies that are replaced."""
+        """Do as the runtime inside, but for replies that are replaced."""
         replies = self._inner.exchange(requests, limits, deadline_seconds)
         for client, request in requests.items():
             message = wire.decode(request, self._plan.request_layouts, self._plan.request_names)
@@ -96,29 +96,29 @@ class Recorded(Runtime):
     def measure(
         self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
     ) -> dict[int, Reply]:
-        """As the runtime inside."""
+        """Do as the runtime inside."""
         return self._inner.measure(requests, models, deadline_seconds)
 
     def flops(self) -> dict[int, int]:
-        """As the runtime inside."""
+        """Do as the runtime inside."""
         return self._inner.flops()
 
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
-        """As the runtime inside."""
+        """Do as the runtime inside."""
         return self._inner.memories(changed)
 
     def restore(self, memories: Mapping[int, bytes]) -> None:
-        """As the runtime inside."""
+        """Do as the runtime inside."""
         self._inner.restore(memories)
 
     def close(self) -> None:
-        """As the runtime inside."""
+        """Do as the runtime inside."""
         self._inner.close()
 
 
 @dataclass
 class Played:
-    """What came of a run.
+    """The results of a run.
 
     Args:
         state: after its last round.

@@ -197,7 +197,7 @@ def a_draw_may_say_how_many_neighbours_take_part(case: TaskCase) -> None:
 
 
 def _nonsense(published: Arrays, layout: Any) -> Iterator[Arrays]:
-    """What a client may send in place of what it should: each array emptied, doubled, extreme, or of random bytes."""
+    """Yield what a client may send in place of what it should: each array emptied, doubled, extreme, or random."""
     g = np.random.default_rng(0)
     for spec in layout:
         array = published[spec.name]

@@ -80,7 +80,7 @@ class Line(Task[Points, Points]):
 
     @property
     def stochastic(self) -> bool:
-        """Nothing is drawn."""
+        """False: nothing is drawn."""
         return False
 
     def prepare(self, shard: Points, shared: Arrays) -> Points:

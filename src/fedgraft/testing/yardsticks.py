@@ -25,7 +25,7 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True)
 class Bench:
-    """What yardsticks of a task are tried on.
+    """The data that yardsticks of a task are tried on.
 
     Args:
         data: small.

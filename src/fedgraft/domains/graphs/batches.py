@@ -56,7 +56,7 @@ class Batch:
     label: Tensor
 
     def to(self, device: torch.device) -> "Batch":
-        """The same on another device."""
+        """Return the batch on another device."""
         if device == self.label.device:
             return self
         layers = tuple(

@@ -70,7 +70,7 @@ def _sparse(one: scipy.sparse.csr_matrix, steps: int) -> Doubles:
 
 
 def _dense(one: scipy.sparse.csr_matrix, sizes: Indices, steps: int) -> Doubles:
-    """The same for graphs of about one size, side by side, each as a matrix with its zeros."""
+    """Return the same for graphs of about one size, side by side, each as a dense matrix."""
     graph = np.repeat(np.arange(len(sizes)), sizes)
     place = ranges(np.zeros(len(sizes), np.int64), sizes)
     entries = one.tocoo()

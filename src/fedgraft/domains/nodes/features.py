@@ -36,7 +36,7 @@ class FeatureRows:
             self._width = int(matrix.shape[1])
 
     def rows(self, nodes: Indices) -> Sparse | Tensor:
-        """Those of some nodes, in their order."""
+        """Return the features of some nodes, in their order."""
         if self.dense is not None:
             return self.dense.take(torch.from_numpy(nodes))
         first, counts = self._pointers[nodes], self._pointers[nodes + 1] - self._pointers[nodes]
@@ -47,7 +47,7 @@ class FeatureRows:
 
 
 def _tensor(rows: Array) -> Tensor:
-    """The same memory, which nobody writes to; torch has no word for that and warns."""
+    """Return a tensor of the same memory, which nobody writes to; torch cannot mark that and warns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(rows)

@@ -72,7 +72,7 @@ def by_hand(model: Any, data: NodeData) -> bool:
 
 
 def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBackward:
-    """The same without autograd, and what sets all gradients, given that of the losses."""
+    """Return the same losses without autograd, and a function that sets all gradients, given that of the losses."""
     note = data.note if data.exchanges and model.training else None
     logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
     losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, objective.spread(data))

@@ -56,7 +56,7 @@ class Generator(nn.Module):
 
     @property
     def edition(self) -> object:
-        """The same object as long as the parameters are the same: what was generated is good for as long."""
+        """Return an object that is the same as long as the parameters are: until then what was generated is valid."""
         here = [parameter.detach() for parameter in self.parameters()]
         if not self._edition[1] or not all(map(torch.equal, here, self._edition[1])):
             self._edition = object(), [each.clone() for each in here]

@@ -19,15 +19,15 @@ NODES, EDGES = OWN_TABLES = ("data", "data-edges")
 
 
 class FittedTask(Protocol):
-    """What a task knows of the data that its model was trained on."""
+    """The values that a task keeps of the data that its model was trained on."""
 
     @property
     def features(self) -> int:
-        """Number of features."""
+        """Width of the nodes' features."""
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """Number of classes of nodes."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class FittedTask(Protocol):
 
     @property
     def sparse(self) -> bool:
-        """Whether features are sparse."""
+        """True where features are a sparse matrix."""
 
 
 class OwnNodes(OwnShardData[NodeShard]):

@@ -124,7 +124,7 @@ class RatingShard:
 
 
 def drop_repeats(ratings: Ratings) -> Ratings:
-    """The same data under the rules for duplicates and trust links, with a note for each that left anything out."""
+    """Return the data under the rules for duplicates and trust links, with a note for each that left anything out."""
     notes = list(ratings.notes)
     pair = ratings.user * ratings.items + ratings.item
     if ratings.client is not None:

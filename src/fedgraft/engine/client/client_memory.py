@@ -41,7 +41,7 @@ def pieces(memory: Memory) -> list[bytes | memoryview]:
 
 
 def packed(memory: Kept) -> bytes:
-    """The same as one; bytes as they are."""
+    """Return the memory packed as bytes; bytes are returned as they are."""
     return b"".join(pieces(memory)) if isinstance(memory, dict) else bytes(memory)
 
 

@@ -63,7 +63,7 @@ class Devices:
         return self.latency_seconds * (1 + waits) + moving + examples / float(self.examples_per_second[client])
 
     def all_seconds(self, bytes: ArrayLike, examples: ArrayLike, waits: int = 0) -> NDArray[np.float64]:
-        """The same for all clients at once, float64 [N]; `bytes` and `examples` are [N], or one number for all."""
+        """Return the seconds of all clients, float64 [N]; `bytes` and `examples` are [N], or one number for all."""
         moving = np.asarray(bytes) / self.bytes_per_second
         training = np.asarray(examples, np.float64) / self.examples_per_second
         return self.latency_seconds * (1 + waits) + moving + training

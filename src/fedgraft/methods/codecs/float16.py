@@ -31,7 +31,7 @@ class Float16(Codec[None]):
         """Return no state."""
 
     def encoded(self, layout: Layout) -> Layout:
-        """The same names and shapes, float16 in place of float32."""
+        """Return the layout with float16 in place of float32."""
         return Layout(tuple(replace(s, dtype="float16") if s.dtype == "float32" else s for s in layout))
 
     def encode(self, arrays: Arrays, state: None, g: np.random.Generator) -> tuple[Arrays, None]:

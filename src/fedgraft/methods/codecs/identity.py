@@ -33,6 +33,6 @@ class Identity(Codec[None]):
         return dict(arrays), None
 
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
-        """The same arrays, if they are of the layout."""
+        """Return the arrays as they are. Raises `WireError` unless they fit the layout."""
         wire.check(arrays, layout)
         return {spec.name: arrays[spec.name] for spec in layout}

@@ -72,7 +72,7 @@ class Convolution(nn.Module):
         return self.with_back(state, block)[0]
 
     def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
-        """The same, and how a gradient goes back."""
+        """Return float32 [receivers, outputs], and a function that takes its gradient back."""
         linear = self.linear
         # What is narrower behind the map is added up there; rows that never change are too many to be mapped.
         narrower = linear.weight.numel() < state.shape[1] ** 2

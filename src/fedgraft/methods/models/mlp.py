@@ -39,7 +39,7 @@ class MLP(LayeredEncoder):
         return widths_of(self.hidden, self.layers)
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
-        """Return one layer."""
+        """Return one layer, from `inputs` to `outputs`."""
         return Convolution(inputs, outputs, g, make)
 
 

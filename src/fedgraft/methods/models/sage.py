@@ -42,7 +42,7 @@ class SAGE(LayeredEncoder):
         return widths_of(self.hidden, self.layers)
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
-        """Return one layer."""
+        """Return one layer, from `inputs` to `outputs`."""
         return Convolution(inputs, outputs, g, make)
 
 
@@ -59,7 +59,7 @@ class Convolution(nn.Module):
         return self.with_back(state, block)[0]
 
     def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
-        """The same, and how a gradient goes back."""
+        """Return float32 [receivers, outputs], and a function that takes its gradient back."""
         if isinstance(state, Sparse):  # mapped first, while they are sparse
             return self._mapped_first(state, block)
         own, few = block.own(state), block.few

@@ -171,7 +171,7 @@ class DDPG:
         return action * observations[:, -self.outputs :] if self.masked else action
 
     def _value(self, parameters: Mapping[str, Tensor], observations: Tensor, actions: Tensor) -> Tensor:
-        """Return values [batch]."""
+        """Return the critic's values, float32 [batch]."""
         hidden = torch.cat([torch.relu(_layer(parameters, 0, observations)), actions], 1)
         return _layer(parameters, 2, torch.relu(_layer(parameters, 1, hidden)))[:, 0]
 

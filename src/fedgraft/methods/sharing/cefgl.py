@@ -131,7 +131,7 @@ class CEFGL(
         return bool(g.random() < self.probability)
 
     def model(self, state: State, group: int = 0) -> Arrays:
-        """Return Theta."""
+        """Return Theta, the shared model."""
         return state["model"]
 
     def broadcast(self, state: State, group: int, decoded: Arrays) -> State:
@@ -275,7 +275,7 @@ class CEFGL(
         }
 
     def _corrected(self, correction: Arrays, back: Arrays, rate: float, steps: int) -> Arrays:
-        """Return eq. (7)."""
+        """Return the corrected gradient of Eq. (7)."""
         if self.correction == "none" or not steps or not rate:
             return correction
         scale = np.float32(1.0 / (rate * (steps if self.correction == "mean" else 1)))

@@ -71,7 +71,7 @@ class FedSagePlus(PartsSharing[State]):
 
     @property
     def parts(self) -> frozenset[str]:
-        """The generator."""
+        """Name the part that the model needs: a generator."""
         return frozenset({"generator"})
 
     def init(self, model: Arrays, clients: int) -> State:

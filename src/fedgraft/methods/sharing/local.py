@@ -37,7 +37,7 @@ class Local(SilentSharing[None]):
         return False
 
     def model(self, state: None, group: int = 0) -> Arrays:
-        """Return no arrays."""
+        """Return no arrays: nothing is shared."""
         return {}
 
     def merge(self, state: None, updates: Sequence[Update]) -> None:

@@ -171,7 +171,7 @@ class Graph(
         return GraphModel(self.encoder, own, places, self.normalise == "batch", self.dropout, g)
 
     def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return cross-entropies."""
+        """Return the cross-entropy of each graph of the draw, float32 [graphs]."""
         batch = data.collator.batch(data.train[draw.examples]).to(next(model.parameters()).device)
         return nn.functional.cross_entropy(model(batch), batch.label, reduction="none")
 

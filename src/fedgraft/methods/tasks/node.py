@@ -255,7 +255,7 @@ class Node(
         return inside(shard)
 
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
-        """The same for all clients."""
+        """Return a model, the same for all clients."""
         made = NodeModel(self.encoder, self.features or 1, self.classes or 2, self.head, self.dropout, g)
         if self.generator:
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
@@ -326,7 +326,7 @@ class Node(
         }
 
     def mean_loss(self, sums: Sums) -> float:
-        """Return mean cross-entropy."""
+        """Return the mean cross-entropy; nan without examples."""
         return sums["loss"] / sums["count"] if sums.get("count") else float("nan")
 
     def measures(self, sums: Sums) -> dict[str, float]:

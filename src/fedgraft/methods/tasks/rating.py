@@ -50,7 +50,7 @@ class Pairs:
     rating: Tensor
 
     def to(self, device: torch.device) -> "Pairs":
-        """The same on another device."""
+        """Return the data on another device."""
         return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
@@ -214,7 +214,7 @@ class Rating(
         return embeddings
 
     def loss(self, model: nn.Module, data: RatingData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return squared errors."""
+        """Return the squared error of each rating of the draw, float32 [ratings]."""
         pairs = self._fold(model, data, draw.examples)
         place = torch.from_numpy(data.place[draw.examples]).to(pairs.user.device)
         predicted: Tensor = model(pairs, place, encoded)
@@ -239,7 +239,7 @@ class Rating(
         return "squared_error", "count"
 
     def score(self, sums: Sums) -> float:
-        """Return RMSE."""
+        """Return the RMSE; nan without ratings."""
         return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
 
     def questions(self, shards: Sequence[RatingShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:

@@ -119,7 +119,7 @@ def _predict(users: Floats, items: Floats, rows: Rows) -> Floats:
 
 
 def _occurring(rows: Rows) -> Rows:
-    """The same rows with ids that leave no gaps, so that no equation is solved for who has no rating."""
+    """Return the rows with ids that leave no gaps, so that no equation is solved for who has no rating."""
     user = np.unique(rows.user, return_inverse=True)[1]
     item = np.unique(rows.item, return_inverse=True)[1]
     return Rows(rows.client, user, item, rows.rating, rows.split, rows.scale)
