@@ -1,6 +1,7 @@
 """Fixtures for every test."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from jaxtyping import install_import_hook
 
 pytest_plugins = ["helpers.killed_runs"]
 torch.set_num_threads(1)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests send it, and processes inherit this
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
 install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
