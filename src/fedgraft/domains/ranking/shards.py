@@ -1,0 +1,53 @@
+"""A client's interactions with the items of a catalogue that all clients know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import SPLITS
+from fedgraft.wire.layouts import Array
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RankingShard:
+    """One client's own users and their interactions, and the catalogue.
+
+    Users belong to one client. The catalogue, its order of items and its features are the same at every client.
+
+    Args:
+        name: of the client.
+        user: int64 [n], the user of each interaction, counted from 0 at this client; pairs are distinct.
+        item: int64 [n], its item, counted from 0 in the catalogue.
+        split: int8 [n], 0 training, 1 validation, 2 test.
+        user_ids: str [users], original ids.
+        item_ids: str [items], original ids.
+        features: {modality: float32 [items, width]}; {} where nothing is known of items but their ids.
+        titles: str [items], for people to read; empty where there are none.
+    """
+
+    name: str
+    user: Ids
+    item: Ids
+    split: NDArray[np.int8]
+    user_ids: Array
+    item_ids: Array
+    features: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    titles: Array = field(default_factory=lambda: np.zeros(0, np.str_))
+
+    @property
+    def users(self) -> int:
+        """int, number of the client's users."""
+        return len(self.user_ids)
+
+    @property
+    def items(self) -> int:
+        """int, number of items in the catalogue."""
+        return len(self.item_ids)
+
+    def rows(self, split: str) -> Ids:
+        """Return the positions of a split's interactions, int64."""
+        return np.flatnonzero(self.split == SPLITS.index(split))
