@@ -13,6 +13,38 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
+class ItemLists:
+    """A list of items for each user, one after the other.
+
+    Args:
+        pointers: int64 [users + 1], where each user's list begins; the last is n.
+        items: int64 [n], numbers of items, ascending in each list.
+    """
+
+    pointers: Ids
+    items: Ids
+
+    @classmethod
+    def make(cls, user: Ids, item: Ids, users: int) -> "ItemLists":
+        """Return the lists of pairs (user, item) in any order; `users` counts also those without an item."""
+        pointers = np.zeros(users + 1, np.int64)
+        np.cumsum(np.bincount(user, minlength=users), out=pointers[1:])
+        return cls(pointers, item[np.lexsort((item, user))])
+
+    @property
+    def counts(self) -> Ids:
+        """int64 [users], length of each list."""
+        return np.diff(self.pointers)
+
+    def of(self, users: Ids) -> Ids:
+        """Return the lists of some users, one after the other, int64."""
+        counts = self.counts[users]
+        starts = self.pointers[users] - np.cumsum(counts) + counts
+        places: Ids = np.arange(counts.sum()) + np.repeat(starts, counts)
+        return self.items[places]
+
+
+@dataclass(frozen=True, eq=False)
 class RankingShard:
     """One client's own users and their interactions, and the catalogue.
 
@@ -51,3 +83,8 @@ class RankingShard:
     def rows(self, split: str) -> Ids:
         """Return the positions of a split's interactions, int64."""
         return np.flatnonzero(self.split == SPLITS.index(split))
+
+    def lists(self, split: str) -> ItemLists:
+        """Return the items of each user in a split."""
+        rows = self.rows(split)
+        return ItemLists.make(self.user[rows], self.item[rows], self.users)
