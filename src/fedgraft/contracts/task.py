@@ -2,17 +2,24 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 import torch
 
-from fedgraft.contracts.values import Draw, Sums
+from fedgraft.contracts.values import Draw, Losses, Sums
 from fedgraft.wire.layouts import Arrays
 
 Shard = TypeVar("Shard")
 """One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
 Prepared = TypeVar("Prepared")
 """One client's data, ready to train on."""
+Loss: TypeAlias = torch.Tensor | Losses
+"""Losses of a step's examples, float [examples], perhaps beside a term that all of them share."""
+
+
+def example_losses(found: Loss) -> torch.Tensor:
+    """Return the losses of the examples alone, float [examples]."""
+    return found.each if isinstance(found, Losses) else found
 
 
 class Task(ABC, Generic[Shard, Prepared]):
@@ -53,8 +60,8 @@ class Task(ABC, Generic[Shard, Prepared]):
         """
 
     @abstractmethod
-    def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
-        """Return the losses of a draw's examples, float [examples].
+    def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw, encoded: torch.Tensor | None) -> Loss:
+        """Return the losses of a draw's examples, float [examples]; `Losses` adds a term that all of them share.
 
         The draw lies within one block; `encoded` is what `BlockedTask.encode` made of that block, else None.
         """

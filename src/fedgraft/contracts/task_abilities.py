@@ -88,6 +88,10 @@ class ManualGradientTask(Task[Shard, Prepared]):
         """
 
 
+class SeededTask(Task[Shard, Prepared]):
+    """Ability: draw something of its own in every step, such as negative examples, from `Draw.seed` alone."""
+
+
 class NeighbourSamplingTask(Task[Shard, Prepared]):
     """Ability: draw neighbours of nodes in every step."""
 

@@ -169,6 +169,18 @@ class HaloRows(NamedTuple):
     rows: NDArray[np.float32]
 
 
+class Losses(NamedTuple):
+    """Losses of a step's examples, and a term of its objective that belongs to no example alone.
+
+    Args:
+        each: float [examples], the examples' own losses: what weights weigh, and what samplers and reports see.
+        shared: float scalar, added to the objective once, unweighted, such as a regulariser over the batch.
+    """
+
+    each: torch.Tensor
+    shared: torch.Tensor
+
+
 Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
 """A differentiable term that joins the loss, from the model's parameters by name."""
 Correction = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], None]

@@ -33,6 +33,7 @@ from fedgraft.contracts.task_abilities import (
     NeighbourSamplingTask,
     ProfiledTask,
     PublishingTask,
+    SeededTask,
     VariantTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -126,6 +127,8 @@ class Plan:
     @cached_property
     def seeds_draws(self) -> bool:
         """True where every draw needs a seed."""
+        if isinstance(self.task, SeededTask):
+            return True
         return isinstance(self.task, NeighbourSamplingTask) and self.task.draws_neighbours
 
     @cached_property

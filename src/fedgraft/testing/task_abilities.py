@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw
+from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.task_abilities import (
     DetailedScores,
     FittedTask,
@@ -17,11 +18,12 @@ from fedgraft.contracts.task_abilities import (
     PooledTask,
     ProfiledTask,
     PublishingTask,
+    SeededTask,
 )
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
-from fedgraft.testing.task_cases import TaskCase, blocks, variant
+from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, variant
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 
 LAWS: Laws[TaskCase] = Laws()
@@ -168,16 +170,27 @@ def gradients_by_hand_are_those_of_autograd(case: TaskCase) -> None:
         by_hand = task.loss_and_backward(model, data, draw)
         if by_hand is None:
             return
-        losses, backward = by_hand
-        backward(torch.full_like(losses, 1.0 / len(losses)))
+        each, backward = by_hand
+        backward(torch.full_like(each, 1.0 / len(each)))
     expected = task.loss(other, data, draw, None)
-    expected.mean().backward()  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(losses, expected.detach(), rtol=1e-4, atol=1e-5)
+    objective(expected).backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(by_hand[0], example_losses(expected).detach(), rtol=1e-4, atol=1e-5)
     for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
         assert one.grad is not None
         assert two.grad is not None
         near = torch.allclose(one.grad, two.grad, rtol=1e-4, atol=1e-5)
         expect(near, f"the gradient of {name} must be autograd's", one.grad, two.grad)
+
+
+@LAWS.having(SeededTask)
+def what_a_step_draws_depends_on_its_seed_alone(case: TaskCase) -> None:
+    """Train on equal losses from equal seeds, and on other ones from another."""
+    task, data = case.task, case.prepared()
+    model, block = case.drawn(data).train(), blocks(task, data)[0]
+    with torch.no_grad():
+        one, two, other = (losses(task, model, data, Draw(block, seed=seed)) for seed in (5, 5, 6))
+    expect(torch.equal(one, two), "equal seeds must draw the same", one, two)
+    expect(not torch.equal(one, other), "another seed must draw something else", one, other)
 
 
 @LAWS.having(NeighbourSamplingTask)
@@ -189,8 +202,7 @@ def a_draw_may_say_how_many_neighbours_take_part(case: TaskCase) -> None:
     model, block = case.drawn(data), blocks(task, data)[0]
     with torch.no_grad():
         one, two = (
-            task.loss(model, case.prepared(), Draw(block, neighbours=(1,) * task.layers, seed=5), None)
-            for _ in range(2)
+            losses(task, model, case.prepared(), Draw(block, neighbours=(1,) * task.layers, seed=5)) for _ in range(2)
         )
     expect(torch.isfinite(one).all(), "losses must be finite", one)
     expect(torch.equal(one, two), "equal seeds must draw equal neighbours", one, two)

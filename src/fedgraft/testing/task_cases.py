@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.contracts import Indices, Task
+from fedgraft.contracts import Draw, Indices, Task
+from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.task_abilities import BlockedTask, DetailedScores, HaloTask, PublishingTask, VariantTask
+from fedgraft.contracts.values import Losses
 from fedgraft.wire.layouts import Arrays
 
 
@@ -85,6 +87,19 @@ def blocks(task: Task[Any, Any], data: Any) -> Sequence[Indices]:
 def encoded(task: Task[Any, Any], model: torch.nn.Module, data: Any, block: Indices) -> torch.Tensor | None:
     """Return what all draws of a block share."""
     return task.encode(model, data, block) if isinstance(task, BlockedTask) else None
+
+
+def losses(
+    task: Task[Any, Any], model: torch.nn.Module, data: Any, draw: Draw, shared: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return the losses of a draw's examples, float [examples], given an encoding of their block."""
+    return example_losses(task.loss(model, data, draw, shared))
+
+
+def objective(found: Loss) -> torch.Tensor:
+    """Return what a step of equal weights minimises, float scalar."""
+    mean = example_losses(found).mean()
+    return mean + found.shared if isinstance(found, Losses) else mean
 
 
 def choice(task: Task[Any, Any], sums: dict[str, float]) -> float:

@@ -17,7 +17,7 @@ from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing import halo_tasks, task_abilities
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
-from fedgraft.testing.task_cases import TaskCase, blocks, choice, encoded, personal, variant
+from fedgraft.testing.task_cases import TaskCase, blocks, choice, encoded, losses, objective, personal, variant
 from fedgraft.wire.layouts import Arrays
 
 LAWS: Laws[TaskCase] = Laws()
@@ -141,14 +141,14 @@ def losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_th
     with torch.no_grad():  # as a round begins: what is remembered of examples outside a draw is of this model
         looked = halo_tasks.looked(case, model, data)
     shared = encoded(task, model, data, block)
-    whole = task.loss(model, data, Draw(block), shared)
+    whole = losses(task, model, data, Draw(block), shared)
     expect(whole.shape == (len(block),), f"there must be {len(block)} losses", whole.shape)
     expect(torch.isfinite(whole).all(), "losses must be finite", whole)
     if looked is not None:
         np.testing.assert_allclose(looked[block], whole.detach().numpy(), rtol=1e-4, atol=1e-5)
-    part = task.loss(model, data, Draw(block[1::2]), shared)
+    part = losses(task, model, data, Draw(block[1::2]), shared)
     torch.testing.assert_close(part, whole[1::2], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(task.loss(model, data, Draw(block), None), whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses(task, model, data, Draw(block)), whole, rtol=1e-4, atol=1e-5)
 
 
 @LAWS.every
@@ -156,8 +156,8 @@ def gradients_of_the_loss_reach_every_parameter(case: TaskCase) -> None:
     """Let every parameter learn."""
     data = case.prepared()
     model = case.drawn(data)
-    losses = case.task.loss(model, data, Draw(blocks(case.task, data)[0]), None)
-    losses.mean().backward()  # type: ignore[no-untyped-call]
+    found = case.task.loss(model, data, Draw(blocks(case.task, data)[0]), None)
+    objective(found).backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.named_parameters():
         expect(parameter.grad is not None, "every parameter must have a gradient", name)
         reached = not parameter.numel() or bool(parameter.grad is not None and parameter.grad.abs().max() > 0)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import Draw, RefreshingSampler, Sampler, randomness
-from fedgraft.contracts.task_abilities import BlockedTask, HaloTask, NeighbourSamplingTask
+from fedgraft.contracts.task_abilities import BlockedTask, HaloTask, NeighbourSamplingTask, SeededTask
+from fedgraft.contracts.values import Losses
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.training import Optimizer, Training
 from fedgraft.errors import ClientError, FedgraftError
@@ -181,6 +182,31 @@ def test_weights_of_a_draw_multiply_its_losses():
     trained = trainer(sampler=Fixed((Draw(np.array([0, 1]), np.array([2, 0], np.float32)),)))
     trained.run()
     assert weights(trained) == pytest.approx([0.4, 0.4])  # the mean of 2 * 4 and 0 * 16
+
+
+def test_a_shared_term_joins_the_objective_once_and_neither_sampler_nor_report_sees_it():
+    class Shrunk(Line):
+        def loss(self, model, data, draw, encoded):
+            return Losses(super().loss(model, data, draw, encoded), 5.0 * (model.weight.sum() - 1.0) ** 2)
+
+    draws = (Draw(np.array([0, 1]), np.array([2, 0], np.float32)),)
+    trained = trainer(task=Shrunk(width=1), sampler=Fixed(draws))
+    trained.run()
+    assert weights(trained) == pytest.approx([1.4, 0.4])  # the mean of 2 * 4 and 0 * 16, and a gradient of -10 on w
+    assert trained.sampler_state == [[4.0, 16.0]]
+    assert trained.report() == {"loss": 10.0, "loss_sq": 136.0}
+
+
+def test_a_task_that_draws_gets_a_seed_with_every_step():
+    class Drawing(Line, SeededTask):
+        def loss(self, model, data, draw, encoded):
+            seen.append(draw.seed)
+            return super().loss(model, data, draw, encoded)
+
+    seen = []
+    trainer(task=Drawing(width=1), sampler=Fixed((Draw(np.array([0])), Draw(np.array([1]))))).run()
+    assert 0 not in seen
+    assert len(set(seen)) == 2
 
 
 def test_adam_s_first_step_is_the_learning_rate_and_every_run_starts_afresh():

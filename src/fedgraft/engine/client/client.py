@@ -18,6 +18,7 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import Draw, Sums, randomness
 from fedgraft.contracts.scores import improves
+from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.ensemble import ensemble_of
@@ -187,10 +188,9 @@ class Client:
         asked = [blocks[index] for index in order[: plan.training.blocks or None]]
         with torch.no_grad():
             parts = [
-                plan.task.loss(
-                    module, data, Draw(block), plan.blocked.encode(module, data, block) if plan.blocked else None
-                )
+                example_losses(plan.task.loss(module, data, Draw(block), encoded))
                 for block in asked
+                for encoded in [plan.blocked.encode(module, data, block) if plan.blocked else None]
             ]
         losses = torch.cat(parts).double()
         return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Stage
+from fedgraft.contracts.task import Loss, example_losses
+from fedgraft.contracts.values import Losses
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import ClientError, FedgraftError
@@ -215,7 +217,7 @@ class LocalTrainer:
         losses = np.empty(self._task.examples(self._data), np.float32)
         for block in self._blocks:
             found = self._task.loss(module, self._data, Draw(block, seed=seed), self._encoded(module, block))
-            losses[block] = found.numpy(force=True)
+            losses[block] = example_losses(found).numpy(force=True)
         return losses
 
     def _seed(self) -> int:
@@ -269,9 +271,9 @@ class LocalTrainer:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
         if shared is None and self._plan.manual:
-            found = self._plan.manual.loss_and_backward(flat.module, self._data, draw)
-            if found is not None:
-                losses, back = found
+            by_hand = self._plan.manual.loss_and_backward(flat.module, self._data, draw)
+            if by_hand is not None:
+                losses, back = by_hand
                 back(self._shares(losses, draw))
                 if penalty is not None:
                     self._differentiate_penalty(penalty)
@@ -279,9 +281,9 @@ class LocalTrainer:
         for gradient in flat.moving(flat.gradient):
             gradient.zero_()
         with torch.enable_grad():
-            losses = self._task.loss(flat.module, self._data, draw, shared)
-            self._objective(losses, draw, penalty).backward()  # type: ignore[no-untyped-call]
-        return losses.detach()
+            found = self._task.loss(flat.module, self._data, draw, shared)
+            self._objective(found, draw, penalty).backward()  # type: ignore[no-untyped-call]
+        return example_losses(found).detach()
 
     def _shares(self, losses: torch.Tensor, draw: Draw) -> torch.Tensor:
         """The gradient of the mean of a draw's weighted losses."""
@@ -296,11 +298,14 @@ class LocalTrainer:
             if added.requires_grad:
                 added.backward()  # type: ignore[no-untyped-call]
 
-    def _objective(self, losses: torch.Tensor, draw: Draw, penalty: Penalty | None) -> torch.Tensor:
+    def _objective(self, found: Loss, draw: Draw, penalty: Penalty | None) -> torch.Tensor:
+        losses = example_losses(found)
         if draw.weights is None:
             loss = losses.mean()
         else:
             loss = (losses * torch.from_numpy(draw.weights).to(losses.device)).mean()
+        if isinstance(found, Losses):
+            loss = loss + found.shared
         if penalty is not None:
             loss = loss + penalty(self._flat.parameters)
         return loss
