@@ -1,0 +1,59 @@
+"""What the data sets of MovieLens share: their options, and shards made from their files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from fedgraft.contracts.data import Data
+from fedgraft.domains.ranking.item_features import Items, make_features, sources_of
+from fedgraft.domains.ranking.movielens import ADDRESS, Format, Movies, read_movielens
+from fedgraft.domains.ranking.partition import check_partition, make_shards
+from fedgraft.domains.ranking.shards import Interactions, RankingShard
+
+
+@dataclass(frozen=True)
+class MovieLensSet(Data[RankingShard]):
+    """Ability of MovieLens sets: read files of one format; options as of `methods/data/ml100k.py`."""
+
+    task: ClassVar[str] = "ranking"
+    form: ClassVar[Format]
+    """Format of the files."""
+    page: ClassVar[str]
+    """Page of the set at GroupLens, such as "100k/"."""
+
+    root: str | Path
+    clients: int = 8
+    partition: str = "exponential"
+    ubi: float = 0.1172
+    features: str | dict[str, str] = "text"
+    images: str | Path | None = None
+    width: int = 64
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_partition(owner, self.clients, self.partition, self.ubi)
+        sources = sources_of(owner, self.features, self.images, self.width)
+        if self.features != "none" and "text" not in (self.features, *sources):
+            object.__setattr__(self, "features", sources)  # paths, absolute, so that a run resumes anywhere
+
+    def movies(self) -> Movies:
+        """Read the whole set, without features."""
+        return read_movielens(self.root, self.form, type(self).__name__, ADDRESS + self.page)
+
+    def interactions(self) -> Interactions:
+        """Return the whole set, before it is dealt to clients."""
+        movies, owner = self.movies(), type(self).__name__
+        items = Items(movies.item_ids, movies.texts, movies.place, movies.listed, self.form.movies)
+        sources = sources_of(owner, self.features, self.images, self.width)
+        return Interactions(
+            user=movies.user,
+            item=movies.item,
+            user_ids=movies.user_ids,
+            item_ids=movies.item_ids,
+            features=make_features(owner, sources, items, self.images, self.width),
+            titles=movies.titles,
+        )
+
+    def load(self, seed: int) -> list[RankingShard]:
+        """Load one shard per client, dealt and split by `seed`."""
+        return make_shards(self.interactions(), self.clients, self.partition, self.ubi, seed)

@@ -1,0 +1,166 @@
+"""Deals users to clients by a user balance index, and splits interactions into training, validation and test.
+
+Balance     min |D_i| / max |D_i| over the numbers of interactions of clients; Liu et al. (eqs. 29 and 30) with two
+            values and two shapes.
+Whole users A user is at one client with all interactions, as at one edge cloud; the paper deals interactions. So sizes
+            meet their portions as nearly as whole users allow.
+Split       8:1:1 of all interactions, before users are dealt: the same for every partition. Each user keeps at least
+            one training interaction.
+"""
+
+import logging
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
+from fedgraft.errors import InputError, require, require_one_of
+
+LOG = logging.getLogger("fedgraft.data")
+
+PARTITIONS = ("exponential", "linear", "uniform")
+"""Shapes of the portions that clients get."""
+HELD_OUT = 0.1
+"""Share of all interactions in validation, and in test."""
+
+
+def check_partition(owner: str, clients: int, partition: str, ubi: float) -> None:
+    """Raise `InputError` for options that no data could meet; `owner` ("ML100K") names them in errors."""
+    require(clients >= 1, f"{owner}.clients", "at least 1", clients)
+    require_one_of(f"{owner}.partition", partition, PARTITIONS)
+    require(0 < ubi <= 1, f"{owner}.ubi", "in (0, 1]: the smallest client's share of the largest one's", ubi)
+
+
+def portions(clients: int, partition: str, ubi: float) -> NDArray[np.float64]:
+    """Return the clients' shares of all interactions, float64 [clients], sum 1: client 0 has most, the last one least.
+
+    Args:
+        clients: N, >= 1.
+        partition: "exponential": p_i proportional to ubi^(i / (N - 1)); "linear": equal steps from 1 down to ubi;
+            "uniform": all equal, whatever the ubi.
+        ubi: user balance index, smallest by largest, in (0, 1].
+    """
+    check_partition("portions", clients, partition, ubi)
+    step = np.arange(clients) / max(1, clients - 1)
+    weights = {"exponential": ubi**step, "linear": 1 - (1 - ubi) * step, "uniform": np.ones(clients)}[partition]
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
+
+
+def deal_users(counts: Ids, shares: NDArray[np.float64], g: np.random.Generator) -> Ids:
+    """Return the client of each user, int64 [users]; every client gets at least one user.
+
+    Clients are filled from the smallest to the largest. Each takes users in random order while they fit within
+    floor(share * interactions), and then the one user that closes the gap best, if one comes nearer. What nobody took
+    is the largest client's.
+
+    Args:
+        counts: int64 [users], interactions of each user.
+        shares: float64 [clients], sum 1.
+        g: where the order comes from.
+    """
+    clients = len(shares)
+    require(clients <= len(counts), "clients", f"at most {len(counts)}, the number of users", clients)
+    wanted = np.floor(shares * counts.sum()).astype(np.int64)
+    left = g.permutation(len(counts))
+    smallest_first = np.argsort(wanted, kind="stable").tolist()
+    client = np.full(len(counts), smallest_first[-1], np.int64)
+    for others, number in zip(range(clients - 1, 0, -1), smallest_first, strict=False):
+        most = len(left) - others
+        filled = np.cumsum(counts[left[:most]])
+        taken = int(np.searchsorted(filled, wanted[number], side="right"))
+        gap = wanted[number] - (filled[taken - 1] if taken else 0)
+        last = left[taken:][:0]
+        if taken < most:
+            nearest = taken + int(np.abs(counts[left[taken:]] - gap).argmin())
+            if not taken or abs(counts[left[nearest]] - gap) < gap:
+                last = left[nearest : nearest + 1]
+        client[np.concatenate([left[:taken], last])] = number
+        left = left[taken:][left[taken:] != last[0]] if len(last) else left[taken:]
+    return client
+
+
+def split_rows(user: Ids, g: np.random.Generator, time: NDArray[np.float64] | None = None) -> NDArray[np.int8]:
+    """Return the split of each interaction, int8 [n], as numbers of `SPLITS`: 8:1:1 at random, or by time.
+
+    Validation and test get a tenth each, rounded; training gets the rest, and the first interaction of every user.
+
+    Args:
+        user: int64 [n], the user of each.
+        g: where the order comes from.
+        time: float64 [n]; then the last tenth is test and the one before it validation, ties at random.
+    """
+    order = g.permutation(len(user))
+    if time is not None:
+        order = order[np.argsort(time[order], kind="stable")]
+    free = np.ones(len(user), np.bool_)
+    free[np.unique(user[order], return_index=True)[1]] = False
+    order = order[free]
+    test = min(round(HELD_OUT * len(user)), (len(order) + 1) // 2)
+    validation = min(round(HELD_OUT * len(user)), len(order) - test)
+    split = np.zeros(len(user), np.int8)
+    split[order[len(order) - test - validation :]] = 1
+    split[order[len(order) - test :]] = 2
+    return split
+
+
+def make_shards(data: Interactions, clients: int | None, partition: str, ubi: float, seed: int) -> list[RankingShard]:
+    """Return one shard per client, dealt and split by `seed`; the notes of `data` go to the log.
+
+    Args:
+        data: the whole set.
+        clients: how many; None with "given".
+        partition: one of `PARTITIONS`, or "given" to use `data.client`.
+        ubi: user balance index; not used with "given" and "uniform".
+        seed: the experiment's.
+    """
+    for note in data.notes:
+        LOG.warning(note)
+    if partition == "given":
+        client, names = _given(data, clients)
+    else:
+        shares = portions(clients or 0, partition, ubi)
+        counts = np.bincount(data.user, minlength=len(data.user_ids))
+        client, names = deal_users(counts, shares, generator(seed, "partition")), _names(len(shares))
+    split = split_rows(data.user, generator(seed, "split"), data.time) if data.split is None else data.split
+    for number, name in enumerate(SPLITS):
+        if not (split == number).any():
+            raise InputError(f"No interaction is for {name}: of {len(split):,} in all, every part needs one.")
+    return [_shard(data, client, number, name, split) for number, name in enumerate(names)]
+
+
+def reached(shards: list[RankingShard]) -> float:
+    """Return the user balance index of shards: smallest by largest number of interactions, in (0, 1]."""
+    sizes = [len(shard.item) for shard in shards]
+    return min(sizes) / max(sizes)
+
+
+def _given(data: Interactions, clients: int | None) -> tuple[Ids, list[str]]:
+    if data.client is None:
+        raise InputError("partition='given' needs data that name each user's client; these do not.")
+    names = list(data.client_names)
+    require(clients is None or clients == len(names), "clients", f"{len(names)}, as many as the data name", clients)
+    return data.client, names
+
+
+def _names(clients: int) -> list[str]:
+    return [f"client {number:0{len(str(clients - 1))}d}" for number in range(clients)]
+
+
+def _shard(data: Interactions, client: Ids, number: int, name: str, split: NDArray[np.int8]) -> RankingShard:
+    users = np.flatnonzero(client == number)
+    rows = np.flatnonzero(client[data.user] == number)
+    if not len(rows):
+        raise InputError(f"Client {name!r} is empty: it needs at least one user with an interaction.")
+    return RankingShard(
+        name=name,
+        user=np.searchsorted(users, data.user[rows]),
+        item=data.item[rows],
+        split=split[rows],
+        user_ids=data.user_ids[users],
+        item_ids=data.item_ids,
+        features=data.features,
+        titles=data.titles,
+    )
