@@ -68,15 +68,13 @@ def sources_of(owner: str, features: str | Mapping[str, str], images: object, wi
     found = {}
     for modality, source in table.items():
         library, _, name = source.partition(":")
-        if source.endswith(".npy"):
-            source = str(Path(source).resolve())
-        elif not (library in ENCODERS and name):
-            known = ("text", "none", *(f"{each}:NAME" for each in ENCODERS), "a path that ends in .npy")
-            if source not in known[: 1 + isinstance(features, str)]:
-                require_one_of(f"{owner}.features", source, known)
+        if not (source == "text" or source.endswith(".npy") or (library in ENCODERS and name)):
+            none = ("none",) if isinstance(features, str) else ()
+            known = ("text", *none, *(f"{each}:NAME" for each in ENCODERS), "a path that ends in .npy")
+            require_one_of(f"{owner}.features", source, [each for each in known if each != source])
         if library == "timm":
             require(images is not None, f"{owner}.images", f"the folder of images that {source!r} is to encode", images)
-        found[modality] = source
+        found[modality] = str(Path(source).resolve()) if source.endswith(".npy") else source
     return found
 
 
@@ -93,14 +91,15 @@ def make_features(owner: str, sources: Mapping[str, str], items: Items, images: 
     made = {}
     for modality, source in sources.items():
         library, _, name = source.partition(":")
-        if source == "text":
-            made[modality] = text_features(items.texts, width)
-        elif library == "sentence-transformers" and name:
-            made[modality] = _scaled(_encoded_texts(owner, name, items.texts))
-        elif library == "timm" and name:
-            made[modality] = _scaled(_encoded_images(owner, name, _image_files(Path(str(images)), items)))
-        else:
+        if source.endswith(".npy"):
             made[modality] = read_rows(Path(source), f"{owner}.features", items)
+        elif library == "sentence-transformers":
+            made[modality] = _scaled(_encoded_texts(owner, name, items.texts))
+        elif library == "timm":
+            files = _image_files(f"{owner}.images", Path(str(images)), items)
+            made[modality] = _scaled(_encoded_images(owner, name, files))
+        else:
+            made[modality] = text_features(items.texts, width)
     return made
 
 
@@ -186,14 +185,14 @@ def _encoded_images(owner: str, name: str, files: Sequence[Path]) -> NDArray[Any
     return np.concatenate(rows)
 
 
-def _image_files(folder: Path, items: Items) -> list[Path]:
+def _image_files(parameter: str, folder: Path, items: Items) -> list[Path]:
     if not folder.is_dir():
-        raise InputError(f"images: no folder {folder}; it must hold an image per item, named by the item's id.")
+        raise InputError(f"{parameter}: no folder {folder}; it must hold an image per item, named by the item's id.")
     by_id = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix.lower() in IMAGES}
     lacking = [name for name in items.ids.tolist() if name not in by_id]
     if lacking:
         raise InputError(
-            f"images: item {lacking[0]!r} has no image in {folder} ({len(lacking)} such items); a file "
+            f"{parameter}: item {lacking[0]!r} has no image in {folder} ({len(lacking)} such items); a file "
             f"{lacking[0]}{IMAGES[0]} is needed."
         )
     return [by_id[name] for name in items.ids.tolist()]
@@ -202,9 +201,9 @@ def _image_files(folder: Path, items: Items) -> list[Path]:
 def _library(owner: str, module: str, source: str) -> ModuleType:
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except Exception as error:  # a library that does not fit another one says so with an error of any type
         raise InputError(
-            f"{owner}.features = {source!r} needs a library that is not installed ({error}): "
+            f"{owner}.features = {source!r} needs a library that cannot be imported ({error}): "
             "install it with pip install 'fedgraft[features]'."
         ) from error
 

@@ -33,7 +33,7 @@ class MovieLensSet(Data[RankingShard]):
         owner = type(self).__name__
         check_partition(owner, self.clients, self.partition, self.ubi)
         sources = sources_of(owner, self.features, self.images, self.width)
-        if self.features != "none" and "text" not in (self.features, *sources):
+        if ".npy" in "".join(sources.values()):
             object.__setattr__(self, "features", sources)  # paths, absolute, so that a run resumes anywhere
 
     def movies(self) -> Movies:

@@ -68,17 +68,16 @@ def deal_users(counts: Ids, shares: NDArray[np.float64], g: np.random.Generator)
     smallest_first = np.argsort(wanted, kind="stable").tolist()
     client = np.full(len(counts), smallest_first[-1], np.int64)
     for others, number in zip(range(clients - 1, 0, -1), smallest_first, strict=False):
-        most = len(left) - others
-        filled = np.cumsum(counts[left[:most]])
+        candidates = counts[left[: len(left) - others]]
+        filled = np.cumsum(candidates)
         taken = int(np.searchsorted(filled, wanted[number], side="right"))
         gap = wanted[number] - (filled[taken - 1] if taken else 0)
-        last = left[taken:][:0]
-        if taken < most:
-            nearest = taken + int(np.abs(counts[left[taken:]] - gap).argmin())
-            if not taken or abs(counts[left[nearest]] - gap) < gap:
-                last = left[nearest : nearest + 1]
-        client[np.concatenate([left[:taken], last])] = number
-        left = left[taken:][left[taken:] != last[0]] if len(last) else left[taken:]
+        own = np.arange(len(left)) < taken
+        if taken < len(candidates):
+            nearest = taken + int(np.abs(candidates[taken:] - gap).argmin())
+            own[nearest] = not taken or abs(candidates[nearest] - gap) < gap
+        client[left[own]] = number
+        left = left[~own]
     return client
 
 
