@@ -29,6 +29,8 @@ POOLABLE: dict[str, Callable[[], Data[Any]]] = {"graph": lambda: Molecules(clien
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in DATA},
     "rating, users shared": ("rating", {"share": "users"}),
+    "rating, embeddings": ("rating", {"embeddings": True, "ridge": 0.1}),
+    "rating, relations": ("rating", {"embeddings": True, "relations": True}),
     "node, features alone": ("node", {"share_states": False}),
     "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),

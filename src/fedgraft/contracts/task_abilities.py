@@ -177,7 +177,9 @@ class PartsTask(Task[Shard, Prepared]):
 
         "head": the last linear layer is `head.outer.weight` [classes, width]. "structure": parameters `structure.*`.
         "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn. "ensemble":
-        several models can answer as one.
+        several models can answer as one. "embeddings": tables `embeddings.users` and `embeddings.items` [rows, width],
+        by ids that all clients agree on; the task is stochastic. "relations": attention over friends, `relations.*`,
+        and pseudo-labelled items in training; comes with "embeddings".
         """
 
     @abstractmethod

@@ -148,7 +148,12 @@ class PartedLine(Line, PartsTask[Points, Points], VariantTask[Points, Points]):
     @property
     def offers(self) -> frozenset[str]:
         """All parts; the model always has them."""
-        return frozenset({"structure", "head", "generator", "ensemble"})
+        return frozenset({"structure", "head", "generator", "ensemble", "embeddings", "relations"})
+
+    @property
+    def stochastic(self) -> bool:
+        """True: sharing methods that need a part may draw."""
+        return True
 
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
         """Return the task as it is."""

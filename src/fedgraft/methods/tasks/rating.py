@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -13,45 +13,30 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
 from fedgraft.contracts.encoder import EdgeEncoder
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.task_abilities import BlockedTask, PooledTask, PredictingTask, ProfiledTask, PublishingTask
+from fedgraft.contracts.task_abilities import (
+    BlockedTask,
+    FittedTask,
+    PartsTask,
+    PooledTask,
+    PredictingTask,
+    ProfiledTask,
+    PublishingTask,
+)
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
+from fedgraft.domains.ratings.pairs import Pairs, RatingModel
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import Elsewhere
-from fedgraft.errors import require, require_one_of
-from fedgraft.nn.layers import linear
+from fedgraft.domains.ratings.social_model import SocialModel, node_rows, pseudo_items, training_losses
+from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.propagate import GraphView
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
 LABEL_BINS = 5
 """Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs to predict, with the graph they are predicted from.
-
-    Args:
-        view: the graph; it holds none of these pairs' ratings.
-        user: int64 [n], the user's node; item: int64 [n], the item's node.
-        features: float32 [n, pair width].
-        base: float32 [n], the prediction that biases make.
-        rating: float32 [n], what is to be predicted; nan where unknown.
-    """
-
-    view: GraphView
-    user: Tensor
-    item: Tensor
-    features: Tensor
-    base: Tensor
-    rating: Tensor
-
-    def to(self, device: torch.device) -> "Pairs":
-        """Return the data on another device."""
-        return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +49,7 @@ class RatingData:
         held_out: {"validation": pairs, "test": pairs}, seen from the graph of all training ratings.
         label_shares: shares of training ratings in equal parts of the scale.
         scale: lowest and highest rating.
+        pseudo: int64 [users, k], items to pseudo-label for each user; None where there are none.
     """
 
     folds: list[Pairs]
@@ -72,6 +58,7 @@ class RatingData:
     held_out: dict[str, Pairs]
     label_shares: tuple[float, ...]
     scale: tuple[float, float]
+    pseudo: Tensor | None = None
     moved: dict[tuple[str, str], Pairs] = field(default_factory=dict)
 
     def on(self, device: torch.device, name: str) -> Pairs:
@@ -87,6 +74,8 @@ class RatingData:
 @dataclass(frozen=True)
 class Rating(
     BlockedTask[RatingShard, RatingData],
+    FittedTask[RatingShard, RatingData],
+    PartsTask[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],
     PredictingTask[RatingShard, RatingData],
     ProfiledTask[RatingShard, RatingData],
@@ -100,6 +89,10 @@ class Rating(
     Training ratings are cut into folds. Those of a fold are predicted from biases, features, transition probabilities
     and a graph that were made without the whole fold, so no rating sees itself at any order. Held-out ratings are
     predicted from all training ratings.
+
+    With the part "embeddings" the model is another one, that of published social recommenders: tables of users and
+    items with attention over ratings and, with the part "relations", over trust links
+    (`fedgraft.domains.ratings.social_model`). Encoder, head, biases and features then play no part.
 
     Asked: a table `pairs` with columns "user", "item" and perhaps "client". One client's own tables: `data` with the
     columns of the run's ratings; `trust`, if it has links, with "user" and "trusts".
@@ -117,6 +110,13 @@ class Rating(
         item_shrinkage: the same per item, >= 0.
         share: "nothing", or "users": each client tells, once and in a byte per user, how its users rate there, and
             learns how they rate elsewhere (`fedgraft.domains.ratings.shared_user_statistics`; charged as statistics).
+        embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
+        relations: whether that model sees trust links, and training pseudo-labels items; likewise.
+        width: of a row of the tables, >= 1 (FeSoG: 8).
+        ridge: penalty, in training, of the squared states of a rating's ends, with `embeddings`, >= 0.
+        pseudo: items that are pseudo-labelled for each user, with `relations`, >= 0 (FeSoG: 10).
+        users: rows of the table of users, >= 0; 0 = as the data have.
+        items: likewise of items.
     """
 
     metric: ClassVar[str] = "rmse"
@@ -131,6 +131,13 @@ class Rating(
     user_shrinkage: float = 9.0
     item_shrinkage: float = 2.0
     share: str = "nothing"
+    embeddings: bool = False
+    relations: bool = False
+    width: int = 8
+    ridge: float = 0.0
+    pseudo: int = 10
+    users: int = 0
+    items: int = 0
 
     def __post_init__(self) -> None:
         require(self.folds >= 2, "Rating.folds", ">= 2", self.folds)
@@ -138,7 +145,30 @@ class Rating(
         require(self.walk >= 1, "Rating.walk", ">= 1", self.walk)
         require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
         require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
-        require_one_of("Rating.share", self.share, ("nothing", "users"))
+        require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", "users"))
+        require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
+        require(self.width >= 1, "Rating.width", ">= 1", self.width)
+        for name in ("ridge", "pseudo", "users", "items"):
+            require(getattr(self, name) >= 0, f"Rating.{name}", ">= 0", getattr(self, name))
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Tables of users and items; trust links and pseudo-labels beside them. Nothing where statistics are shared."""
+        return frozenset({"embeddings", "relations"} if self.share == "nothing" else ())
+
+    def with_parts(self, parts: frozenset[str]) -> Self:
+        """Return this task with tables, if these are needed."""
+        relations = self.relations or "relations" in parts
+        return replace(self, embeddings=relations or self.embeddings or "embeddings" in parts, relations=relations)
+
+    def fitted(self, shards: Sequence[RatingShard]) -> Self:
+        """With as many rows as there are users and items, if there are tables."""
+        if not self.embeddings:
+            return self
+        ends = [max(int(ids.max(initial=-1)) + 1 for ids in each) for each in zip(*map(_ids, shards), strict=True)]
+        for name, found in zip(("users", "items"), ends, strict=True):
+            require(getattr(self, name) in (0, found), f"task.{name}", f"{found}, as many as ids", getattr(self, name))
+        return replace(self, users=ends[0], items=ends[1])
 
     @property
     def statistics_layout(self) -> Layout:
@@ -175,14 +205,18 @@ class Rating(
             inside = np.flatnonzero(fold == number)
             place[inside] = np.arange(len(inside))
             known = self._known(shard, rows[fold != number])
-            view = self._with_elsewhere(known, graph.view(known), elsewhere)
+            view = self._view(known, graph, elsewhere)
             parts.append(self._pairs(known, view, rows[inside], elsewhere))
         known = self._known(shard, rows)
-        view = self._with_elsewhere(known, graph.view(known), elsewhere)
+        view = self._view(known, graph, elsewhere)
         held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SCORED_SPLITS}
         edges = np.linspace(*shard.scale, LABEL_BINS + 1)
         shares = np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))
-        return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale)
+        pseudo = None
+        if self.relations and self.pseudo and self.items:
+            g = randomness.generator(0, "pseudo-items", client=len(rows))
+            pseudo = pseudo_items(shard, rows, self.items, self.pseudo, g)
+        return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale, pseudo)
 
     def examples(self, data: RatingData) -> int:
         """Return how many training ratings the client has."""
@@ -197,7 +231,10 @@ class Rating(
         return merge_shards(shards)
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
-        """Return encoder and head."""
+        """Return encoder and head, or tables and attention."""
+        if self.embeddings:
+            rows = max(1, self.users), max(1, self.items)
+            return SocialModel(*rows, self.width, self.relations, g)
         shared = self.share == "users"
         node_width = NODE_WIDTH + shared * users_elsewhere.NODE_COLUMNS
         pair_width = PAIR_WIDTH + shared * users_elsewhere.PAIR_COLUMNS
@@ -214,9 +251,11 @@ class Rating(
         return embeddings
 
     def loss(self, model: nn.Module, data: RatingData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return the squared error of each rating of the draw, float32 [ratings]."""
+        """Return the squared error of each rating of the draw, float32 [ratings]; of tables in training also others."""
         pairs = self._fold(model, data, draw.examples)
         place = torch.from_numpy(data.place[draw.examples]).to(pairs.user.device)
+        if isinstance(model, SocialModel) and model.training:
+            return training_losses(model, pairs, place, encoded, self.ridge, data.pseudo, data.scale)
         predicted: Tensor = model(pairs, place, encoded)
         return (predicted - pairs.rating[place]) ** 2
 
@@ -259,12 +298,15 @@ class Rating(
         self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
+        if self.embeddings and "shared" not in remembered:
+            raise InputError("A model with embeddings has rows for users and items of its run alone; --data fits none.")
+        had = len(shard.users), len(shard.items)
         elsewhere = self._elsewhere(shard, remembered.get("shared", {}))
         shard, user, item = with_newcomers(shard, asked["user"], asked["item"])
         rows = shard.rows("train")
         known = self._known(shard, rows)
         elsewhere = None if elsewhere is None else elsewhere.padded(known.users)
-        view = self._with_elsewhere(known, RatingGraph(shard, self.walk).view(known), elsewhere)
+        view = self._view(known, RatingGraph(shard, self.walk), elsewhere, had)
         pairs = self._describe_pairs(known, view, user, item, item_categories(shard)[item], elsewhere)
         with torch.no_grad():
             predicted = model(pairs.to(next(model.parameters()).device)).clamp(*shard.scale).cpu().numpy()
@@ -286,7 +328,14 @@ class Rating(
         known = self._known(shard, shard.rows("train"))
         return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)))
 
-    def _with_elsewhere(self, known: Known, view: GraphView, elsewhere: Elsewhere | None) -> GraphView:
+    def _view(
+        self, known: Known, graph: RatingGraph, elsewhere: Elsewhere | None, had: tuple[int, int] | None = None
+    ) -> GraphView:
+        """The graph of the known ratings; `had` is how many users and items have rows in the tables, all by default."""
+        view = graph.view(known)
+        if self.embeddings:
+            rows = node_rows(known.shard, self.users, self.items, had or (known.users, known.items))
+            return replace(view, nodes=rows)
         if elsewhere is None:
             return view
         return replace(view, nodes=torch.cat([view.nodes, torch.from_numpy(elsewhere.node_columns(known))], 1))
@@ -306,7 +355,10 @@ class Rating(
         category: Indices,
         elsewhere: Elsewhere | None,
     ) -> Pairs:
-        features = pair_features(known, user, item, category)
+        if self.embeddings:
+            features, base = np.zeros((len(user), 0), np.float32), np.full(len(user), known.biases[0])
+        else:
+            features, base = pair_features(known, user, item, category), known.base(user, item)
         if elsewhere is not None:
             features = np.concatenate([features, elsewhere.pair_columns(known, user)], axis=1)
         return Pairs(
@@ -314,35 +366,14 @@ class Rating(
             user=torch.from_numpy(user),
             item=torch.from_numpy(item + known.users),
             features=torch.from_numpy(features),
-            base=_float32(known.base(user, item)),
+            base=_float32(base),
             rating=torch.full((len(user),), torch.nan),
         )
 
 
-class RatingModel(nn.Module):
-    """Base + head(features of the pair, embeddings of both ends)."""
-
-    def __init__(self, encoder: nn.Module, width: int, pair_width: int, hidden: int, g: torch.Generator) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.pair = linear(pair_width, hidden, g)
-        self.ends = linear(2 * width, hidden, g, bias=False)
-        self.inner = linear(hidden, hidden, g)
-        self.out = linear(hidden, 1, g)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.out.bias)
-
-    def forward(self, pairs: Pairs, place: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
-        """Predicted ratings [n] of all pairs, or of those at `place`; `nodes` are embeddings already computed."""
-        user, item, features, base = pairs.user, pairs.item, pairs.features, pairs.base
-        if place is not None:
-            user, item, features, base = user[place], item[place], features[place], base[place]
-        nodes = self.encoder(pairs.view) if nodes is None else nodes
-        ends = self.ends(torch.cat([nodes[user], nodes[item]], 1))
-        state = torch.relu(self.inner(torch.relu(self.pair(features) + ends)))
-        predicted: Tensor = base + self.out(state)[:, 0]
-        return predicted
-
-
 def _float32(array: NDArray[np.float64]) -> Tensor:
     return torch.from_numpy(array.astype(np.float32))
+
+
+def _ids(shard: RatingShard) -> tuple[Indices, Indices]:
+    return shard.users, shard.items

@@ -1,0 +1,58 @@
+"""Pairs of users and items as a client's model sees them, and the network that predicts their ratings from features."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.nn.layers import linear
+from fedgraft.nn.propagate import GraphView
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs to predict, with the graph they are predicted from.
+
+    Args:
+        view: the graph; it holds none of these pairs' ratings.
+        user: int64 [n], the user's node; item: int64 [n], the item's node.
+        features: float32 [n, pair width].
+        base: float32 [n], the prediction that biases make, or a mean.
+        rating: float32 [n], what is to be predicted; nan where unknown.
+    """
+
+    view: GraphView
+    user: Tensor
+    item: Tensor
+    features: Tensor
+    base: Tensor
+    rating: Tensor
+
+    def to(self, device: torch.device) -> "Pairs":
+        """Return the data on another device."""
+        return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+class RatingModel(nn.Module):
+    """Base + head(features of the pair, embeddings of both ends)."""
+
+    def __init__(self, encoder: nn.Module, width: int, pair_width: int, hidden: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pair = linear(pair_width, hidden, g)
+        self.ends = linear(2 * width, hidden, g, bias=False)
+        self.inner = linear(hidden, hidden, g)
+        self.out = linear(hidden, 1, g)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, pairs: Pairs, place: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
+        """Predicted ratings [n] of all pairs, or of those at `place`; `nodes` are embeddings already computed."""
+        user, item, features, base = pairs.user, pairs.item, pairs.features, pairs.base
+        if place is not None:
+            user, item, features, base = user[place], item[place], features[place], base[place]
+        nodes = self.encoder(pairs.view) if nodes is None else nodes
+        ends = self.ends(torch.cat([nodes[user], nodes[item]], 1))
+        state = torch.relu(self.inner(torch.relu(self.pair(features) + ends)))
+        predicted: Tensor = base + self.out(state)[:, 0]
+        return predicted
