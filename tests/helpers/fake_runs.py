@@ -71,7 +71,7 @@ def write_run(
         return totals["down"] + totals["up"]
 
     store.append(None, entries(0, [(c, way, "header", 40) for c in range(clients) for way in DIRECTIONS]))
-    curve: list[list[Any]] = [[0, total(), 0.0, score(0, 0), score(0, 0) * 1.01, None]]
+    curve: list[list[Any]] = [[0, total(), 0.0, score(0, 0), score(0, 0) * 1.01, None, 0.0]]
     selections = 0
     for round in range(1, rounds + 1):
         before = total()
@@ -100,10 +100,11 @@ def write_run(
             bytes_total=total(),
             seconds=seconds * round,
             simulated_seconds=30.0 * round,
+            timings={client: (10.0 + client, 20.0 - client / 100) for client in chosen},
         )
         store.append(row, written)
         if scored:
-            curve.append([round, total(), row.seconds, validation, test, None])
+            curve.append([round, total(), row.seconds, validation, test, None, row.simulated_seconds])
     if finished:
         summary = {
             "recipe": recipe,

@@ -28,7 +28,7 @@ def several(folder: Path, count: int, clients: int = 5) -> list[RunFolder]:
 def test_every_figure_can_be_drawn(tmp_path: Path, count: int, clients: int) -> None:
     runs = several(tmp_path, count, clients)
     drawn = figures.every(runs)
-    assert len(drawn) == 8
+    assert len(drawn) == 9
     for figure in drawn:
         assert isinstance(figure, go.Figure)
         json.loads(figure.to_json())
@@ -115,7 +115,7 @@ def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
 def test_runs_without_any_score_can_be_drawn(tmp_path: Path) -> None:
     run = RunFolder(write_run(tmp_path / "a", yardsticks={}))
     run.curve[["validation", "test"]] = math.nan
-    assert len(figures.every([run])) == 7
+    assert len(figures.every([run])) == 8
     with pytest.raises(InputError, match="no target to reach"):
         figures.bytes_to_target([run])
 

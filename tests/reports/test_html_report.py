@@ -46,7 +46,7 @@ def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     assert not [attributes for _, attributes in page.tags if {"src", "href"} & set(attributes)]
     assert sum("plotly.js v" in script for script in re.findall(r"<script>(.*?)</script>", out.read_text(), re.S)) == 1
     figures = [a["id"] for t, a in page.tags if a.get("class") == "plotly-graph-div"]
-    assert figures == [f"figure-{i}" for i in range(1, 9)]
+    assert figures == [f"figure-{i}" for i in range(1, 10)]
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     assert policy.startswith("default-src 'none'")

@@ -20,7 +20,9 @@ def test_a_run_is_read_back_as_tables(tmp_path: Path) -> None:
     run = RunFolder(write_run(tmp_path / "a", clients=5, cohort=2, rounds=10))
     assert run.label == "a"
     assert (run.metric, run.better, run.clients) == ("rmse", "lower", 5)
-    assert list(run.curve.columns) == ["round", "bytes", "seconds", "validation", "test", "flops"]
+    assert list(run.curve.columns) == [
+        *("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
+    ]
     assert run.curve["round"].tolist() == list(range(11))
     assert run.curve["flops"].isna().all()
     assert list(run.rounds["round"]) == list(range(1, 11))

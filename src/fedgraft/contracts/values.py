@@ -3,6 +3,7 @@
 They are data without behaviour of their own.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -33,14 +34,16 @@ class View:
         samples: int64 [N], training examples.
         bytes_per_client: int64 [N], most bytes that selecting a client costs this round (down + up, headers and all).
         bytes_per_probe: int64 [N], most bytes that probing a client costs (down + up).
-        seconds: float64 [N], expected simulated seconds of a client's round.
-        available: bool [N], False for a client known to be unreachable this round.
+        seconds: float64 [N], most simulated seconds that a client's round is expected to take.
+        available: bool [N], False for a client known to be unreachable this round, or still at work for an earlier one.
         bytes_left: what the budget still pays for, after what the round costs whoever trains; None without a budget.
         bytes_budget: the whole budget; None without one.
         rounds: the planned number of rounds.
         better: whether a "lower" or a "higher" score is better.
         epochs: passes that a client makes over its examples in a round.
         losses: {split: (mean loss of the first global model, that of the last that was scored)} where the task tells.
+        score: the last score of the global model on the selector's `score_split`; None before the first.
+        deadline: simulated seconds after which the server need not wait for a client, > 0; inf = it waits for all.
         probed: what probed clients answered this round: {client: {"loss": ...}}.
     """
 
@@ -56,6 +59,8 @@ class View:
     better: str = "lower"
     epochs: int = 1
     losses: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    score: float | None = None
+    deadline: float = math.inf
     probed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     @property
@@ -86,19 +91,42 @@ class Selection:
     weights: tuple[float, ...] | None = None
 
 
+class Timing(NamedTuple):
+    """Simulated seconds of a client's round, >= 0.
+
+    Args:
+        training: that it computes.
+        communication: that its messages are on the way, latency included.
+    """
+
+    training: float
+    communication: float
+
+    @property
+    def total(self) -> float:
+        """float, seconds from the order to train to the answer."""
+        return self.training + self.communication
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Results of a round, for the selector to learn from.
 
+    A late client is heard of twice: in the round that selected it as `late`, and in the round in which its answer
+    arrives, where it is among `reports` and not among `selected`. A round in which the server does nothing but wait for
+    such answers has nobody selected.
+
     Args:
-        selected: the cohort, ascending.
-        reports: {client: {name: value}} of those that answered, at least the names in the selector's `reports`.
+        selected: the cohort, ascending; it may be empty.
+        reports: {client: {name: value}} of those whose answers arrived, at least the names in the selector's `reports`.
         failed: {client: reason}.
         score: the task's score of the new global model on the selector's `score_split`; None if not evaluated.
         bytes: bytes of the round, all purposes, both directions.
-        seconds: {client: simulated seconds of its round}.
+        timings: {client: seconds of its round}, of those whose answers arrived or who failed.
         updates: {client: decoded upload}; empty unless `reports` holds "update".
         guidance: {client: {name: scalar that its sampler was sent with the order to train}}.
+        late: those of the cohort that did not answer before the deadline; those dropped are in `failed`, too.
+        staleness: {client: rounds by which its answer is late}, >= 1, of late answers that arrived.
     """
 
     selected: tuple[int, ...]
@@ -106,9 +134,16 @@ class Outcome:
     failed: Mapping[int, str]
     score: float | None
     bytes: int
-    seconds: Mapping[int, float]
+    timings: Mapping[int, Timing]
     updates: Mapping[int, Arrays] = field(default_factory=dict)
     guidance: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    late: tuple[int, ...] = ()
+    staleness: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> dict[int, float]:
+        """{client: simulated seconds of its round}, as `timings`."""
+        return {client: timing.total for client, timing in self.timings.items()}
 
 
 @dataclass(frozen=True)
@@ -231,11 +266,19 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Update:
-    """One client's accepted upload: decoded arrays, and its weight in the average (a cohort's weights sum to 1)."""
+    """One client's accepted upload.
+
+    Args:
+        client: its index.
+        weight: in the average, >= 0; the weights of a round's updates sum to 1, stale ones are discounted already.
+        arrays: decoded.
+        staleness: rounds since the one that ordered it, >= 0; 0 = of this round.
+    """
 
     client: int
     weight: float
     arrays: Arrays
+    staleness: int = 0
 
 
 @dataclass(frozen=True)

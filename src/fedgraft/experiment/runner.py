@@ -31,7 +31,7 @@ from fedgraft.runtimes.in_process import InProcess
 from fedgraft.runtimes.signals import Asked, deferred
 from fedgraft.wire.layouts import Arrays, digest
 
-CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
+CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 """What each point of a summary's curve holds, in order."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 

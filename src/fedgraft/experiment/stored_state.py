@@ -33,7 +33,10 @@ _CONTENT: Final[dict[str, Any]] = {
     "state": dict[str, Any],
 }
 _COUNTED: Final[dict[str, Any]] = {"bytes": int, "hash": str}
-_POINT: Final[dict[str, Any]] = {"round": int, "bytes": int, **dict.fromkeys(("seconds", *SPLITS, "flops"), float)}
+_POINT: Final[dict[str, Any]] = {
+    **dict.fromkeys(("round", "bytes"), int),
+    **dict.fromkeys(("seconds", *SPLITS, "flops", "simulated_seconds"), float),
+}
 _BEST: Final[dict[str, Any]] = {
     "round": int,
     **dict.fromkeys(("choice", *SPLITS), float),
@@ -48,6 +51,12 @@ _BROADCAST: Final[dict[str, Any]] = {
     "held": dict[str, int],
 }
 _PUBLISHED: Final[dict[str, Any]] = {"version": int, "arrays": dict[str, Array]}
+_IN_FLIGHT: Final[dict[str, Any]] = {
+    **dict.fromkeys(("client", "round"), int),
+    **dict.fromkeys(("arrives", "weight", "training", "communication"), float),
+    "report": dict[str, float],
+    "arrays": dict[str, Array],
+}
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
 
@@ -99,7 +108,7 @@ def checked_state(tree: Any, complete: bool = True) -> RunState:
     if strange := sorted(tree.keys() - hints.keys()):
         raise WireError(f"state has {', '.join(strange)}, which this version does not know")
     if columns:
-        _check_columns(tree["curve"])
+        _check_columns(tree["curve"], complete)
     state = RunState.from_tree(tree)
     clients = len(state.profiles)
     _demand(clients > 0, "state.profiles is empty")
@@ -116,12 +125,16 @@ def checked_state(tree: Any, complete: bool = True) -> RunState:
     return state
 
 
-def _check_columns(curve: Mapping[str, Array]) -> None:
-    """Raise `WireError` unless the curve is as `RunState.to_tree` stores it: a number a point in each column."""
-    _check_record(curve, dict.fromkeys(POINT, Array), "state.curve")
+def _check_columns(curve: Mapping[str, Array], complete: bool) -> None:
+    """Raise `WireError` unless the curve is as `RunState.to_tree` stores it: a number a point in each column.
+
+    What is not `complete` lacks columns that earlier versions did not have.
+    """
+    known = {name: code for name, code in POINT.items() if complete or name in curve or name == "round"}
+    _check_record(curve, dict.fromkeys(known, Array), "state.curve")
     lengths = {len(column) if column.ndim == 1 else -1 for column in curve.values()}
     _demand(len(lengths) == 1 and -1 not in lengths, "state.curve has columns of several lengths")
-    for name, code in POINT.items():
+    for name, code in known.items():
         _demand(curve[name].dtype == np.dtype(code), f"state.curve.{name} is {_described(curve[name])}")
 
 
@@ -143,6 +156,7 @@ def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str
         _check_halo_store(state, plan)
         _check_sharing(state, plan)
         _check_broadcast(state, plan)
+        _check_in_flight(state, plan)
         _check_methods(state, plan, selector)
 
 
@@ -230,6 +244,18 @@ def _check_broadcast(state: RunState, plan: Plan) -> None:
             trained = plan.sharing.model(state.sharing, group)
             model = scored_model(plan, state.sharing, state.averages, group) if scored else trained
             plan.downlink.encode(model, memory, np.random.default_rng(0))
+
+
+def _check_in_flight(state: RunState, plan: Plan) -> None:
+    """Late answers."""
+    for number, entry in enumerate(state.in_flight):
+        where = f"state.in_flight[{number}]"
+        _check_record(entry, _IN_FLIGHT, where)
+        _demand(entry["client"] < len(state.profiles), f"{where} is of client {entry['client']}")
+        _demand(1 <= entry["round"] <= state.round, f"{where} is of round {entry['round']} of {state.round}")
+        _demand({*entry["report"]} >= {*plan.names("train")}, f"{where}.report has only {', '.join(entry['report'])}")
+        with _within(where):
+            wire.check(entry["arrays"], plan.upload_layout)
 
 
 def _check_methods(state: RunState, plan: Plan, selector: Selector[Any]) -> None:

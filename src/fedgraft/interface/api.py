@@ -142,7 +142,7 @@ class Run:
         return figures.every([self._stored], target)
 
     def plot(self, against: str = "rounds") -> go.Figure:
-        """Plot scores against "rounds", "bytes" or "seconds"; shows inline in a notebook."""
+        """Plot scores against "rounds", "bytes", "seconds" or "simulated_seconds"; shows inline in a notebook."""
         return figures.score([self._stored], against)
 
     def report(

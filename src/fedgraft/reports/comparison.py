@@ -19,7 +19,7 @@ NOT_REACHED = "not reached"
 GIGA = 1e9
 
 _SCORES = ("validation", "test", "test_at_best_validation")
-_COSTS = ("bytes_to_target", "rounds_to_target", "seconds_to_target")
+_COSTS = ("bytes_to_target", "rounds_to_target", "simulated_seconds_to_target")
 _HEADINGS = {
     "validation": "validation",
     "test": "test",
@@ -27,7 +27,7 @@ _HEADINGS = {
     "bytes": "bytes",
     "bytes_to_target": "bytes\nto target",
     "rounds_to_target": "after\nrounds",
-    "seconds_to_target": "after\nseconds",
+    "simulated_seconds_to_target": "after sim.\nseconds",
 }
 
 
@@ -67,8 +67,9 @@ def compare(folders: Sequence[Path], target: str | float | None = None) -> list[
         Rows of: run, folder, recipe, dataset, clients, seed, metric, better, rounds, selections, validation, test,
         test_at_best_validation, bytes, bytes_down, bytes_up, flops, failures ({at what: how often clients failed}),
         seconds, simulated_seconds, digest, yardsticks, target, and bytes_to_target, rounds_to_target,
-        seconds_to_target, flops_to_target, which are None where the target was not reached. Operations
-        and failures are None where a run of an earlier version has not counted any.
+        seconds_to_target, simulated_seconds_to_target, flops_to_target, which are None where the target was not
+        reached. Operations, failures and simulated seconds to the target are None where a run of an earlier version has
+        not counted any.
     """
     runs = open_runs(folders)
     return rows(runs, resolve_target(runs, target))
@@ -160,7 +161,8 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         "bytes_to_target": None if point is None else int(point["bytes"]),
         "rounds_to_target": None if point is None else int(point["round"]),
         "seconds_to_target": None if point is None else float(point["seconds"]),
-        "flops_to_target": None if point is None or not _known(point["flops"]) else int(point["flops"]),
+        "simulated_seconds_to_target": _known(point, "simulated_seconds"),
+        "flops_to_target": None if (flops := _known(point, "flops")) is None else int(flops),
     }
 
 
@@ -171,8 +173,9 @@ def failures_text(failures: Mapping[str, int] | None) -> str:
     return f"clients failed, {counts}{lacking}." if counts else ""
 
 
-def _known(flops: float | None) -> bool:
-    return flops is not None and math.isfinite(flops)
+def _known(point: Mapping[str, float] | None, name: str) -> float | None:
+    """What a point of a curve holds; None where there is no point or nothing was counted."""
+    return None if point is None or not math.isfinite(point[name]) else float(point[name])
 
 
 def _caption(table: Sequence[dict[str, Any]]) -> str:

@@ -44,7 +44,7 @@ from fedgraft.reports.stored_runs import RunFolder, check_comparable, default_ta
 
 FEW_ROUNDS = 12
 """Up to here every round has its own tick; Plotly would put some between two rounds."""
-AXES = {"rounds": "round", "bytes": "bytes", "seconds": "seconds"}
+AXES = {"rounds": "round", "bytes": "bytes", "seconds": "seconds", "simulated_seconds": "simulated_seconds"}
 
 
 def score(
@@ -54,7 +54,7 @@ def score(
 
     Args:
         runs: runs with one metric.
-        against: "rounds", "bytes" (all so far, both directions) or "seconds" (measured).
+        against: "rounds", "bytes" (all so far, both directions), "seconds" (measured) or "simulated_seconds".
         log_bytes: a logarithmic axis of bytes.
         splits: which of "validation" and "test" to show; with both, buttons switch between them.
     """
@@ -73,12 +73,15 @@ def score(
             figure.add_trace(_line(run, index, points[column] / size, points, split))
     for index, run in enumerate(runs):
         figure.add_trace(_key(run, index))
-    title = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})", "seconds": "seconds"}[against]
+    units = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})"}
+    title = units.get(against, against.replace("_", " "))
     low, high, cut = score_range(runs, splits)
     note = "validation solid, test dashed" if len(splits) > 1 else splits[0]
     note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
     marks = yardstick_marks(runs)
-    lay_out(figure, f"{metric_name(runs)} against {against}", note, SCORE_HEIGHT, right=margin(marks, 24))
+    lay_out(
+        figure, f"{metric_name(runs)} against {against.replace('_', ' ')}", note, SCORE_HEIGHT, right=margin(marks, 24)
+    )
     figure.update_xaxes(title=title, type="log" if log else "linear", rangemode="normal" if log else "tozero")
     if against == "rounds" and largest <= FEW_ROUNDS:
         figure.update_xaxes(dtick=1)
@@ -231,7 +234,8 @@ def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
 
 def every(runs: Sequence[RunFolder], target: float | None = None) -> list[go.Figure]:
     """All figures, in the order in which a report shows them; no bytes to target if no run has a validation score."""
-    drawn = [score(runs, name) for name in AXES]
+    known = [name for name, column in AXES.items() if all(run.curve[column].notna().any() for run in runs)]
+    drawn = [score(runs, name) for name in known]
     if target is not None or not math.isnan(default_target(runs)):
         drawn.append(bytes_to_target(runs, target))
     drawn += [bytes_by_purpose(runs), bytes_by_codec(runs), chosen(runs)]

@@ -19,7 +19,9 @@ from fedgraft.experiment import disk
 from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, SUMMARY
 from fedgraft.experiment.run_folder import Store
 
-CURVE = ("round", "bytes", "seconds", "validation", "test", "flops")
+CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
+LEAST_CURVE = 6
+"""Numbers in a point of the earliest versions, which had no simulated seconds."""
 MOST = 2**63 - 1
 """The largest number that is counted."""
 TARGET_SLACK = 1.002
@@ -93,8 +95,9 @@ class RunFolder:
 
     @cached_property
     def curve(self) -> pd.DataFrame:
-        """One row a scored round: round, bytes, seconds, validation, test, flops (nan where nothing was measured)."""
-        frame = pd.DataFrame(self.summary["curve"], columns=list(CURVE)).astype("float64")
+        """One row a scored round, with the columns of `CURVE`; nan where nothing was measured."""
+        points = [[*point, *[None] * (len(CURVE) - len(point))] for point in self.summary["curve"]]
+        frame = pd.DataFrame(points, columns=list(CURVE)).astype("float64")
         return frame.astype({"round": "int64", "bytes": "int64"})
 
     @cached_property
@@ -106,7 +109,9 @@ class RunFolder:
             raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
         for row in rows:
             row["selected"] = tuple(row["selected"])
-            row["failed"] = {int(client): reason for client, reason in row["failed"].items()}
+            row["late"] = tuple(row["late"])
+            for name in ("failed", "timings", "staleness"):
+                row[name] = {int(client): value for client, value in row[name].items()}
         frame = pd.DataFrame(rows, columns=[field.name for field in fields(Row)])
         return frame.astype({"loss": "float64", "validation": "float64", "test": "float64"})
 
@@ -222,8 +227,10 @@ def _numbered(
     """
     if not path.is_file():
         raise InputError(f"{path} is missing.")
-    needed = {field.name: None for field in fields(kind) if field.default is MISSING}.keys()
+    factories = {field.name: field.default_factory for field in fields(kind) if field.default_factory is not MISSING}
     defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    defaults |= {name: factory() for name, factory in factories.items()}
+    needed = {field.name: None for field in fields(kind) if field.name not in defaults}.keys()
     for line, row in enumerate(rows, 1):
         if not needed <= row.keys():
             missing = [name for name in needed if name not in row]
@@ -282,24 +289,34 @@ def _is_score(value: object) -> bool:
 def _is_point(point: object) -> bool:
     return (
         isinstance(point, list)
-        and len(point) == len(CURVE)
+        and LEAST_CURVE <= len(point) <= len(CURVE)
         and all(map(_is_count, point[:2]))
         and _is_number(point[2])
         and all(map(_is_score, point[3:]))
     )
 
 
-def _is_failures(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        client.isascii() and client.isdigit() and len(client) < 10 and _is_text(reason)
-        for client, reason in value.items()
+def _by_client(check: Check) -> Check:
+    """Return a check of {client: value}."""
+    return lambda value: (
+        isinstance(value, dict)
+        and all(
+            client.isascii() and client.isdigit() and len(client) < 10 and check(each) for client, each in value.items()
+        )
     )
+
+
+def _is_timing(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
 
 
 _ROUND: Mapping[str, Check] = {
     **dict.fromkeys(("round", "bytes", "bytes_total", "flops"), _is_count),
     "selected": lambda value: isinstance(value, list) and all(map(_is_count, value)),
-    "failed": _is_failures,
+    "failed": _by_client(_is_text),
+    "timings": _by_client(_is_timing),
+    "late": lambda value: isinstance(value, list | tuple) and all(map(_is_count, value)),
+    "staleness": _by_client(_is_count),
     **dict.fromkeys(("loss", "validation", "test"), _is_score),
     **dict.fromkeys(("seconds", "simulated_seconds"), _is_number),
 }

@@ -51,6 +51,14 @@ def runs_with_one_available_client(selector: Selector[Any]) -> None:
 
 
 @LAWS.every
+def learns_from_late_answers(selector: Selector[Any]) -> None:
+    """Go on where answers come rounds later, from clients that cannot be selected meanwhile."""
+    for clients in (1, 3, 8):
+        made = len(_play(selector, World(clients, clients, unavailable=0.2, failing=0.2, late=0.5)))
+        expect(made == ROUNDS, f"{clients} clients whose answers are late must train in all of {ROUNDS} rounds", made)
+
+
+@LAWS.every
 def resumed_state_gives_the_same_run(selector: Selector[Any]) -> None:
     """Go on from a state that was stored and read again as if it had not been."""
 
@@ -94,14 +102,16 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
         if resume_every and round % resume_every == 0:
             state = travelled(state)
         before, seen = copy.deepcopy(state), copy.deepcopy(view)
-        if isinstance(selector, ProbingSelector):
-            view = world.probed(view, selector.probe(state, view, np.random.default_rng(round)))
-        selection = selector.select(state, view, np.random.default_rng([round, 1]))
-        again = selector.select(copy.deepcopy(state), copy.deepcopy(view), np.random.default_rng([round, 1]))
-        expect(selection == again, "equal states, views and generators must give equal cohorts", selection, again)
-        _check_cohort(view, selection)
+        selection = Selection(())
+        if view.available.any():  # else the server waits for those who are at work
+            if isinstance(selector, ProbingSelector):
+                view = world.probed(view, selector.probe(state, view, np.random.default_rng(round)))
+            selection = selector.select(state, view, np.random.default_rng([round, 1]))
+            again = selector.select(copy.deepcopy(state), copy.deepcopy(view), np.random.default_rng([round, 1]))
+            expect(selection == again, "equal states, views and generators must give equal cohorts", selection, again)
+            _check_cohort(view, selection)
         cohorts.append(selection)
-        if not selection.clients:
+        if not selection.clients and not world.in_flight:
             break
         outcome = world.outcome(selector.reports, view, selection.clients)
         told = copy.deepcopy(outcome)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from fedgraft.contracts import Outcome, Probe, View
+from fedgraft.contracts import Outcome, Probe, Timing, View
 from fedgraft.testing.laws import expect
 
 ROUNDS = 60
@@ -23,6 +23,7 @@ class World:
         unavailable: chance that a client cannot be reached in a round, in [0, 1]; one can always.
         failing: chance that a client does not answer, in [0, 1].
         equal_prices: whether all clients cost the same.
+        late: chance that a client's answer comes one to three rounds late, in [0, 1]; it cannot be reached meanwhile.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class World:
         unavailable: float = 0.0,
         failing: float = 0.0,
         equal_prices: bool = False,
+        late: float = 0.0,
     ) -> None:
         self.g = np.random.default_rng(seed)
         self.samples = self.g.integers(0, 50, clients)
@@ -41,13 +43,16 @@ class World:
         self.seconds = self.g.uniform(1, 9, clients)
         self.budget = None if budget_rounds is None else int(budget_rounds * self.prices.sum())
         self.left = self.budget
-        self.unavailable, self.failing = unavailable, failing
+        self.unavailable, self.failing, self.late = unavailable, failing, late
+        self.in_flight: dict[int, tuple[int, int]] = {}  # {client: (round that ordered, round of arrival)}
 
     def view(self, round: int) -> View:
-        """Return what the server sees as a round begins."""
+        """Return what the server sees as a round begins; nobody is available where all are at work."""
         available = self.g.random(len(self.samples)) >= self.unavailable
-        if not available.any():
-            available[self.g.integers(len(available))] = True
+        idle = [client for client in range(len(self.samples)) if client not in self.in_flight]
+        available[list(self.in_flight)] = False
+        if idle and not available.any():
+            available[idle[self.g.integers(len(idle))]] = True
         return View(
             round=round,
             samples=self.samples.copy(),
@@ -58,6 +63,8 @@ class World:
             bytes_left=self.left,
             bytes_budget=self.budget,
             rounds=ROUNDS,
+            score=float(self.g.uniform(0.9, 1.2)),
+            deadline=float(np.median(self.seconds)),
         )
 
     def pay(self, bytes: int) -> None:
@@ -93,24 +100,40 @@ class World:
         chosen: tuple[int, ...],
         guidance: Mapping[int, Mapping[str, float]] | None = None,
     ) -> Outcome:
-        """Return what comes of a round of these clients, of which at least one answers.
+        """Return what comes of a round of these clients, of which at least one answers, now or later.
 
         Args:
             reports: names of the scalars that they report; "update" stands for their uploads.
             view: of the round.
-            chosen: the cohort.
+            chosen: the cohort; nobody, where the server waits for late answers.
             guidance: what their samplers were told.
         """
         cost = int(self.prices[list(chosen)].sum())
         self.pay(cost)
         answered = [k for k in chosen if self.g.random() >= self.failing] or list(chosen[:1])
+        failed = {k: "no reply" for k in chosen if k not in answered}
+        staleness = self._arrivals(view.round, waits=not chosen)
+        late = tuple(k for k in answered if self.late and self.g.random() < self.late)
+        self.in_flight.update({k: (view.round, view.round + int(self.g.integers(1, 4))) for k in late})
+        there = sorted({*answered, *staleness} - {*late})
+        named = sorted(set(reports) - {"update"})
         return Outcome(
             selected=chosen,
-            reports={k: self.report(reports) for k in answered},
-            failed={k: "no reply" for k in chosen if k not in answered},
+            reports={k: self.report(named) for k in there},
+            failed=failed,
             score=None if self.g.random() < 0.2 else float(self.g.uniform(0.9, 1.2)),
             bytes=cost,
-            seconds={k: float(self.seconds[k]) for k in chosen},
-            updates={k: {"w": np.ones(2, np.float32)} for k in answered} if "update" in reports else {},
+            timings={k: Timing(float(self.seconds[k]) / 2, float(self.seconds[k]) / 2) for k in [*there, *failed]},
+            updates={k: {"w": np.ones(2, np.float32)} for k in there} if "update" in reports else {},
             guidance=guidance or {},
+            late=late,
+            staleness=staleness,
         )
+
+    def _arrivals(self, round: int, waits: bool) -> dict[int, int]:
+        """{client: rounds by which its answer is late}, of those that arrive in a round, who are idle again."""
+        due = round if not waits else max(round, min((when for _, when in self.in_flight.values()), default=round))
+        here = {client: round - ordered for client, (ordered, when) in self.in_flight.items() if when <= due}
+        for client in here:
+            del self.in_flight[client]
+        return dict(sorted(here.items()))

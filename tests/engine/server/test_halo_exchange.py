@@ -226,7 +226,7 @@ def test_no_round_costs_a_client_more_than_was_said_before(recipe, changes, rows
     experiment = replace(experiment, plan=replace(experiment.plan, rows=build_codec("rows", rows)))
     with looped(everywhere(experiment), shards=shards) as (loop, runtime):
         loop.run(loop.start(), lambda state, row: None)
-        most = [loop._messenger.most_training_bytes(client) for client in range(4)]
+        most = [loop._messenger.most_training_bytes(client).total for client in range(4)]
     messages = [*runtime.sent, *runtime.received]
     spent = {(r, c): sum(length(m) for _, q, k, m in messages if (q, k) == (r, c)) for r in (1, 2) for c in range(4)}
     assert all(0 < cost <= most[client] for (_, client), cost in spent.items()), (spent, most)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.contracts import Selection, View
-from fedgraft.engine.server.selection_checks import check_clients, check_selection, weighted
+from fedgraft.engine.server.selection_checks import check_clients, check_selection
 from fedgraft.errors import BudgetError, FedgraftError
 from fedgraft.experiment import discovery
 from helpers.toy_runs import gone, length, looped, scripted, toy
@@ -46,21 +46,6 @@ def test_weights_are_one_each_finite_and_not_negative(weights):
     check_selection("Any", Selection((0, 1), (0.0, 3.0)), seen())
     with pytest.raises(FedgraftError, match=r"^Any gave the weights .* to the clients \[0, 1\]"):
         check_selection("Any", Selection((0, 1), weights), seen())
-
-
-def test_updates_are_weighted_over_those_that_answered():
-    def found(selection, *answered):
-        uploads = {client: {"w": np.full(1, client)} for client in answered}
-        updates = weighted([4, 12, 0, 8], selection, uploads)
-        assert all(update.arrays is uploads[update.client] for update in updates)
-        return {update.client: update.weight for update in updates}
-
-    assert found(Selection((0, 1, 3)), 3, 0, 1) == {0: 4 / 24, 1: 12 / 24, 3: 8 / 24}
-    assert list(found(Selection((0, 1, 3)), 3, 1)) == [1, 3], "ascending"
-    assert found(Selection((0, 1, 3)), 3, 1) == {1: 0.6, 3: 0.4}
-    assert found(Selection((0, 3), (1.0, 3.0)), 0, 3) == {0: 0.25, 3: 0.75}
-    assert found(Selection((0, 3), (0.0, 3.0)), 0) == {}, "nobody's, where all weights are 0"
-    assert found(Selection((0, 3))) == {}
 
 
 # A budget is a promise, whoever selects.

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.contracts import Draw, Outcome, Stage, View
+from fedgraft.contracts import Draw, Outcome, Stage, Timing, View
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.run_folder import Store
@@ -30,7 +30,7 @@ def view(round=1, better="higher"):
 def outcome(sent, score=0.5, seconds=1.0, g=None):
     g = g or rng()
     updates = {k: {"w": g.normal(size=(3, 2)).astype(np.float32), "b": np.zeros(2, np.float32)} for k in sent}
-    return Outcome(tuple(sent), {}, {}, score, 0, dict.fromkeys(sent, seconds), updates, sent)
+    return Outcome(tuple(sent), {}, {}, score, 0, dict.fromkeys(sent, Timing(seconds, 0.0)), updates, sent)
 
 
 def rounds(sampler, count, seed=0, through_wire=False, score=lambda sent: 0.5):

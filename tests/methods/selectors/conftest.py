@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedgraft.contracts import Outcome, View
+from fedgraft.contracts import Outcome, Timing, View
 
 
 @pytest.fixture
@@ -39,9 +39,10 @@ def outcome() -> Callable[..., Outcome]:
             "failed": {},
             "score": None,
             "bytes": 100 * len(selected),
-            "seconds": dict.fromkeys(selected, 1.0),
             **given,
         }
+        seconds = parts.pop("seconds", dict.fromkeys(selected, 1.0))
+        parts.setdefault("timings", {client: Timing(total, 0.0) for client, total in seconds.items()})
         return Outcome(selected=selected, **parts)
 
     return make

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,22 @@ PAUSES = {"train": ("train", "wait"), "rows": ("train", "wait")}
 """{kind of request: kinds of replies} where clients may pause in a round; other replies are of the request's kind."""
 
 
+class Traffic(NamedTuple):
+    """Bytes of a client's messages, in both directions."""
+
+    down: int = 0
+    up: int = 0
+
+    @property
+    def total(self) -> int:
+        """int, both directions."""
+        return self.down + self.up
+
+    def plus(self, other: "Traffic") -> "Traffic":
+        """Return the bytes of both."""
+        return Traffic(self.down + other.down, self.up + other.up)
+
+
 @dataclass(frozen=True)
 class Replies:
     """Replies to one exchange of requests.
@@ -42,13 +59,13 @@ class Replies:
     Args:
         messages: {client: accepted reply}.
         failed: {client: reason}.
-        bytes: {client: bytes of its request and reply}.
+        bytes: {client: `Traffic` of its request and reply}.
         waits: {client: number of pauses}, of clients that paused.
     """
 
     messages: Mapping[int, Message] = field(default_factory=dict)
     failed: Mapping[int, str] = field(default_factory=dict)
-    bytes: Mapping[int, int] = field(default_factory=dict)
+    bytes: Mapping[int, Traffic] = field(default_factory=dict)
     waits: Mapping[int, int] = field(default_factory=dict)
 
     def without(self, refused: Mapping[int, str]) -> "Replies":
@@ -95,7 +112,7 @@ class Exchange:
         answers = self._runtime.exchange(requests, limits, self._deadline_seconds)
         messages: dict[int, Message] = {}
         failed: dict[int, str] = {}
-        moved: dict[int, int] = {}
+        moved: dict[int, Traffic] = {}
         for client, request in requests.items():
             answer = answers.get(client, ClientFailed("no reply"))
             message, reason = self._opened(kind, round, answer)
@@ -104,7 +121,7 @@ class Exchange:
             elif message is not None:
                 messages[client] = message
             size = answer.bytes_up if isinstance(answer, ClientFailed) else len(answer)
-            moved[client] = len(request) + size
+            moved[client] = Traffic(len(request), size)
             if charged:
                 self.charge(round, client, "down", kind, request, (halo_bytes or {}).get(client, 0))
                 replied = kind if reason or message is None else message.kind

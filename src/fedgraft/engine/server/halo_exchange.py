@@ -16,7 +16,7 @@ from fedgraft.contracts import randomness
 from fedgraft.contracts.values import Halo, HaloRows
 from fedgraft.engine.halo_codec import HaloCodec, part_of, slots_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.exchange import Exchange, Replies, halo_bytes
+from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, halo_bytes
 from fedgraft.engine.server.halo_store import HaloStore, misfit
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
@@ -64,13 +64,13 @@ class HaloExchange:
         """True where halo rows travel."""
         return self._store is not None
 
-    def most_bytes(self, client: int) -> tuple[int, int]:
+    def most_bytes(self, client: int) -> tuple[int, Traffic]:
         """Return the most bytes that rows can add for a client: to one reply, and to a whole round."""
         if self._store is None:
-            return 0, 0
-        down, up = self._bounds[client]
-        more = self._plan.refreshes
-        return up, (more + 1) * (down + up) + more * 2 * wire.message_bytes()
+            return 0, Traffic()
+        (down, up), more = self._bounds[client], self._plan.refreshes
+        rows = Traffic((more + 1) * down, (more + 1) * up)
+        return up, rows.plus(Traffic(more * wire.message_bytes(), more * wire.message_bytes()))
 
     def with_order(self, client: int, round: int) -> Arrays:
         """Return what goes with the order to train: what changed of a client's halo, unless it asks for rows."""
@@ -100,7 +100,7 @@ class HaloExchange:
             limit = {client: limits[client] for client in waiting}
             answers = self._exchange.send("rows", round, requests, limit, halo_bytes=rows)
             for client in waiting:
-                moved[client] += answers.bytes[client]
+                moved[client] = moved[client].plus(answers.bytes[client])
                 waits[client] = segment + 1
             messages.update(answers.messages)
             failed.update(answers.failed)

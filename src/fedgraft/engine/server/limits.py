@@ -2,6 +2,7 @@
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
+from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
 
 class Limits:
@@ -29,6 +30,12 @@ class Limits:
         layout = plan.request_layouts["evaluate"] if kind == "evaluate" else plan.coded_download_layout
         return wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
 
+    def least_training_bytes(self) -> tuple[int, int]:
+        """Return the least bytes of an order to train that brings the model, and of the answer."""
+        plan = self._plan
+        down = wire.message_bytes(_emptied(plan.coded_download_layout), plan.request_names.get("train", ()))
+        return down, wire.message_bytes(_emptied(plan.coded_upload_layout), plan.names("train"))
+
     def reply_bytes(self, kind: str) -> int:
         """Return the most bytes of one reply of this kind; an error's text always fits."""
         plan = self._plan
@@ -37,3 +44,13 @@ class Limits:
         else:
             message = wire.message_bytes(plan.reply_layouts.get(kind), plan.names(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
+
+
+def _emptied(layout: Layout) -> Layout:
+    """The layout with 0 in place of each `VARIABLE`."""
+    return Layout(
+        tuple(
+            Spec(spec.name, spec.dtype, tuple(0 if size == VARIABLE else size for size in spec.shape))
+            for spec in layout
+        )
+    )

@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import Outcome, ProbingSelector, Runtime, Selector, View, randomness
-from fedgraft.contracts.scores import improves
-from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.contracts import Outcome, ProbingSelector, Runtime, Selector, Timing, View, randomness
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.arrivals import Arrivals, Arrived, given_weights
 from fedgraft.engine.server.averaging import averaged, scored_model
 from fedgraft.engine.server.broadcast import Broadcast
+from fedgraft.engine.server.curve import note_scores
 from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import TRAINING, Ledger
 from fedgraft.engine.server.messenger import Messenger, Models, Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.scoring import Scoring
-from fedgraft.engine.server.selection_checks import check_clients, check_selection, weighted
+from fedgraft.engine.server.selection_checks import check_clients, check_selection
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import PROBE, SCORING, Evaluation, Row, Stopping
 from fedgraft.engine.server.views import Views, losses_of
@@ -41,16 +42,14 @@ class _Round:
     Args:
         view: what the selector saw, with the answers of a probe.
         cohort: the clients that were to train.
-        trained: what came back.
-        probe_seconds: simulated seconds that the probe took.
+        arrived: the answers that are there.
         probe_failures: {client: reason}.
         guidance: {client: {name: scalar that its sampler was sent}}.
     """
 
     view: View
     cohort: tuple[int, ...]
-    trained: Trained
-    probe_seconds: float = 0.0
+    arrived: Arrived
     probe_failures: Mapping[int, str] = field(default_factory=dict)
     guidance: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
@@ -83,7 +82,7 @@ class Loop:
         self._plan, self._selector, self._stopping, self._evaluation = plan, selector, stopping, evaluation
         self._dropout = dropout or Dropout()
         self._clients = tuple(runtime.clients())
-        self._devices = clock.devices(len(self._clients), plan.seed)
+        self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
         self.ledger = Ledger()
         self._runtime = runtime
         self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds)
@@ -97,7 +96,9 @@ class Loop:
         state.failing = {str(client): reason for client, reason in found.failed.items()}
         state.failures["setup"] += len(found.failed)
         self._note_computed(state, "statistics")
-        view = self._views.of(state, 1)
+        if any(state.examples):
+            self._views.check_deadline()
+        view = self._view(state, 1)
         least = int(view.bytes_per_client.min()) if self._plan.connected else 0
         if view.bytes_left is not None and view.bytes_left < least:
             raise BudgetError(
@@ -127,31 +128,33 @@ class Loop:
         """Run one round; None, and `state.finished`, if the budget does not pay for another."""
         began, round = time.perf_counter(), state.round + 1
         spent, computed = self.ledger.total, state.flops
-        view, silent = self._views.of(state, round), self._plan.silent
+        view, silent = self._view(state, round), self._plan.silent
         g = randomness.lazy(self._plan.seed, "collect", round)
-        collects = silent is None or silent.collects(state.sharing, round, g)
+        waits = not view.available.any()  # for those who are at work
+        collects = silent is None or waits or silent.collects(state.sharing, round, g)
         made = self._train(state, view) if collects else self._train_silently(state, view)
         if made is None:
             self._finish(state)
             return None
-        state.round = round
-        seconds = self._account(state, made)
+        state.round, trained = round, made.arrived.trained
         self._note_computed(state, TRAINING)
         due = self._due(state)
         scores, unscored = self._score(state) if due else ({}, {})
         outcome = Outcome(
             selected=made.cohort,
-            reports={client: {**state.profiles[client], **report} for client, report in made.trained.reports.items()},
-            failed=made.trained.failed,
+            reports={client: {**state.profiles[client], **report} for client, report in trained.reports.items()},
+            failed=trained.failed,
             score=scores.get(self._selector.score_split),
             bytes=self.ledger.total - spent,
-            seconds=seconds,
-            updates=made.trained.uploads if "update" in self._selector.reports else {},
+            timings=made.arrived.timings,
+            updates=trained.uploads if "update" in self._selector.reports else {},
             guidance=made.guidance,
+            late=made.arrived.late,
+            staleness=made.arrived.staleness,
         )
         if collects:  # of what clients do by themselves a selector hears nothing
             state.selector = self._selector.update(state.selector, made.view, outcome)
-            self._learn(state, view, replace(outcome, score=scores.get("validation")), made.trained.uploads)
+            self._learn(state, view, replace(outcome, score=scores.get("validation")), trained.uploads)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
         if due:
@@ -162,13 +165,15 @@ class Loop:
     # --- the training of a round -------------------------------------------------------------------------------------
 
     def _train(self, state: RunState, view: View) -> "_Round | None":
-        """Have a cohort train and merge what it sends; None if there is none."""
+        """Have a cohort train and merge what has arrived when the round ends; None if there is nobody to train."""
+        if not view.available.any():
+            return self._wait(state, view)
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
-        view, seconds, failures = self._probe(state, view, disconnected)
+        view, probe_seconds, failures = self._probe(state, view, disconnected)
         g = randomness.generator(self._plan.seed, "select", view.round)
         selection = self._selector.select(state.selector, view, g)
         if not selection.clients:
-            return None
+            return self._wait(state, view)
         check_selection(type(self._selector).__name__, selection, view)
         state.cohort = list(selection.clients)
         reached = [client for client in selection.clients if client not in disconnected]
@@ -182,13 +187,35 @@ class Loop:
         self._broadcast.sent()
         if reached:
             self._note_failures(state, trained, view.round)
-        if updates := weighted(state.examples, selection, trained.uploads):
+        missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
+        trained = replace(trained, failed={**trained.failed, **missed})
+        weights, timings = given_weights(state.examples, selection), self._timings(state, selection.clients, trained)
+        arrived, sent = self._arrivals.settle(trained, weights, timings, view.deadline)
+        began = state.simulated_seconds + probe_seconds
+        arrived = self._merge(state, arrived, view.round, began + arrived.seconds)
+        self._arrivals.send(sent, view.round, began)
+        return _Round(view, selection.clients, arrived, failures, guidance)
+
+    def _wait(self, state: RunState, view: View) -> "_Round | None":
+        """Let the clock run until the next late answer arrives; None where none is on its way.
+
+        None, too, where the budget does not pay for scoring what it brings.
+        """
+        arrives = self._arrivals.next_arrival
+        if math.isinf(arrives) or (view.bytes_left == 0 and self._views.fixed_bytes):
+            return None
+        now = max(arrives, state.simulated_seconds)
+        arrived = Arrived(Trained(), seconds=now - state.simulated_seconds)
+        return _Round(view, (), self._merge(state, arrived, view.round, now))
+
+    def _merge(self, state: RunState, arrived: Arrived, round: int, now: float) -> Arrived:
+        """End a round at a time of the simulated clock: merge what is there by then, and return it."""
+        arrived, state.simulated_seconds = self._arrivals.receive(arrived, round, now), now
+        if updates := arrived.updates():
             state.sharing = self._plan.sharing.merge(state.sharing, updates)
             self._average(state)
             self._broadcast.merged()
-        missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
-        trained = replace(trained, failed={**trained.failed, **missed})
-        return _Round(view, selection.clients, trained, seconds, failures, guidance)
+        return arrived
 
     def _train_silently(self, state: RunState, view: View) -> "_Round | None":
         """Have the last cohort, or at the start everybody, train on without a word to the server.
@@ -197,7 +224,7 @@ class Loop:
         """
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
         able = np.flatnonzero(view.available).tolist()
-        cohort = [client for client in state.cohort or able if client in able]
+        cohort = [client for client in state.cohort if client in able] or able
         lacking = [client for client in self._broadcast.lacking(cohort) if client not in disconnected]
         cost = len(lacking) * self._messenger.limits.request_bytes("alone")
         if not cohort or (view.bytes_left is not None and cost > view.bytes_left):
@@ -206,7 +233,10 @@ class Loop:
         trained = self._messenger.train_silently(models, view.round, self._stopping.progress(state))
         self._broadcast.received(client for client in trained.reports if client in lacking)
         self._note_failures(state, trained, view.round)
-        return _Round(view, tuple(cohort), trained)
+        timings = self._timings(state, cohort, trained)
+        seconds = max(timing.total for timing in timings.values())
+        state.simulated_seconds += seconds
+        return _Round(view, tuple(cohort), Arrived(trained, {}, timings, seconds))
 
     def _probe(self, state: RunState, view: View, disconnected: frozenset[int]) -> tuple[View, float, dict[int, str]]:
         """The view with what probed clients answered, the simulated seconds that asking took, and who failed."""
@@ -221,9 +251,9 @@ class Loop:
         self._broadcast.received(replies.messages)
         state.failures["probe"] += len(replies.failed)
         answers = {client: message.report for client, message in replies.messages.items()}
-        moved = ((c, replies.bytes[c]) for c in reached)
-        seconds = max((self._devices.seconds(c, size, view.samples[c]) for c, size in moved), default=0.0)
-        left = None if view.bytes_left is None else view.bytes_left - sum(replies.bytes.values())
+        asked = (self._devices.timing(c, *replies.bytes[c], float(view.samples[c])) for c in reached)
+        seconds = max((timing.total for timing in asked), default=0.0)
+        left = None if view.bytes_left is None else view.bytes_left - sum(each.total for each in replies.bytes.values())
         failed = {client: PROBE + reason for client, reason in replies.failed.items()}
         failed.update({client: PROBE + DISCONNECTED for client in probe.clients if client in disconnected})
         return replace(view, probed=answers, bytes_left=left), seconds, failed
@@ -263,12 +293,15 @@ class Loop:
     # --- what a round is made of -------------------------------------------------------------------------------------
 
     def _open(self, state: RunState) -> None:
-        plan, messenger = self._plan, self._messenger
+        plan, messenger, stopping = self._plan, self._messenger, self._stopping
         self._broadcast = Broadcast(plan, state.broadcast)
+        self._arrivals = Arrivals(self._clock, state.in_flight)
         messenger.open(state.halos, state.halo_store)
-        self._views = Views(
-            plan, messenger, self.ledger, self._devices, self._stopping, self._evaluation, state.examples
-        )
+        devices, examples = (self._clock, self._devices), state.examples
+        self._views = Views(plan, messenger, self.ledger, *devices, stopping, self._evaluation, examples)
+
+    def _view(self, state: RunState, round: int) -> View:
+        return self._views.of(state, round, self._arrivals.busy, self._selector.score_split)
 
     def _note_failures(self, state: RunState, trained: Trained, round: int) -> None:
         """Remember whose last round failed; when that is everybody, there is nothing left to train."""
@@ -283,18 +316,15 @@ class Loop:
         if able <= state.failing.keys():
             raise AllClientsFailedError(round, {int(client): reason for client, reason in state.failing.items()})
 
-    def _account(self, state: RunState, made: "_Round") -> dict[int, float]:
-        """Count the selections and let the simulated clock run as long as the slowest client."""
-        samples, moved, waits = state.examples, made.trained.bytes, made.trained.waits
-        epochs = self._plan.training.epochs
-        seconds = {
-            c: self._devices.seconds(c, moved.get(c, 0), float(samples[c] * epochs), waits.get(c, 0))
-            for c in made.cohort
-        }
-        for client in made.cohort:
+    def _timings(self, state: RunState, cohort: Iterable[int], trained: Trained) -> dict[int, Timing]:
+        """Count the selections; the simulated seconds of each client's round."""
+        samples, moved, waits = state.examples, trained.bytes, trained.waits
+        epochs, timings = self._plan.training.epochs, {}
+        for client in cohort:
             state.chosen[client] += 1
-        state.simulated_seconds += made.probe_seconds + max(seconds.values())
-        return seconds
+            traffic, examples = moved.get(client, Traffic()), float(samples[client] * epochs)
+            timings[client] = self._devices.timing(client, *traffic, examples, waits.get(client, 0))
+        return timings
 
     def _note_computed(self, state: RunState, purpose: str) -> None:
         """Enter what clients have computed since this was last done."""
@@ -319,34 +349,13 @@ class Loop:
     def _score(self, state: RunState) -> tuple[dict[str, float], dict[int, str]]:
         """Score the global model on both splits and extend the curve; the best by validation keeps its model.
 
-        Where clients cannot be scored there is no score: that of the others would be compared with scores of all.
-
         Returns:
             The score of each split, none where clients could not be scored, and why they could not.
         """
-        plan = self._plan
         scoring = self._scoring(state)
         self._note_computed(state, "evaluation")
-        state.failures["scoring"] += len(scoring.failed)
-        state.scores = {
-            str(client): {split: plan.task.score(sums[split]) for split in SCORED_SPLITS}
-            for client, sums in scoring.clients.items()
-        }
-        scores = {} if scoring.failed else {split: plan.task.score(scoring.sums[split]) for split in SCORED_SPLITS}
-        for split in scores:
-            mean = plan.mean_loss(scoring.sums[split])
-            if math.isfinite(mean):
-                state.losses[split] = [*state.losses.get(split, [mean])[:1], mean]
-        point = {
-            "round": state.round,
-            "bytes": self.ledger.total,
-            "seconds": state.seconds,
-            "validation": scores.get("validation", math.nan),
-            "test": scores.get("test", math.nan),
-            "flops": state.flops,
-        }
-        state.curve.append(point | ({"lacking": len(scoring.failed)} if scoring.failed else {}))
-        self._keep_best(state, scoring)
+        groups = self._broadcast.groups(state.sharing, self._clients)
+        scores = note_scores(self._plan, state, scoring, self.ledger.total, groups)
         return scores, {client: SCORING + reason for client, reason in scoring.failed.items()}
 
     def _scoring(self, state: RunState) -> Scoring:
@@ -370,13 +379,3 @@ class Loop:
 
     def _kept(self, state: RunState, group: int) -> Arrays:
         return scored_model(self._plan, state.sharing, state.averages, group)
-
-    def _keep_best(self, state: RunState, scoring: Scoring) -> None:
-        """Keep the model that was just scored if it is the best so far; or while none has a score."""
-        point, sums = state.curve[-1], {} if scoring.failed else scoring.sums
-        choice, best = self._plan.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
-        if improves(choice, best, self._plan.task.better) or best is None or math.isnan(best):
-            groups = self._broadcast.groups(state.sharing, self._clients)
-            models = {str(group): self._kept(state, group) for group in groups}
-            known = {name: point[name] for name in ("round", *SCORED_SPLITS)}
-            state.best = {**known, "choice": choice, "sums": sums, "models": models}

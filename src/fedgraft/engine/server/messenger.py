@@ -13,7 +13,7 @@ from fedgraft.contracts import Runtime
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
-from fedgraft.engine.server.exchange import Exchange, Replies, check_finite, halo_bytes
+from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite, halo_bytes
 from fedgraft.engine.server.halo_exchange import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
@@ -36,14 +36,14 @@ class Trained:
         uploads: {client: decoded upload}, finite; empty where nothing is sent.
         reports: {client: {name: scalar}} of those that answered.
         failed: {client: reason}.
-        bytes: {client: bytes of its messages}.
+        bytes: {client: `Traffic` of its messages}.
         waits: {client: number of pauses for halo rows}, of those that paused.
     """
 
     uploads: Mapping[int, Arrays] = field(default_factory=dict)
     reports: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     failed: Mapping[int, str] = field(default_factory=dict)
-    bytes: Mapping[int, int] = field(default_factory=dict)
+    bytes: Mapping[int, Traffic] = field(default_factory=dict)
     waits: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -73,9 +73,10 @@ class Messenger:
         give_back()  # what clients published, and what they were sent of each other, may be most of the graph
         self._halo.open(halos, tree)
 
-    def most_training_bytes(self, client: int) -> int:
+    def most_training_bytes(self, client: int) -> Traffic:
         """Return the most bytes that a client's round can take."""
-        return self.limits.most_bytes("train") + self._halo.most_bytes(client)[1]
+        model = Traffic(self.limits.request_bytes("train"), self.limits.reply_bytes("train"))
+        return model.plus(self._halo.most_bytes(client)[1])
 
     def probe(self, models: Models, round: int) -> Replies:
         """Ask clients for the current model's losses on their own data."""
@@ -116,7 +117,7 @@ class Messenger:
         for client in lacking:
             self._exchange.charge(round, client, "down", "alone", requests[client])
         replies = self._send("alone", round, requests, charged=False)
-        moved = {client: len(requests[client]) if client in lacking else 0 for client in models}
+        moved = {client: Traffic(len(requests[client]) if client in lacking else 0) for client in models}
         reports = {client: message.report for client, message in replies.messages.items()}
         return Trained({}, reports, replies.failed, moved)
 

@@ -15,6 +15,7 @@ POINT: Final = {
     **dict.fromkeys(("round", "bytes"), "Q"),
     **dict.fromkeys(("seconds", "validation", "test"), "d"),
     **dict.fromkeys(("flops", "lacking"), "Q"),
+    "simulated_seconds": "d",
 }
 """{what a point of the curve holds: its type, as `array` names it}."""
 
@@ -45,8 +46,10 @@ class RunState:
         failures: {one of `FAILURES`: how often clients failed at that}; those whose connection was down do not count.
         answered: how often clients have trained and answered.
         scores: {client: {split: score}} of the last scoring.
-        curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops"}; and "lacking",
-            the number of clients that could not be scored, where there were any: then it has no score.
+        in_flight: late answers on their way, see `Arrivals`, which alone writes it.
+        curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops",
+            "simulated_seconds"}; and "lacking", the number of clients that could not be scored, where there were any:
+            then it has no score.
         best: the best point by validation (the last one, while none has a score): {"round", "choice", "validation",
             "test", "sums": {split: sums}, "models": {group: parameters}}.
         finished: which limit ended the run; "" while it goes on.
@@ -72,6 +75,7 @@ class RunState:
     failures: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
     answered: int = 0
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    in_flight: list[dict[str, Any]] = field(default_factory=list)
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
     finished: str = ""
@@ -129,7 +133,8 @@ class _Columns:
 
 def _points(columns: Mapping[str, Array]) -> list[dict[str, Any]]:
     """The points of a curve's columns."""
-    rows = zip(*(columns[name].tolist() for name in POINT), strict=True)
+    nothing = np.zeros(len(columns["round"]))  # earlier versions stored fewer columns
+    rows = zip(*(columns.get(name, nothing).tolist() for name in POINT), strict=True)
     points = [dict(zip(POINT, row, strict=True)) for row in rows]
     for point in points:
         if not point["lacking"]:

@@ -1,14 +1,13 @@
 """What a selector's choices are held to: distinct available clients, valid weights, and a budget that is a promise."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Selection, Update, View
+from fedgraft.contracts import Selection, View
 from fedgraft.errors import FedgraftError
-from fedgraft.wire.layouts import Arrays
 
 
 def check_selection(name: str, selection: Selection, view: View) -> None:
@@ -42,14 +41,3 @@ def check_clients(name: str, did: str, clients: Sequence[int], prices: NDArray[n
     cost = int(prices[chosen].sum())
     if view.bytes_left is not None and cost > view.bytes_left:
         raise FedgraftError(f"{name} {did} clients for {cost} bytes with {view.bytes_left} left.")
-
-
-def weighted(examples: Sequence[int], selection: Selection, uploads: Mapping[int, Arrays]) -> list[Update]:
-    """Return accepted uploads in ascending client order, weights normalised over those that answered.
-
-    Nobody's, where all weights are 0. `examples` are the training examples of every client.
-    """
-    given = selection.weights or tuple(float(examples[client]) for client in selection.clients)
-    weights = {c: w for c, w in zip(selection.clients, given, strict=True) if c in uploads}
-    total = sum(weights.values())
-    return [Update(c, weights[c] / total, uploads[c]) for c in sorted(weights)] if total > 0 else []

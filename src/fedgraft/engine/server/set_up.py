@@ -59,7 +59,8 @@ class SetUp:
         published, refused = self._published(replies)
         replies = replies.without(refused)
         if not replies.messages:
-            if self._hello_varies and self._budget_bytes and max(replies.bytes.values()) == len(hello) + limit:
+            longest = max(traffic.up for traffic in replies.bytes.values())
+            if self._hello_varies and self._budget_bytes and longest == limit:
                 raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
             raise AllClientsFailedError(0, dict(replies.failed))
         halos, refused = halos_of(self._plan, published, len(clients))

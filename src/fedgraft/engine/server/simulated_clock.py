@@ -1,69 +1,113 @@
-"""A simulated clock: what a round would last on the clients' links and devices.
+"""A simulated clock: what a round would last on the clients' devices, and what becomes of answers that are late.
 
-The digest of a run may not depend on how busy a machine is, so selectors and time budgets see these seconds, never
-measured ones. Measured seconds are only reported.
+The digest of a run may not depend on how busy a machine is, so selectors, deadlines and time budgets see these seconds,
+never measured ones. Measured seconds are only reported.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pandas as pd
+from numpy.typing import NDArray
 
-from fedgraft.contracts import randomness
-from fedgraft.errors import require
+from fedgraft.contracts.table_files import SUFFIXES
+from fedgraft.engine.server import devices as tables
+from fedgraft.engine.server.devices import Devices
+from fedgraft.errors import InputError, require, require_one_of, unknown
+
+LATE = ("wait", "drop", "semi_asynchronous")
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds of a client's round = latency + bytes down / link + training examples x epochs / speed + bytes up / link.
+    """Simulated seconds of rounds, from the clients' devices.
 
-    A client that waits for rows of others in the round waits as many latencies more.
+    A client's round takes latency + bytes down / link down + training examples x epochs / speed + bytes up / link up,
+    with the bytes that the ledger counts. A client that waits for rows of others waits as many latencies more. A round
+    lasts as long as its slowest client, or until the deadline where late answers are not waited for.
 
-    All training examples count, whatever share of them `training.blocks` takes: the server does not know that share.
+    Source: Liu et al. (reputation-UCB), eqs (14) and (15); a late update's weight as in FedAsync (Xie et al., 2019).
+    Differs: all training examples count, whatever share of them `training.blocks` takes: the server does not know that
+        share. Halo rows that a late client has sent count as sent; only its update is late.
 
     Args:
-        mbit_per_second: the median client's link, both directions, > 0 (10: a metered line of a small shop).
-        examples_per_second: the median device's training speed, > 0.
-        latency_seconds: per client and request, >= 0.
-        spread: standard deviation of the log of links and speeds over clients, in [0, 10]; 0 makes all equal.
+        devices: a profile's name: "lognormal", drawn from the next four options; "edge_cloud", the eight devices of Liu
+            et al.; "phones", drawn from three kinds. Or own devices, a row per client: the path of a .csv or .parquet
+            file or a table, with columns examples_per_second, mbit_down, mbit_up and perhaps latency_seconds (0),
+            availability (1) and name.
+        mbit_per_second: "lognormal": the median link, both directions, > 0 (10: a metered line of a small shop).
+        examples_per_second: "lognormal": the median device's training speed, > 0.
+        latency_seconds: "lognormal": per client and request, >= 0.
+        spread: "lognormal": standard deviation of the log of links and speeds, in [0, 10]; 0 makes all equal.
+        late: what becomes of an answer after the deadline. "wait": the round waits for it. "drop": nobody waits, and it
+            is lost. "semi_asynchronous": nobody waits; the client works on, cannot be selected meanwhile, and its
+            update is merged in the round in which it arrives, with 1 / (1 + staleness) of its weight, where staleness
+            is the number of rounds that have begun since it was ordered.
+        deadline_seconds: of a round, from the order to train on, > 0; 0 = the median of the most seconds that clients
+            can take. With "wait" it only tells selectors what is slow.
+        max_staleness: an update that is staler when it arrives is dropped, >= 1.
     """
 
+    devices: str | Path | list[dict[str, Any]] | pd.DataFrame = "lognormal"
     mbit_per_second: float = 10.0
     examples_per_second: float = 100_000.0
     latency_seconds: float = 0.1
     spread: float = 0.5
+    late: str = "wait"
+    deadline_seconds: float = 0.0
+    max_staleness: int = 2
 
     def __post_init__(self) -> None:
         require(self.mbit_per_second > 0, "clock.mbit_per_second", "> 0", self.mbit_per_second)
         require(self.examples_per_second > 0, "clock.examples_per_second", "> 0", self.examples_per_second)
         require(self.latency_seconds >= 0, "clock.latency_seconds", ">= 0", self.latency_seconds)
         require(0 <= self.spread <= 10, "clock.spread", "in [0, 10]", self.spread)
+        require_one_of("clock.late", self.late, LATE)
+        require(self.deadline_seconds >= 0, "clock.deadline_seconds", "> 0, or 0 for a median", self.deadline_seconds)
+        require(self.max_staleness >= 1, "clock.max_staleness", ">= 1", self.max_staleness)
+        object.__setattr__(self, "devices", _named_or_rows(self.devices))
 
-    def devices(self, clients: int, seed: int) -> "Devices":
-        """The clients' links and speeds, drawn once per experiment."""
-        g = randomness.generator(seed, "devices")
-        return Devices(
-            bytes_per_second=self.mbit_per_second * 125_000.0 * np.exp(self.spread * g.standard_normal(clients)),
-            examples_per_second=self.examples_per_second * np.exp(self.spread * g.standard_normal(clients)),
-            latency_seconds=self.latency_seconds,
-        )
+    def of(self, clients: int, seed: int) -> Devices:
+        """Return the clients' devices, the same for the whole run. Raises `InputError` for a table of others."""
+        if self.devices == "lognormal":
+            return tables.drawn(
+                clients, seed, self.mbit_per_second, self.examples_per_second, self.latency_seconds, self.spread
+            )
+        if self.devices == "phones":
+            return tables.of_rows(tables.phones(clients, seed))
+        named = self.devices == "edge_cloud"
+        rows: Any = tables.EDGE_CLOUD if named else self.devices
+        if len(rows) != clients:
+            what = "'edge_cloud', which has 8 devices" if named else f"a table of {len(rows)} devices"
+            raise InputError(f"clock.devices must have a device for each of the {clients} clients; got {what}.")
+        return tables.of_rows(rows)
+
+    def deadline(self, most: NDArray[np.float64]) -> float:
+        """Return the seconds after which a round need not wait, given the most that clients can take, float64 [n]."""
+        return self.deadline_seconds or (float(np.median(most)) if len(most) else np.inf)
+
+    def check(self, least: NDArray[np.float64], clients: NDArray[np.int64]) -> None:
+        """Raise `InputError` for a deadline that nobody can meet.
+
+        Args:
+            least: the least seconds that clients take, float64 [n].
+            clients: their indices, int64 [n].
+        """
+        if self.late == "wait" or not self.deadline_seconds or not len(least):
+            return
+        fastest = int(np.argmin(least))
+        allowed = f"at least {least[fastest]:.4g}, the seconds of the fastest client (client {clients[fastest]})"
+        require(least[fastest] <= self.deadline_seconds, "clock.deadline_seconds", allowed, self.deadline_seconds)
 
 
-@dataclass(frozen=True)
-class Devices:
-    """Links and speeds of all clients, float64 [N] each."""
-
-    bytes_per_second: NDArray[np.float64]
-    examples_per_second: NDArray[np.float64]
-    latency_seconds: float
-
-    def seconds(self, client: int, bytes: int, examples: float, waits: int = 0) -> float:
-        """Simulated seconds for a client to move `bytes`, to train on `examples` and to wait so often in between."""
-        moving = bytes / float(self.bytes_per_second[client])
-        return self.latency_seconds * (1 + waits) + moving + examples / float(self.examples_per_second[client])
-
-    def all_seconds(self, bytes: ArrayLike, examples: ArrayLike, waits: int = 0) -> NDArray[np.float64]:
-        """Return the seconds of all clients, float64 [N]; `bytes` and `examples` are [N], or one number for all."""
-        moving = np.asarray(bytes) / self.bytes_per_second
-        training = np.asarray(examples, np.float64) / self.examples_per_second
-        return self.latency_seconds * (1 + waits) + moving + training
+def _named_or_rows(given: str | Path | list[dict[str, Any]] | pd.DataFrame) -> str | tables.Rows:
+    """Return a profile's name, or a table: what is read from a file is kept with the run."""
+    if isinstance(given, list):
+        return tables.checked(given, "clock.devices")
+    if isinstance(given, pd.DataFrame | Path) or given.lower().endswith(SUFFIXES):
+        return tables.read(given, "clock.devices")
+    if given not in tables.PROFILES:
+        raise unknown("profile of clock.devices", given, tables.PROFILES)
+    return given

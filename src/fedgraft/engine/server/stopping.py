@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 import numpy as np
@@ -92,7 +92,21 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Row:
-    """One round, as `rounds.jsonl` and the progress line show it; `loss` is nan when nobody answered."""
+    """One round, as `rounds.jsonl` and the progress line show it.
+
+    Args:
+        round: counted from 1.
+        selected: the cohort; empty where the server only waited for late answers.
+        failed: {client: reason}.
+        loss: mean over the answers that arrived; nan without any.
+        validation: score, None where the round was not scored; test: likewise.
+        bytes: of the round; bytes_total: so far.
+        seconds: measured, so far; simulated_seconds: of the simulated clock, so far.
+        flops: of the round.
+        timings: {client: (simulated seconds of training, of communication)}, of the cohort and of late answers.
+        late: those of the cohort that missed the deadline.
+        staleness: {client: rounds by which its answer was late}, of late answers that arrived.
+    """
 
     round: int
     selected: tuple[int, ...]
@@ -105,6 +119,9 @@ class Row:
     seconds: float
     simulated_seconds: float
     flops: int = 0
+    timings: dict[int, tuple[float, float]] = field(default_factory=dict)
+    late: tuple[int, ...] = ()
+    staleness: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -124,4 +141,7 @@ class Row:
             flops=flops,
             seconds=state.seconds,
             simulated_seconds=state.simulated_seconds,
+            timings={client: (timing.training, timing.communication) for client, timing in outcome.timings.items()},
+            late=outcome.late,
+            staleness=dict(outcome.staleness),
         )

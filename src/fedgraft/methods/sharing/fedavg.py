@@ -33,5 +33,7 @@ class FedAvg(OneModel):
     def merge(self, state: ModelState, updates: Sequence[Update]) -> ModelState:
         """Add the weighted sum of updates, in client order."""
         if self.weights == "equal":
-            updates = [replace(update, weight=1.0 / len(updates)) for update in updates]
+            shares = [1.0 / (1 + update.staleness) for update in updates]
+            weights = [share / sum(shares) for share in shares]
+            updates = [replace(update, weight=weight) for update, weight in zip(updates, weights, strict=True)]
         return super().merge(state, updates)

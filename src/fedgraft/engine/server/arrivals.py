@@ -1,0 +1,151 @@
+"""Answers and when they arrive: in their round, in a later one, or never."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fedgraft.contracts import Selection, Timing, Update
+from fedgraft.engine.server.messenger import Trained
+from fedgraft.engine.server.simulated_clock import Clock
+from fedgraft.wire.layouts import Arrays
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The answers that are there when a round ends.
+
+    Args:
+        trained: what came: the cohort's in time, and earlier cohorts' late ones.
+        weights: {client: what its update weighs before updates are made to sum to 1}, stale ones discounted.
+        timings: {client: seconds of its round}, of those that answered or failed.
+        seconds: that the round lasted, from the order to train on.
+        late: those of the cohort that missed the deadline.
+        staleness: {client: rounds}, of late answers.
+    """
+
+    trained: Trained
+    weights: Mapping[int, float] = field(default_factory=dict)
+    timings: Mapping[int, Timing] = field(default_factory=dict)
+    seconds: float = 0.0
+    late: tuple[int, ...] = ()
+    staleness: Mapping[int, int] = field(default_factory=dict)
+
+    def updates(self) -> list[Update]:
+        """Return updates in ascending client order, weights summing to 1; none where all weights are 0."""
+        uploads = self.trained.uploads
+        total = sum(weight for client, weight in sorted(self.weights.items()) if client in uploads)
+        if not total > 0:
+            return []
+        return [
+            Update(client, self.weights[client] / total, uploads[client], self.staleness.get(client, 0))
+            for client in sorted(uploads)
+        ]
+
+
+class Arrivals:
+    """Late answers on their way to the server.
+
+    Args:
+        clock: says what becomes of them.
+        tree: those in flight, changed in place, so that a checkpoint of the run holds them: [{"client", "round": that
+            ordered it, "arrives": simulated seconds since the run began, "weight", "training", "communication":
+            seconds, "report", "arrays"}] in the order in which they were sent.
+    """
+
+    def __init__(self, clock: Clock, tree: list[dict[str, Any]]) -> None:
+        self._clock, self._tree = clock, tree
+
+    @property
+    def busy(self) -> list[int]:
+        """Clients whose answers are in flight."""
+        return [entry["client"] for entry in self._tree]
+
+    def settle(
+        self, trained: Trained, weights: Mapping[int, float], timings: Mapping[int, Timing], deadline: float
+    ) -> tuple["Arrived", list[dict[str, Any]]]:
+        """Sort a cohort's answers into those in time and those that are late.
+
+        Args:
+            trained: what the cohort made.
+            weights: {client: what its update weighs}, of the cohort.
+            timings: {client: seconds}, of the cohort.
+            deadline: seconds after which the round does not wait, unless the clock says so.
+
+        Returns:
+            What is there in time, and what is not: entries as those in flight, but for "round" and "arrives".
+        """
+        seconds = max((timing.total for timing in timings.values()), default=0.0)
+        if self._clock.late == "wait" or seconds <= deadline:
+            return Arrived(trained, weights, timings, seconds), []
+        late = tuple(client for client, timing in timings.items() if timing.total > deadline)
+        answered = [client for client in late if client in trained.reports]
+        sent = [
+            {
+                "client": client,
+                "weight": weights[client],
+                "training": timings[client].training,
+                "communication": timings[client].communication,
+                "report": dict(trained.reports[client]),
+                "arrays": trained.uploads[client],
+            }
+            for client in answered
+        ]
+        reasons = {}
+        if self._clock.late == "drop":
+            allowed = f"the round ended after {deadline:.4g}"
+            reasons = {client: f"late: {timings[client].total:.4g} seconds, {allowed}" for client in answered}
+            sent = []
+        kept = replace(
+            trained,
+            uploads={client: arrays for client, arrays in trained.uploads.items() if client not in late},
+            reports={client: report for client, report in trained.reports.items() if client not in late},
+            failed={**trained.failed, **reasons},
+        )
+        known = {client: timing for client, timing in timings.items() if client not in answered}
+        return Arrived(kept, weights, known, deadline, late), sent
+
+    def send(self, entries: Sequence[dict[str, Any]], round: int, began: float) -> None:
+        """Note late answers of a round whose orders were sent `began` simulated seconds after the run began."""
+        for entry in entries:
+            arrives = began + (entry["training"] + entry["communication"])
+            self._tree.append({**entry, "round": round, "arrives": arrives})
+
+    @property
+    def next_arrival(self) -> float:
+        """When the next answer arrives, in simulated seconds since the run began; inf where none is on its way."""
+        return min((entry["arrives"] for entry in self._tree), default=math.inf)
+
+    def receive(self, arrived: Arrived, round: int, now: float) -> Arrived:
+        """Return a round's answers with those of earlier rounds that have come meanwhile; too stale ones have failed.
+
+        Args:
+            arrived: the cohort's.
+            round: that ends.
+            now: simulated seconds since the run began.
+        """
+        entries = [entry for entry in self._tree if entry["arrives"] <= now]
+        if not entries:
+            return arrived
+        self._tree[:] = [entry for entry in self._tree if entry["arrives"] > now]
+        uploads: dict[int, Arrays] = dict(arrived.trained.uploads)
+        reports, failed = dict(arrived.trained.reports), dict(arrived.trained.failed)
+        weights, timings, staleness = dict(arrived.weights), dict(arrived.timings), {}
+        for entry in entries:
+            client, stale = entry["client"], round - entry["round"]
+            timings[client] = Timing(entry["training"], entry["communication"])
+            staleness[client] = stale
+            if stale > self._clock.max_staleness:
+                allowed = f"clock.max_staleness = {self._clock.max_staleness}"
+                failed[client] = f"late: its update is {stale} rounds old, {allowed}"
+                continue
+            uploads[client], reports[client] = entry["arrays"], entry["report"]
+            weights[client] = entry["weight"] / (1 + stale)
+        trained = replace(arrived.trained, uploads=uploads, reports=reports, failed=failed)
+        return replace(arrived, trained=trained, weights=weights, timings=timings, staleness=staleness)
+
+
+def given_weights(examples: Sequence[int], selection: Selection) -> dict[int, float]:
+    """Return {client: what its update weighs}: as selected, or by its training examples."""
+    given = selection.weights or tuple(float(examples[client]) for client in selection.clients)
+    return dict(zip(selection.clients, given, strict=True))

@@ -1,0 +1,60 @@
+"""The curve of a run: a point per scored round, and the best model so far."""
+
+import math
+from collections.abc import Iterable
+
+from fedgraft.contracts.scores import improves
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.averaging import scored_model
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.scoring import Scoring
+
+
+def note_scores(plan: Plan, state: RunState, scoring: Scoring, bytes: int, groups: Iterable[int]) -> dict[str, float]:
+    """Extend the curve by what was scored; the best model by validation is kept.
+
+    Where clients cannot be scored there is no score: that of the others would be compared with scores of all.
+
+    Args:
+        plan: what both ends agreed on.
+        state: of the run, written.
+        scoring: what clients scored.
+        bytes: all bytes so far.
+        groups: all groups of clients.
+
+    Returns:
+        The score of each split; none where clients could not be scored.
+    """
+    state.failures["scoring"] += len(scoring.failed)
+    state.scores = {
+        str(client): {split: plan.task.score(sums[split]) for split in SCORED_SPLITS}
+        for client, sums in scoring.clients.items()
+    }
+    scores = {} if scoring.failed else {split: plan.task.score(scoring.sums[split]) for split in SCORED_SPLITS}
+    for split in scores:
+        mean = plan.mean_loss(scoring.sums[split])
+        if math.isfinite(mean):
+            state.losses[split] = [*state.losses.get(split, [mean])[:1], mean]
+    point = {
+        "round": state.round,
+        "bytes": bytes,
+        "seconds": state.seconds,
+        "validation": scores.get("validation", math.nan),
+        "test": scores.get("test", math.nan),
+        "flops": state.flops,
+        "simulated_seconds": state.simulated_seconds,
+    }
+    state.curve.append(point | ({"lacking": len(scoring.failed)} if scoring.failed else {}))
+    _keep_best(plan, state, scoring, groups)
+    return scores
+
+
+def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[int]) -> None:
+    """Keep the model that was just scored if it is the best so far; or while none has a score."""
+    point, sums = state.curve[-1], {} if scoring.failed else scoring.sums
+    choice, best = plan.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
+    if improves(choice, best, plan.task.better) or best is None or math.isnan(best):
+        models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}
+        known = {name: point[name] for name in ("round", *SCORED_SPLITS)}
+        state.best = {**known, "choice": choice, "sums": sums, "models": models}
