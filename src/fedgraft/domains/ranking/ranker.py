@@ -1,0 +1,179 @@
+"""The ranker: items of several modalities, and users that are what they have taken."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, leaky_relu
+
+from fedgraft.domains.ranking.ranker_scores import attended
+from fedgraft.nn import flops
+from fedgraft.nn.layers import linear, normal
+
+START = 0.1
+"""Standard deviation of the items' vectors at the start: scores are near 0, and no item is preferred."""
+CHUNK = 128
+"""Users whose scores for all items are made at a time: what is between then stays in the processor's caches."""
+
+
+class Items(NamedTuple):
+    """Items as the ranker sees them.
+
+    Args:
+        channels: float32 [factors, channels, items, width of a factor].
+        attention: float32 [factors, hidden, items], their part of the attention's first layer; None with one channel.
+        bias: float32 [items].
+    """
+
+    channels: Tensor
+    attention: Tensor | None
+    bias: Tensor
+
+    def of(self, rows: Tensor) -> "Items":
+        """Return some of the items, by their rows, int64 [n]."""
+        attention = None if self.attention is None else self.attention.index_select(2, rows)
+        return Items(self.channels.index_select(2, rows), attention, self.bias[rows])
+
+
+class Ranker(nn.Module):
+    """Scores items for users; a user is the sum of what it has taken, divided by a power of how many that is.
+
+    An item has a channel of its identity and one of each modality, a two-layer perceptron of its features. Every
+    channel is cut into factors. For each factor, attention weighs the channels for the pair of user and item.
+
+    Args:
+        items: number of items in the catalogue.
+        widths: {modality: width of its features}.
+        width: of vectors of users and items, a multiple of `factors`.
+        factors: number of blocks that a vector is cut into.
+        hidden: width of the perceptrons of modalities.
+        attention: hidden width of the attention.
+        tied: whether the vectors that make users are those of the items' identity.
+        dropout: share of a user's vector and of the perceptrons' hidden states dropped in training, in [0, 1).
+        g: draws the parameters.
+    """
+
+    def __init__(
+        self,
+        items: int,
+        widths: Mapping[str, int],
+        width: int,
+        factors: int,
+        hidden: int,
+        attention: int,
+        tied: bool,
+        dropout: float,
+        g: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.factors, self.dropout = factors, dropout
+        self.identity = normal(items, width, std=START, g=g)
+        self.history = None if tied else normal(items, width, std=START, g=g)
+        self.bias = nn.Parameter(torch.zeros(items))
+        self.modalities = nn.ModuleDict({name: _Modality(of, hidden, width, g) for name, of in widths.items()})
+        self.attention = _Attention(1 + len(widths), width // factors, attention, g) if widths else None
+
+    @property
+    def taken(self) -> Tensor:
+        """Vectors that users are summed of, float32 [items, width]."""
+        return self.identity if self.history is None else self.history
+
+    def items(self, features: Mapping[str, Tensor], seed: int) -> Items:
+        """Return all items, from their features {modality: float32 [items, width]}; `seed` is the dropout's."""
+        channels = [self.identity]
+        for number, (name, modality) in enumerate(self.modalities.items(), start=1):
+            channels.append(modality(features[name], partial(self._dropped, seed=seed, number=number)))
+        cut = torch.stack([self._cut(channel) for channel in channels], 1)
+        return Items(cut, self.attention.items(cut) if self.attention is not None else None, self.bias)
+
+    def users(self, sums: Tensor, counts: Tensor, power: float, seed: int) -> Tensor:
+        """Return users, float32 [factors, users, width of a factor].
+
+        Args:
+            sums: float32 [users, width], of the rows of `taken` of what each has taken.
+            counts: float32 [users], how many.
+            power: of the count that the sum is divided by.
+            seed: of the dropout.
+        """
+        return self._cut(self._dropped(sums / counts.clamp(min=1.0).pow(power)[:, None], seed, 0))
+
+    def crossed(self, users: Tensor, items: Items) -> Tensor:
+        """Return the scores of all pairs, float32 [users, items]."""
+        _count(users.numel() * items.channels.shape[1] * items.channels.shape[2])
+        products = [[user @ its.t() for its in item] for user, item in zip(users, items.channels, strict=True)]
+        parts = None if items.attention is None else items.attention[:, :, None]
+        return self._summed(products, users, parts) + items.bias
+
+    def paired(self, users: Tensor, items: Items) -> Tensor:
+        """Return the score of each user for the item of the same row, float32 [users]."""
+        _count(items.channels.numel())
+        products = [
+            [(user * its).sum(1, keepdim=True) for its in item]
+            for user, item in zip(users, items.channels, strict=True)
+        ]
+        parts = None if items.attention is None else items.attention[..., None]
+        return self._summed(products, users, parts)[:, 0] + items.bias
+
+    def ranking(self, users: Tensor, items: Items) -> Tensor:
+        """Return the same as `crossed`, made part by part; no gradient."""
+        with torch.no_grad():
+            return torch.cat([self.crossed(part, items) for part in torch.split(users, CHUNK, 1)])
+
+    def _summed(self, products: Sequence[Sequence[Tensor]], users: Tensor, parts: Tensor | None) -> Tensor:
+        """Scores summed over factors, from products [users, items] by factor and channel and the items' attention."""
+        if self.attention is None or parts is None:
+            return reduce(torch.add, (gelu(product[0]) for product in products))
+        own, outer = self.attention.users(users)[..., None], self.attention.outer
+        each = zip(products, own, parts, strict=True)
+        return reduce(torch.add, (attended(*factor, outer.weight, outer.bias) for factor in each))
+
+    def _cut(self, vectors: Tensor) -> Tensor:
+        """Vectors [n, width] as float32 [factors, n, width of a factor]."""
+        return vectors.view(len(vectors), self.factors, -1).transpose(0, 1)
+
+    def _dropped(self, states: Tensor, seed: int, number: int) -> Tensor:
+        """States in training, some of them dropped; each number draws other ones from a seed."""
+        if not self.training or self.dropout == 0:
+            return states
+        g = torch.Generator(states.device).manual_seed(seed * 64 + number)
+        kept = torch.rand(states.shape, generator=g, device=states.device) >= self.dropout
+        return states * kept / (1 - self.dropout)
+
+
+class _Modality(nn.Module):
+    """Two layers from features to a channel."""
+
+    def __init__(self, features: int, hidden: int, width: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.inner, self.outer = linear(features, hidden, g), linear(hidden, width, g)
+
+    def forward(self, features: Tensor, dropped: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return float32 [items, width]; `dropped` drops some of the hidden states."""
+        return leaky_relu(self.outer(dropped(leaky_relu(self.inner(features)))))
+
+
+class _Attention(nn.Module):
+    """Two layers from a user and an item's channels to a logit per channel, the same for all factors."""
+
+    def __init__(self, channels: int, width: int, hidden: int, g: torch.Generator) -> None:
+        super().__init__()
+        self.inner, self.outer = linear((1 + channels) * width, hidden, g), linear(hidden, channels, g)
+
+    def users(self, users: Tensor) -> Tensor:
+        """Return the users' part of the first layer with its bias, float32 [factors, hidden, users]."""
+        weight = self.inner.weight[:, : users.shape[2]]
+        _count(users.numel() * len(weight))
+        return weight @ users.transpose(1, 2) + self.inner.bias[:, None]
+
+    def items(self, channels: Tensor) -> Tensor:
+        """Return the items' part of the first layer, float32 [factors, hidden, items]."""
+        weight = self.inner.weight[:, channels.shape[3] :]
+        _count(channels.numel() * len(weight))
+        return weight @ channels.transpose(1, 2).flatten(2).transpose(1, 2)
+
+
+def _count(multiply_adds: int) -> None:
+    """Note a product, and the two of its gradients where these are made."""
+    flops.count(multiply_adds * (3 if torch.is_grad_enabled() else 1))

@@ -1,0 +1,61 @@
+"""All clients' users together, as yardsticks of the task `ranking` see them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.domains.ranking.metrics import score_users
+from fedgraft.domains.ranking.ranker_data import lists_of
+from fedgraft.domains.ranking.shards import Ids, ItemLists, RankingShard, merge_shards
+
+PART = 1 << 22
+"""Most scores that are held at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class PooledUsers:
+    """All users, and who has taken what.
+
+    Args:
+        users: number of users; items: number of items.
+        taken: each user's training items.
+        held_out: {"validation": each user's items, "test": likewise}.
+    """
+
+    users: int
+    items: int
+    taken: ItemLists
+    held_out: dict[str, ItemLists]
+
+    @classmethod
+    def of(cls, shards: Sequence[RankingShard]) -> "PooledUsers":
+        """Return the users of all clients; equal ids at two clients stay two users."""
+        shard = merge_shards(shards)
+        held_out = {split: shard.lists(split) for split in SCORED_SPLITS}
+        return cls(shard.users, shard.items, shard.lists("train"), held_out)
+
+    @property
+    def matrix(self) -> scipy.sparse.csr_matrix:
+        """Ones where users have taken items in training, float32 [users, items]."""
+        ones = np.ones(len(self.taken.items), np.float32)
+        return scipy.sparse.csr_matrix((ones, self.taken.items, self.taken.pointers), (self.users, self.items))
+
+    def auc(self, scores: Callable[[Ids], NDArray[np.float32]]) -> dict[str, float]:
+        """Return {"validation": mean AUC of users, "test": likewise}; nan where nobody has a held-out item.
+
+        Args:
+            scores: from users, int64 [n], to scores of all items, float32 [n, items].
+        """
+        found: dict[str, list[NDArray[np.float64]]] = {split: [] for split in SCORED_SPLITS}
+        size = max(1, PART // self.items)
+        for begin in range(0, self.users, size):
+            part = np.arange(begin, min(self.users, begin + size))
+            told = scores(part)
+            for split, lists in self.held_out.items():
+                found[split].append(score_users(told, lists_of(self.taken, part), lists_of(lists, part)).auc)
+        aucs = {split: np.concatenate(parts) for split, parts in found.items()}
+        return {split: float(values.mean()) if len(values) else float("nan") for split, values in aucs.items()}
