@@ -73,6 +73,28 @@ def _nodes(folder: Path) -> dict[str, object]:
     return {name: str(folder / f"{name}.csv") for name in tables}
 
 
+def _movies(folder: Path, separator: str, ratings: str, movies: str, movie: str, header: str = "") -> dict[str, object]:
+    """A copy of MovieLens: 20 users, 30 movies, each user with 8 of them; `movie` is the form of a movie's line."""
+    rows = [(k // 8 + 1, (7 * (k // 8) + 3 * (k % 8)) % 30 + 1, 4, k) for k in range(160)]
+    lines = [separator.join(map(str, row)) + "\n" for row in rows]
+    (folder / ratings).write_text(header + "".join(lines))
+    titles = [f"Title {k % 4} (19{k:02})" for k in range(1, 31)]
+    (folder / movies).write_text(header + "".join(movie.format(*each) for each in enumerate(titles, start=1)))
+    return {"root": str(folder)}
+
+
+def _interactions(folder: Path) -> dict[str, object]:
+    user, place = np.divmod(np.arange(160), 8)
+    rows = np.arange(30)
+    tables = {
+        "interactions": pd.DataFrame({"user": user, "item": (7 * user + 3 * place) % 30}),
+        "items": pd.DataFrame({"item": rows, "title": [f"kind {row % 3}" for row in rows], "price": rows / 7}),
+    }
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return {name: str(folder / f"{name}.csv") for name in tables}
+
+
 COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "ciao": lambda folder: {"root": _mat(folder)},
     "epinions": lambda folder: {"root": _mat(folder)},
@@ -81,6 +103,10 @@ COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "graphs": _graphs,
     "pyg_nodes": _npz,
     "nodes": _nodes,
+    "interactions": _interactions,
+    "ml100k": lambda folder: _movies(folder, "\t", "u.data", "u.item", "{}|{}|||" + "|0" * 18 + "|1\n"),
+    "ml1m": lambda folder: _movies(folder, "::", "ratings.dat", "movies.dat", "{}::{}::War\n"),
+    "ml20m": lambda folder: _movies(folder, ",", "ratings.csv", "movies.csv", "{},{},War\n", "one line\n"),
 }
 
 

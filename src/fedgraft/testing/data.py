@@ -11,6 +11,7 @@ import scipy.sparse
 from fedgraft.contracts.data import Data, OwnShardData
 from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards, undirected
+from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.experiment import discovery
 from fedgraft.testing.form import check_form
@@ -26,7 +27,7 @@ PREDICT_OPTIONS = {"out", "table", "client", "help"}
 def check_data(cls: type[Data[Any]], /, **options: Any) -> None:
     """Hold a data set with these options to all laws; raise `AssertionError` with the class, the law, what was seen.
 
-    Shards for the tasks "rating", "graph" and "node" must be sound as well.
+    Shards for the tasks "rating", "ranking", "graph" and "node" must be sound as well.
     """
     check(laws(cls, **options))
 
@@ -38,12 +39,16 @@ def laws(cls: type[Data[Any]], /, **options: Any) -> list[Law[Data[Any]]]:
 
 def content(shard: object) -> str:
     """Return a digest of every array and the text of everything else of a shard."""
-    values = vars(shard) if hasattr(shard, "__dict__") else dataclasses.asdict(shard)  # type: ignore[call-overload]
+    values = dict(vars(shard)) if hasattr(shard, "__dict__") else dataclasses.asdict(shard)  # type: ignore[call-overload]
+    nested = {key: value for key, value in values.items() if isinstance(value, dict)}
+    values |= {f"{key}.{name}": part for key, value in nested.items() for name, part in value.items()}
     arrays = {key: np.asarray(value) for key, value in values.items() if isinstance(value, np.ndarray)}
     matrices = {key: value for key, value in values.items() if scipy.sparse.issparse(value)}
     for key, matrix in matrices.items():
         arrays |= {f"{key}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
-    texts = {key: array.astype("S") for key, array in arrays.items() if array.dtype.kind in "UO"}
+    texts = {
+        key: np.char.encode(array.astype(str), "utf-8") for key, array in arrays.items() if array.dtype.kind in "UO"
+    }
     rest = {key: value for key, value in values.items() if key not in arrays and key not in matrices}
     return digest(arrays | texts) + (repr(rest) if len(repr(rest)) < 10_000 else str(hash(pickle.dumps(rest))))
 
@@ -85,6 +90,21 @@ def rating_shards_are_sound(data: Data[Any]) -> None:
         _check_links(shard)
     parts = {int(part) for shard in shards for part in np.unique(shard.split)}
     expect(parts == {0, 1, 2}, "there must be training, validation and test ratings", parts)
+
+
+@LAWS.where(lambda cls: bool(cls.task == "ranking"))
+def ranking_shards_are_sound(data: Data[Any]) -> None:
+    """Know one catalogue, number users as they occur, with distinct pairs, and a training interaction of each user."""
+    shards: list[RankingShard] = data.load(SEED)
+    _check_names(shards)
+    first = shards[0]
+    for shard in shards:
+        _check_interactions(shard)
+        known = np.array_equal(shard.item_ids, first.item_ids) and shard.features.keys() == first.features.keys()
+        known = known and all(np.array_equal(shard.features[name], rows) for name, rows in first.features.items())
+        expect(known, "all clients must know the same items, with the same features", shard.name)
+    parts = {int(part) for shard in shards for part in np.unique(shard.split)}
+    expect(parts == {0, 1, 2}, "there must be training, validation and test interactions", parts)
 
 
 @LAWS.where(lambda cls: bool(cls.task == "graph"))
@@ -171,6 +191,27 @@ def _check_links(shard: RatingShard) -> None:
     users = shard.trust.size == 0 or 0 <= shard.trust.min() <= shard.trust.max() < len(shard.users)
     expect(users, "links must be between users that are here", shard.trust)
     expect((shard.trust[0] != shard.trust[1]).all(), "nobody may trust himself", shard.trust)
+
+
+def _check_interactions(shard: RankingShard) -> None:
+    n = len(shard.item)
+    found = [array.dtype.name for array in (shard.user, shard.item, shard.split)]
+    expect(found == ["int64", "int64", "int8"], "the arrays' types must be int64, int64, int8", found)
+    expect(len(shard.user) == len(shard.split) == n > 0, "each interaction must have a user and a split", n)
+    expect(set(shard.user) == set(range(shard.users)), "each user must have an interaction", shard.users)
+    expect(0 <= shard.item.min() <= shard.item.max() < shard.items, "items must be of the catalogue", shard.item)
+    pairs = len(np.unique(shard.user * shard.items + shard.item))
+    expect(pairs == n, f"there must be one interaction per pair, {n} pairs", pairs)
+    trained = set(shard.user[shard.split == 0]) == set(shard.user)
+    expect(trained, "each user must have a training interaction", set(shard.user))
+    left = bool((np.bincount(shard.user) < shard.items).all())
+    expect(left, "nobody may have every item", shard.items)
+    for ids in (shard.user_ids, shard.item_ids):
+        expect(ids.dtype.kind == "U" and len(set(ids)) == len(ids), "ids must be different texts", ids)
+    expect(len(shard.titles) in (0, shard.items), "there must be a title for each item or for none", shard.titles)
+    for name, rows in shard.features.items():
+        sound = rows.dtype == np.float32 and rows.ndim == 2 and len(rows) == shard.items and np.isfinite(rows).all()
+        expect(sound, f"features {name!r} must be finite float32 [items, width]", rows)
 
 
 def _check_graphs(shard: GraphShard) -> None:

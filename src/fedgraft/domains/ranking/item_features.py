@@ -123,6 +123,12 @@ def text_features(texts: Sequence[str], width: int) -> Rows:
     return _scaled(rows)
 
 
+def on_grid(rows: NDArray[np.float64]) -> Rows:
+    """Return rows rounded to multiples of 1 / GRID, float32."""
+    rounded: Rows = (np.rint(GRID * rows) / GRID).astype(np.float32)
+    return rounded
+
+
 def read_rows(path: Path, parameter: str, items: Items) -> Rows:
     """Read the rows of a .npy file, one for each item that is listed; return those of the items, float32."""
     if not path.is_file():
@@ -154,8 +160,7 @@ def _scaled(rows: NDArray[Any]) -> Rows:
     rows = rows.astype(np.float64)
     length = np.sqrt((rows**2).sum(axis=1, keepdims=True))
     unit = np.divide(rows, length, out=np.zeros_like(rows), where=length > 1e-9)
-    scaled: Rows = (np.rint(GRID * np.sqrt(rows.shape[1]) * unit) / GRID).astype(np.float32)
-    return scaled
+    return on_grid(np.sqrt(rows.shape[1]) * unit)
 
 
 def _encoded_texts(owner: str, name: str, texts: Sequence[str]) -> NDArray[Any]:

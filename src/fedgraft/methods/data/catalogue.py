@@ -1,0 +1,130 @@
+"""A made-up catalogue of items with topics, texts and images, and users who take some, without any download."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.randomness import generator
+from fedgraft.domains.ranking.partition import check_partition, make_shards
+from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
+from fedgraft.errors import require
+from fedgraft.wire.layouts import Array
+
+Floats = NDArray[np.float64]
+
+HEAD = 20
+"""A twentieth of items has about equal popularity, and of users equal activity; after it, both fall as 1 / rank."""
+LEAST = 5
+"""Interactions of the least active user, where the items are that many."""
+
+
+@dataclass(frozen=True)
+class Catalogue(Data[RankingShard]):
+    """A generator of users and items: items have topics, users have tastes for topics; a client holds whole users.
+
+    An item is a mixture of few topics, and a user likes few. A user takes items without repeats, with probability
+    proportional to popularity * exp(taste * agreement), where agreement is the user's liking of the item's topics with
+    variance 1. Two modalities, "text" and "image", are noisy linear functions of an item's topics, each of other
+    topics more than of the rest. So popularity beats chance, tastes beat popularity, and features tell something of
+    items that few have taken.
+
+    Source: none; orders of magnitude (interactions per user, long tail of items) after MovieLens-100K.
+    Differs: nothing known.
+
+    Args:
+        users: number of users, >= clients.
+        items: number of items, >= 10.
+        count: number of interactions, at least 5 a user and at most half of users x items.
+        topics: number of topics, >= 2.
+        taste: how much users take what suits them: log-odds per standard deviation of agreement, >= 0.
+        tail: how unequal popularity is: it falls as 1 / rank^tail, >= 0.
+        text: columns of "text", >= 0; 0 leaves it out.
+        image: columns of "image", likewise.
+        noise: standard deviation of what features do not tell, by that of what they do, >= 0.
+        clients: number of clients, 1..users.
+        partition: "exponential", "linear" or "uniform", the shape of the clients' portions; client 0 is the largest.
+        ubi: interactions of the smallest client by those of the largest, in (0, 1]; not used with "uniform".
+    """
+
+    task: ClassVar[str] = "ranking"
+
+    users: int = 600
+    items: int = 400
+    count: int = 18_000
+    topics: int = 8
+    taste: float = 1.5
+    tail: float = 0.7
+    text: int = 24
+    image: int = 32
+    noise: float = 0.5
+    clients: int = 8
+    partition: str = "exponential"
+    ubi: float = 0.1172
+
+    def __post_init__(self) -> None:
+        check_partition("Catalogue", self.clients, self.partition, self.ubi)
+        require(self.users >= self.clients, "Catalogue.users", f"at least {self.clients} (clients)", self.users)
+        require(self.items >= 2 * LEAST, "Catalogue.items", f"at least {2 * LEAST}", self.items)
+        low, high = LEAST * self.users, self.users * self.items // 2
+        require(low <= self.count <= high, "Catalogue.count", f"{low}..{high}", self.count)
+        require(self.topics >= 2, "Catalogue.topics", "at least 2", self.topics)
+        for option in ("taste", "tail", "text", "image", "noise"):
+            require(getattr(self, option) >= 0, f"Catalogue.{option}", "at least 0", getattr(self, option))
+
+    def interactions(self, seed: int) -> Interactions:
+        """Make the whole set, before it is dealt to clients."""
+        g = generator(seed, "catalogue")
+        topic, taste = (_mixtures(g, rows, self.topics) for rows in (self.items, self.users))
+        agreement = taste @ topic.T
+        agreement /= agreement.std()
+        popularity = g.permutation(_falling(self.items, self.tail))
+        user, item = self._taken(g, np.log(popularity) + self.taste * agreement)
+        width = {"text": self.text, "image": self.image}
+        return Interactions(
+            user=user,
+            item=item,
+            user_ids=_labels("user", self.users),
+            item_ids=_labels("item", self.items),
+            features={modality: self._features(g, topic, columns) for modality, columns in width.items() if columns},
+            titles=np.array([f"Item {k + 1} of topic {t + 1}" for k, t in enumerate(topic.argmax(axis=1).tolist())]),
+        )
+
+    def load(self, seed: int) -> list[RankingShard]:
+        """Load one shard per client; `seed` makes users and items as well as their partition and split."""
+        return make_shards(self.interactions(seed), self.clients, self.partition, self.ubi, seed)
+
+    def _taken(self, g: np.random.Generator, log_odds: Floats) -> tuple[Ids, Ids]:
+        """Users and items of the interactions: each user's are drawn at once, without repeats (Gumbel's top k)."""
+        most = self.items // 2
+        shares = g.permutation(_falling(self.users, 1.0))
+        counts = np.full(self.users, LEAST)
+        while left := self.count - counts.sum():
+            free = np.where(counts < most, shares, 0)
+            counts = np.minimum(counts + g.multinomial(left, free / free.sum()), most)
+        order = np.argsort(-(log_odds + g.gumbel(size=log_odds.shape)), axis=1, kind="stable")
+        return np.repeat(np.arange(self.users), counts), order[np.arange(self.items) < counts[:, None]]
+
+    def _features(self, g: np.random.Generator, topic: Floats, columns: int) -> NDArray[np.float32]:
+        """Noisy linear functions of topics, float32 [items, columns], of which a modality sees some more clearly."""
+        seen = topic * g.permutation(np.linspace(0.2, 1.8, self.topics))
+        told: Floats = seen @ g.normal(0, 1, (self.topics, columns))
+        signal = (told - told.mean(axis=0)) / told.std()
+        rows: NDArray[np.float32] = (signal + self.noise * g.normal(0, 1, signal.shape)).astype(np.float32)
+        return rows
+
+
+def _mixtures(g: np.random.Generator, rows: int, topics: int) -> Floats:
+    """Shares of topics, float64 [rows, topics], most of each row's in one or two."""
+    return np.asarray(g.dirichlet(np.full(topics, 0.3), rows))
+
+
+def _falling(n: int, power: float) -> Floats:
+    weights = (np.arange(1, n + 1) + n / HEAD) ** -power
+    return np.asarray(weights / weights.sum(), np.float64)
+
+
+def _labels(word: str, n: int) -> Array:
+    return np.array([f"{word}-{k + 1:0{len(str(n))}d}" for k in range(n)])

@@ -1,0 +1,155 @@
+"""Your own interactions and items, from CSV or Parquet files or DataFrames."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData
+from fedgraft.contracts.table_files import Given
+from fedgraft.domains.ranking.item_features import sources_of
+from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards
+from fedgraft.domains.ranking.shards import Interactions as Whole
+from fedgraft.domains.ranking.shards import RankingShard
+from fedgraft.domains.ranking.tables import (
+    Catalogue,
+    Columns,
+    read_catalogue,
+    read_interactions,
+    read_own,
+    read_taken,
+    usual_sources,
+)
+from fedgraft.domains.tables import check_roles, encode, frames_of, renamed
+from fedgraft.errors import require, require_one_of
+
+LOG = logging.getLogger("fedgraft.data")
+
+
+@dataclass(frozen=True)
+class Interactions(GivenData[RankingShard], QueriedData[RankingShard], OwnShardData[RankingShard]):
+    """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
+
+    Source: none. Differs: nothing known.
+    Ids and names are kept as text ("007" stays "007"). Every row is a positive; a pair counts once. A client is dealt
+    whole users, or is named by the `client` column, or is one file of a folder (named after it); the last two need
+    partition = "given", and who is at two clients is two users. One client's own table: `data`, with the columns of
+    the run's interactions; the run's items must be there, and interactions with others are left out.
+
+    Args:
+        interactions: path of a .csv or .parquet file, of a folder of such files, or a DataFrame; one row each.
+        items: the same (no folder), one row per item, each once; None = nothing is known of items but who took them.
+        user: column of `interactions`.
+        item: column of both tables.
+        client: column of `interactions`; read only with partition = "given".
+        split: column with "train", "validation" or "test"; read where it is there, else 8:1:1 at random.
+        time: column to split by: the last tenth is test, the one before it validation; "" = none.
+        title: column of `items` for people to read, if it is there.
+        text: columns of `items` that make the text; None: the title and every column that is not of numbers.
+        features: "all" makes "text" of an item's texts and "numbers" of its columns of numbers; "none"; or a table of
+            modalities, such as {text = "text", price = ["price", "weight"], poster = "poster.npy"}: columns of
+            numbers (scaled to mean 0, variance 1), a .npy file with a row per item of `items` (without that table:
+            of the ids in ascending order), "sentence-transformers:NAME" or "timm:NAME" (extra `fedgraft[features]`).
+        images: folder with an image per item, named by its id (12.jpg), for "timm:NAME".
+        width: columns of features from "text", >= 1.
+        clients: number of clients, 1..users; None takes 8, or what the data name with partition = "given".
+        partition: "exponential", "linear" or "uniform", the shape of the clients' portions; or "given".
+        ubi: interactions of the smallest client by those of the largest, in (0, 1]; for the first two shapes.
+    """
+
+    task: ClassVar[str] = "ranking"
+    own_tables: ClassVar[tuple[str, ...]] = ("data",)
+
+    interactions: str | Path | pd.DataFrame
+    items: str | Path | pd.DataFrame | None = None
+    user: str = "user"
+    item: str = "item"
+    client: str = "client"
+    split: str = "split"
+    time: str = ""
+    title: str = "title"
+    text: tuple[str, ...] | None = None
+    features: str | dict[str, str | list[str]] = "all"
+    images: str | Path | None = None
+    width: int = 64
+    clients: int | None = None
+    partition: str = "uniform"
+    ubi: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_one_of("Interactions.partition", self.partition, (*PARTITIONS, "given"))
+        require(
+            self.clients is None or self.clients >= 1, "Interactions.clients", "at least 1, or left out", self.clients
+        )
+        check_partition("Interactions", 1, PARTITIONS[0], self.ubi)
+        columns = [(option, getattr(self, option)) for option in ("user", "item", "client", "split", "time")]
+        check_roles("Interactions", [(option, column) for option, column in columns if column])
+        check_roles("Interactions", [("item", self.item), ("title", self.title)])
+        sources = self._sources()
+        if ".npy" in str(sources):
+            object.__setattr__(self, "features", sources)  # paths, absolute, so that a run resumes anywhere
+
+    @classmethod
+    def options_from(cls, given: object) -> dict[str, Any] | None:
+        """Take options with a table of interactions; a column of clients in memory says that the data name them."""
+        if not isinstance(given, Mapping) or "interactions" not in given:
+            return None
+        table, client = given["interactions"], given.get("client", cls.client)
+        named = isinstance(table, pd.DataFrame) and client in table and not {"partition", "clients"} & given.keys()
+        return {**given, **({"partition": "given"} if named else {})}
+
+    def load(self, seed: int) -> list[RankingShard]:
+        """Load one shard per client, dealt and split by `seed`."""
+        clients = 8 if self.clients is None and self.partition != "given" else self.clients
+        return make_shards(self.read(), clients, self.partition, self.ubi, seed)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return DataFrames, with the columns that are named; of items all."""
+        every = list(self.items.columns) if isinstance(self.items, pd.DataFrame) else []
+        return frames_of(self, {"items": every})
+
+    def read(self) -> Whole:
+        """Read the whole set, before it is dealt to clients."""
+        form, named = self._form("Interactions"), self.partition == "given"
+        table, source = read_taken(form, self.interactions, named)
+        taken = encode(table, form.item, source)[1]
+        return read_interactions(form, table, source, self._catalogue(form, taken.tolist()), named)
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return the table of users with the usual names of columns."""
+        return renamed(tables, {name: {self.user: "user", self.client: "client"} for name in tables})
+
+    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RankingShard:
+        """Read one client's interactions, with the columns and the items of the run's tables."""
+        form, taken = self._form("Interactions"), []
+        if self.items is None:
+            table, source = read_taken(form, self.interactions, self.partition == "given")
+            taken = encode(table, form.item, source)[1].tolist()
+        shard, lost = read_own(replace(form, owner="data"), tables["data"], self._catalogue(form, taken), "--data")
+        if lost:
+            LOG.warning(f"--data: {lost:,} interactions with items that the run does not know left out.")
+        return shard
+
+    def _catalogue(self, form: Columns, taken: list[str]) -> Catalogue:
+        sources = usual_sources(form, self.items) if self.features == "all" else self._sources()
+        return read_catalogue(form, self.items, taken, sources, self.images, self.width)
+
+    def _sources(self) -> dict[str, Any]:
+        """{modality: source, or columns}; {} for "all", which depends on the table."""
+        if isinstance(self.features, str):
+            features = "none" if self.features == "all" else self.features
+            return dict(sources_of("Interactions", features, self.images, self.width))
+        columns = {modality: of for modality, of in self.features.items() if not isinstance(of, str)}
+        for modality, of in columns.items():
+            require(len(of) > 0, f"Interactions.features[{modality!r}]", "a source, or at least one column", of)
+        texts = {modality: of for modality, of in self.features.items() if isinstance(of, str)}
+        made = sources_of("Interactions", texts, self.images, self.width)
+        return {modality: made.get(modality, columns.get(modality)) for modality in self.features}
+
+    def _form(self, owner: str) -> Columns:
+        return Columns(owner, **{option.name: getattr(self, option.name) for option in fields(Columns)[1:]})
