@@ -142,7 +142,8 @@ def read_rows(path: Path, parameter: str, items: Items) -> Rows:
         raise InputError(f"{parameter}: {path} must be numbers of shape [items, width]; got {got}.")
     if len(rows) != items.listed:
         raise InputError(f"{parameter}: {path} has {len(rows):,} rows, but {items.where} has {items.listed:,} items.")
-    own: Rows = rows[items.place].astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told
+        own: Rows = rows[items.place].astype(np.float32)
     if len(broken := np.flatnonzero(~np.isfinite(own).all(axis=1))):
         raise InputError(
             f"{parameter}: {path}, row {items.place[broken[0]] + 1} (item {str(items.ids[broken[0]])!r}) must be "

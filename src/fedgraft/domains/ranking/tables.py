@@ -197,7 +197,8 @@ def read_own(form: Columns, given: Given, catalogue: Catalogue, parameter: str) 
     item = catalogue.places(item_ids)[code]
     kept = np.flatnonzero(item >= 0)
     if not len(kept):
-        raise InputError(f"{row_of(source, 0)}: no item of the table is in {catalogue.where}, such as {item_ids[0]!r}.")
+        name = str(item_ids[0])
+        raise InputError(f"{row_of(source, 0)}: no item of the table is in {catalogue.where}, such as {name!r}.")
     user, user_ids = encode(table.iloc[kept], form.user, [(source[0][0], len(kept))])
     rows = last_of_pairs(user, item[kept])
     shard = RankingShard(
