@@ -1,21 +1,32 @@
 """What the data sets of MovieLens share: their options, and shards made from their files."""
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from fedgraft.contracts.data import Data
+from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ranking.item_features import Items, make_features, sources_of
 from fedgraft.domains.ranking.movielens import ADDRESS, Format, Movies, read_movielens
 from fedgraft.domains.ranking.partition import check_partition, make_shards
 from fedgraft.domains.ranking.shards import Interactions, RankingShard
+from fedgraft.domains.ranking.tables import Catalogue, Columns, read_own
+
+LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True)
-class MovieLensSet(Data[RankingShard]):
-    """Ability of MovieLens sets: read files of one format; options as of `methods/data/ml100k.py`."""
+class MovieLensSet(OwnShardData[RankingShard]):
+    """Ability of MovieLens sets: read files of one format; options as of `methods/data/ml100k.py`.
+
+    One client's own table, `data`, has columns "user" and "item", the set's numbers of movies; the set's files must be
+    there, as they tell what is known of movies.
+    """
 
     task: ClassVar[str] = "ranking"
+    own_tables: ClassVar[tuple[str, ...]] = ("data",)
     form: ClassVar[Format]
     """Format of the files."""
     page: ClassVar[str]
@@ -57,3 +68,12 @@ class MovieLensSet(Data[RankingShard]):
     def load(self, seed: int) -> list[RankingShard]:
         """Load one shard per client, dealt and split by `seed`."""
         return make_shards(self.interactions(), self.clients, self.partition, self.ubi, seed)
+
+    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RankingShard:
+        """Read one client's interactions with movies of the set; those with others are left out, with a note."""
+        whole = self.interactions()
+        known = Catalogue(whole.item_ids, whole.titles, whole.features, self.form.movies)
+        shard, lost = read_own(Columns("data"), tables["data"], known, "--data")
+        if lost:
+            LOG.warning(f"--data: {lost:,} interactions with movies that the run does not know left out.")
+        return shard
