@@ -3,7 +3,7 @@
 Ratings are scaled to [0, 1]. Everything is a product of sparse matrices, whose values alone change from step to step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -95,6 +95,10 @@ class PooledRatings:
         low, high = self.shard.scale
         return ((rating - low) / (high - low)).astype(np.float32)
 
+    def scores_of_mean(self) -> Scores:
+        """Return the scores of the mean of training ratings alone."""
+        return self.scores(lambda user, item: np.full(len(user), self.target.mean(), np.float32))
+
     def scores(self, predict: Callable[[Ids, Ids], Factors]) -> Scores:
         """Return {"validation": RMSE, "test": RMSE} of predictions in [0, 1] from (users, items), clipped to it."""
         low, high = self.shard.scale
@@ -105,6 +109,11 @@ class PooledRatings:
             error = (np.clip(predicted, 0, 1) - self.scaled(self.shard.rating[rows])).astype(np.float64) * (high - low)
             found[split] = root_mean_square(float((error**2).sum()), len(error))
         return found
+
+
+def best_of(scores: Iterable[Scores]) -> Scores:
+    """Return the scores that are best on validation, the first of equals."""
+    return min(scores, key=lambda each: each["validation"])
 
 
 def descend(

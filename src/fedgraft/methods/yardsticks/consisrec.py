@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from fedgraft.contracts.randomness import generator, torch_generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
-from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores
+from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, best_of
 from fedgraft.errors import require
 from fedgraft.nn.layers import linear, normal
 
 GRADES = 5
 """Rating values told apart as relations: equal steps of the scale."""
+LEAST_STEPS = 20
+"""Of a pass, however few ratings there are."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class ConsisRec(Yardstick[RatingShard]):
           the most probable candidates in place of drawn ones.
         - c is trained: in the code it is a tensor outside the model. Lists of relations stay as they are: the code
           makes them longer with every batch. As there, nothing trains W_q, through which no gradient passes.
-        - No links between items, as the data have none. Ratings are (r - low) / (high - low); predictions are clipped.
+        - No links between items, as the data have none. The mean alone is in the grid too. Ratings are (r - low) /
+          (high - low); predictions are clipped.
 
     Args:
         width: of embeddings, >= 1 (paper: 8 to 64).
@@ -48,7 +51,7 @@ class ConsisRec(Yardstick[RatingShard]):
         share: of the candidates that are drawn, at least one, in (0, 1] (paper: 0.2 to 1; code: 0.4).
         rate: of Adam, > 0 (code: 0.001 and 0.01).
         decay: grid of Adam's L2 penalties, each >= 0 (code: 0.0001), tuned on validation.
-        batch_size: ratings per step, >= 1.
+        batch_size: most ratings per step, >= 1; fewer where a pass would have fewer than twenty steps.
         epochs: most passes of a fit, >= 1.
         patience: passes without a better validation score that end a fit, >= 1 (code: 5).
         seed: of all that is drawn, >= 0.
@@ -60,7 +63,7 @@ class ConsisRec(Yardstick[RatingShard]):
     task: ClassVar[str] = "rating"
 
     width: int = 16
-    neighbours: int = 16
+    neighbours: int = 10
     share: float = 0.4
     rate: float = 0.01
     decay: tuple[float, ...] = (1e-4,)
@@ -81,7 +84,7 @@ class ConsisRec(Yardstick[RatingShard]):
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""
         pooled = PooledRatings.of(shards)
-        return min((self._fit(pooled, decay) for decay in self.decay), key=lambda scores: scores["validation"])
+        return best_of([pooled.scores_of_mean(), *(self._fit(pooled, decay) for decay in self.decay)])
 
     def _fit(self, pooled: PooledRatings, decay: float) -> Scores:
         """The scores of a fit at the pass that is best on validation."""
@@ -92,10 +95,11 @@ class ConsisRec(Yardstick[RatingShard]):
         optimizer = torch.optim.Adam(model.parameters(), lr=self.rate, weight_decay=decay, fused=True)
         user, item = torch.from_numpy(pooled.rated.row), torch.from_numpy(pooled.rated.column + pooled.users)
         target = torch.from_numpy(pooled.target)
+        steps = min(len(target), max(LEAST_STEPS, -(-len(target) // self.batch_size)))
         best, since = {"validation": math.inf, "test": math.inf}, 0
         for _ in range(self.epochs):
             candidates = edges.candidates(self.neighbours, g)
-            for part in np.array_split(g.permutation(len(target)), -(-len(target) // self.batch_size)):
+            for part in np.array_split(g.permutation(len(target)), steps):
                 rows = torch.from_numpy(part)
                 optimizer.zero_grad()
                 told = model(user[rows], item[rows], candidates, noise)

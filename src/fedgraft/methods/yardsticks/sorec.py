@@ -11,7 +11,7 @@ import numpy as np
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
-from fedgraft.domains.ratings.social_factors import Factors, Links, PooledRatings, Scores, descend
+from fedgraft.domains.ratings.social_factors import Factors, Links, PooledRatings, Scores, best_of, descend
 from fedgraft.errors import require
 
 
@@ -28,7 +28,8 @@ class SoRec(Yardstick[RatingShard]):
         (9) and (10).
     Differs: g has an offset o, the training ratings' mean: the paper's tells who has no training rating the middle of
         the scale (`offset=False`). Adam over all ratings at once, stopped where validation is best, in place of plain
-        gradient descent. Ratings are (r - low) / (high - low); predictions are clipped to the scale.
+        gradient descent; the mean alone is in the grid too. Ratings are (r - low) / (high - low); predictions are
+        clipped to the scale.
 
     Args:
         rank: number of factors, >= 1 (paper: 5 and 10).
@@ -48,8 +49,8 @@ class SoRec(Yardstick[RatingShard]):
     task: ClassVar[str] = "rating"
 
     rank: int = 10
-    socials: tuple[float, ...] = (1.0, 10.0, 30.0)
-    penalties: tuple[float, ...] = (0.1, 0.3)
+    socials: tuple[float, ...] = (1.0, 10.0, 30.0, 100.0)
+    penalties: tuple[float, ...] = (0.3,)
     offset: bool = True
     rate: float = 0.02
     steps: int = 400
@@ -73,7 +74,7 @@ class SoRec(Yardstick[RatingShard]):
         """RMSE over all clients' validation and test ratings."""
         pooled = PooledRatings.of(shards)
         fits = (self._fit(pooled, *setting) for setting in itertools.product(self.socials, self.penalties))
-        return min(fits, key=lambda scores: scores["validation"])
+        return best_of([pooled.scores_of_mean(), *fits])
 
     def _fit(self, pooled: PooledRatings, social: float, penalty: float) -> Scores:
         """The scores of a fit with one weight of links and one penalty."""

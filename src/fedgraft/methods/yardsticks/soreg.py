@@ -12,7 +12,7 @@ import scipy.sparse
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
-from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, descend
+from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, best_of, descend
 from fedgraft.errors import require, require_one_of
 
 FORMS = ("individual", "average")
@@ -35,8 +35,8 @@ class SoReg(Yardstick[RatingShard]):
         similarities by Pearson's correlation over common items, (x + 1) / 2, Eq. (5).
     Differs: m is the mean of training ratings; the paper has none, and tells who has no training rating the lowest
         (`offset=False`). Where the correlation has no value (fewer than two common items, or equal ratings alone) it is
-        taken for 0. Adam over all ratings at once, stopped where validation is best. Ratings are (r - low) / (high -
-        low); predictions are clipped to the scale.
+        taken for 0. Adam over all ratings at once, stopped where validation is best; the mean alone is in the
+        grid too. Ratings are (r - low) / (high - low); predictions are clipped to the scale.
 
     Args:
         form: "individual" (the better one in the paper) or "average".
@@ -85,7 +85,7 @@ class SoReg(Yardstick[RatingShard]):
         pooled = PooledRatings.of(shards)
         pull = pull_towards_trusted(similarities(pooled), self.form)
         fits = (self._fit(pooled, pull, *setting) for setting in itertools.product(self.socials, self.penalties))
-        return min(fits, key=lambda scores: scores["validation"])
+        return best_of([pooled.scores_of_mean(), *fits])
 
     def _fit(self, pooled: PooledRatings, pull: scipy.sparse.csr_matrix, social: float, penalty: float) -> Scores:
         """The scores of a fit with one weight of S and one penalty."""
