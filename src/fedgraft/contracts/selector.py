@@ -13,7 +13,8 @@ class Selector(ABC, Generic[State]):
 
     reports: ClassVar[frozenset[str]] = frozenset()
     """Names of the scalars that replies must report: "loss" (mean sample loss), "loss_sq" (mean squared sample loss),
-    or any name of the task's `profile`. The name "update" asks for the decoded uploads instead (`Outcome.updates`)."""
+    "score" (of the trained model on the client's own validation split; nan where that is empty), or any name of the
+    task's `profile`. The name "update" asks for the decoded uploads instead (`Outcome.updates`)."""
 
     score_split: str = "validation"
     """Name of the split whose score `update` sees. Anything but "validation" leaks; a method must say so."""

@@ -47,6 +47,8 @@ HALO = "halo."
 """Prefix of the names of halo rows in a message."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
+SCORE = "score"
+"""Name of the scalar that every training can report: the trained model's score on the client's own validation split."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,8 @@ class Plan:
     def _names(self) -> dict[str, tuple[str, ...]]:
         profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
         reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
-        return {"hello": ("examples", *profile), "probe": REPORTED, "train": reported, "alone": reported}
+        trained = (*reported, *(self.reports & {SCORE}))
+        return {"hello": ("examples", *profile), "probe": REPORTED, "train": trained, "alone": reported}
 
     @cached_property
     def halo_layout(self) -> Layout:

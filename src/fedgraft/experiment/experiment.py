@@ -22,7 +22,7 @@ from fedgraft.contracts.task_abilities import (
     PublishingTask,
 )
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.engine.plan import REPORTED, Plan
+from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
@@ -259,7 +259,7 @@ def _without_layers(section: Section) -> Section:
 
 def _check_needs(selector: Selector[Any], task: Task[Any, Any]) -> None:
     profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
-    lacking = selector.reports - profile - {*REPORTED, "update"}
+    lacking = selector.reports - profile - {*REPORTED, SCORE, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "

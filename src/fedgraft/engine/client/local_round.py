@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from fedgraft.contracts import randomness
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import HaloCodec, asked_arrays
-from fedgraft.engine.plan import Plan
+from fedgraft.engine.plan import SCORE, Plan
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import ClientError
 from fedgraft.nn.flat_model import FlatModel
@@ -106,7 +108,7 @@ class LocalRound:
         for name, array in upload.items():
             if not finite(array):
                 raise ClientError(f"training diverged: {name} is not finite")
-        report = trainer.report()
+        report = {**trainer.report(), **self._scored()}
         known = {name: report[name] for name in plan.names("train")}
         if not order.collects:
             self._keep_states()
@@ -119,6 +121,16 @@ class LocalRound:
         pushed = self._pushed(segment)
         self._keep_states()
         return Message("train", order.round, known, {**encoded, **pushed})
+
+    def _scored(self) -> dict[str, float]:
+        """{"score": of the model as trained, on the client's own validation split}, if the server wants to know it."""
+        plan, module = self._plan, self._model.flat.module
+        if not self.order.collects or SCORE not in plan.names("train"):
+            return {}
+        with torch.no_grad():
+            sums = plan.task.evaluate(module.eval(), self.data)["validation"]
+        module.train()
+        return {SCORE: plan.task.score(sums)}
 
     def _pushed(self, segment: int) -> Arrays:
         """Rows that others need and that changed since they were last pushed."""

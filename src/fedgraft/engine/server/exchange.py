@@ -14,7 +14,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.plan import HALO, Plan
+from fedgraft.engine.plan import HALO, SCORE, Plan
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
@@ -170,7 +170,7 @@ class Exchange:
                 raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
             if message.arrays is None and (plan.reply_layouts.get(message.kind) or _EMPTY).specs:
                 raise ClientError(f"answered {kind!r} without the arrays that belong to it")
-            check_finite(message.report)
+            check_finite({name: value for name, value in message.report.items() if name != SCORE})
             if message.kind in _PLAIN:
                 check_finite(message.arrays or {})
         except (WireError, ClientError) as error:
