@@ -1,4 +1,4 @@
-"""Reputation-UCB by hand: the equations as golden numbers, the variants, and what happens to late and failed clients."""
+"""Reputation-UCB by hand: the equations as golden numbers, the variants, late and failed clients."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_a_round_by_hand(first):
 
 
 def test_updates_far_from_the_model_count_where_the_score_fell(first, view, outcome):
-    selector, (seen, happened) = ReputationUCB(), first
+    selector, (seen, _) = ReputationUCB(), first
     fell = outcome((0,), reports={0: told(4.0, 0.7)}, updates={0: update(0.5)}, score=0.4)
     state = selector.update(selector.init(seen), seen, fell)
     assert state["observations"][0, 2] == pytest.approx(1 - math.exp(-0.5))
