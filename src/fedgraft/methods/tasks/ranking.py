@@ -58,7 +58,8 @@ class Ranking(
         factors: blocks that a vector is cut into, >= 1.
         hidden: width of the perceptrons that read modalities, >= 1.
         attention: hidden width of the attention, >= 1.
-        tied: whether users are sums of the items' own vectors, not of a second table: half the bytes.
+        tied: whether users are sums of the items' own vectors (the default: half the bytes, as good), not of a second
+            table.
         power: of the number of items that a user's sum is divided by, in [0, 1]: 0 a sum, 1 a mean.
         objective: "softmax" over the taken item and those drawn, or "margin" between it and each of them (the paper's).
         margin: that an item drawn is to be below the taken one, > 0; for the objective "margin".
@@ -78,12 +79,12 @@ class Ranking(
     width: int = 64
     factors: int = 2
     hidden: int = 64
-    attention: int = 4
-    tied: bool = False
+    attention: int = 2
+    tied: bool = True
     power: float = 0.5
     objective: str = "softmax"
     margin: float = 1.0
-    negatives: int = 256
+    negatives: int = 128
     dropout: float = 0.2
     decorrelation: float = 0.0
     k: int = 50
