@@ -12,6 +12,7 @@ import pytest
 from fedgraft.contracts.data import Data
 from fedgraft.experiment import discovery
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
 from fedgraft.testing import tasks
@@ -23,6 +24,7 @@ DATA: dict[str, Callable[[], Data[Any]]] = {
     "rating": lambda: Shops(users=60, items=80, categories=4, links=200, count=600, clients=3),
     "graph": lambda: Molecules(clients=3, graphs=40),
     "node": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
+    "ranking": lambda: Catalogue(users=60, items=50, count=900, clients=3),
 }
 POOLABLE: dict[str, Callable[[], Data[Any]]] = {"graph": lambda: Molecules(clients=1, graphs=40)}
 """Data whose clients could be one; graphs of clients with other features could not."""
@@ -35,6 +37,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
     "node, rows asked for": ("node", {"pull": "asked", "head": "convolution"}),
+    "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
+    "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
     "node, generator": ("node", {"share_states": False, "share_features": False, "generator": True, "elsewhere": 9}),
 }
 """Every task with its defaults, and with options that change what the laws are about."""
