@@ -52,8 +52,8 @@ class SoRec(Yardstick[RatingShard]):
     socials: tuple[float, ...] = (1.0, 10.0, 30.0, 100.0)
     penalties: tuple[float, ...] = (0.3,)
     offset: bool = True
-    rate: float = 0.02
-    steps: int = 400
+    rate: float = 0.05
+    steps: int = 200
     patience: int = 4
     spread: float = 0.1
     seed: int = 0

@@ -61,8 +61,8 @@ class SoReg(Yardstick[RatingShard]):
     socials: tuple[float, ...] = (0.3, 1.0)
     penalties: tuple[float, ...] = (0.3, 1.0)
     offset: bool = True
-    rate: float = 0.02
-    steps: int = 400
+    rate: float = 0.05
+    steps: int = 200
     patience: int = 4
     spread: float = 0.1
     seed: int = 0
