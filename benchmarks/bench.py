@@ -65,6 +65,8 @@ FIGURES = (
     Figure("nodes_cs_floor", "nodes:cs_over_floor", 1.5, "lower", least="nodes_least:cs_over_floor"),
     Figure("nodes_s256_usual", "nodes_usual:s256_over_ours", 2.5, "higher", needs="torch_geometric"),
     Figure("nodes_g64_usual", "nodes_usual:g64_over_ours", 4, "higher", needs="torch_geometric"),
+    Figure("ranking_floor", "ranking:over_floor", 1.2, "lower"),
+    Figure("ranking_seconds", "ranking:ranking_seconds", 0.1, "lower", "s"),
     Figure("workers_2_over_1", "workers:two_over_one", 0.60, "lower", least="workers:free_cores"),
     Figure("memory_over_data", "memory:peak_over_data", 2, "lower"),
 )
