@@ -32,7 +32,7 @@ def first(view, outcome):
     return seen, happened
 
 
-def test_a_round_by_hand(first):
+def test_a_round_by_hand(first, view):
     selector = ReputationUCB()
     state = selector.update(selector.init(first[0]), *first)
     # (9): R = 0.5 * (0.7 - 0.5) and 0.5 * (0.4 - 0.5); (11): the score rose; (12): 10 * 2 and 30 * 1
@@ -48,7 +48,7 @@ def test_a_round_by_hand(first):
     assert (state["pulls"].tolist(), state["score"]) == ([1, 1, 0], 0.6)
     # (28)
     bonus = 0.5 * np.sqrt(np.log(7) / np.array([2, 2, 1]))
-    np.testing.assert_allclose(selector.index(state, 7), state["mean"] + bonus)
+    np.testing.assert_allclose(selector.index(state, view(3, round=7)), state["mean"] + bonus)
 
 
 def test_updates_far_from_the_model_count_where_the_score_fell(first, view, outcome):
@@ -110,7 +110,7 @@ def test_estimates_of_the_mean(options, expected, view, outcome):
     for seconds in (3.0, 1.0):
         happened = outcome((0,), reports={}, failed={0: "gone"}, timings={0: Timing(seconds, 0.0)})
         state = selector.update(state, seen, happened)
-    assert selector.index(state, 9)[0] == pytest.approx(expected)
+    assert selector.index(state, view(2, round=9))[0] == pytest.approx(expected)
 
 
 def test_a_context_tells_fast_clients_from_slow_ones(view, outcome, g):
@@ -123,7 +123,7 @@ def test_a_context_tells_fast_clients_from_slow_ones(view, outcome, g):
         state = selector.update(
             state, seen, outcome(tuple(range(6)), reports=reports, updates=updates, timings=timings)
         )
-    assert np.array_equal(np.argsort(-selector.index(state, 9)), np.arange(6))
+    assert np.array_equal(np.argsort(-selector.index(state, view(6, round=9))), np.arange(6))
     assert selector.select(state, seen, g).clients == (0, 1)
 
 
@@ -148,6 +148,13 @@ def test_stochastic_draws_from_the_softmax_of_the_indices(view):
     for _ in range(4000):
         drawn[selector.select(state, seen, g).clients[0]] += 1
     np.testing.assert_allclose(drawn / 4000, np.array([1, 2, 5]) / 8, atol=0.03)
+
+
+def test_slow_clients_may_be_tried_late(view, g):
+    selector, seen = ReputationUCB(clients=2, prior="seconds"), view(4, seconds=[9.0, 1.0, 2.0, 9.0], deadline=2.0)
+    state = selector.init(seen)
+    assert selector.index(state, seen).tolist() == [-2.25, -0.25, -0.5, -2.25]
+    assert selector.select(state, seen, g).clients == (1, 2)
 
 
 def test_quotas_bring_everybody_in_and_let_nobody_in_too_often(view, g):

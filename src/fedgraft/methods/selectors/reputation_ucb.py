@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from fedgraft.methods.cohorts import affordable, size
 LOG = logging.getLogger("fedgraft.selectors.reputation_ucb")
 Floats = NDArray[np.float64]
 
+Times = TypeVar("Times", float, Floats)
 OBSERVED = ("reputation", "gain", "relevance", "quality", "training", "communication")
 """Columns of an observation (19)."""
 
@@ -72,6 +73,8 @@ class ReputationUCB(Selector[ReputationState]):
         reputation_rate: gamma in (9), in [0, 1]; 0.5.
         alpha: weight of relevance x reputation, >= 0; 0.5. beta: of data quality, >= 0; 0.5. kappa: of time, >= 0; 0.5.
         rho: of exploration, >= 0; 0.5. These five are specified with no other source.
+        prior: mu_i before a client's first reward: "none" is 0 (the paper); "seconds" is -kappa T / T_semi with the
+            seconds that its device is expected to take at most, so that slow clients are tried late (ours).
         estimate: of mu_i: "mean" (27), "discounted" (20) or "window" (21).
         discount: of a reward for every later round, in (0, 1]; 0.95 (ours).
         window: last rewards that count, >= 1; 10 (ours).
@@ -103,6 +106,7 @@ class ReputationUCB(Selector[ReputationState]):
     beta: float = 0.5
     kappa: float = 0.5
     rho: float = 0.5
+    prior: str = "none"
     estimate: str = "mean"
     discount: float = 0.95
     window: int = 10
@@ -119,6 +123,7 @@ class ReputationUCB(Selector[ReputationState]):
         for name in ("alpha", "beta", "kappa", "rho"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"ReputationUCB.{name}", ">= 0 and finite", value)
+        require_one_of("ReputationUCB.prior", self.prior, ("none", "seconds"))
         require_one_of("ReputationUCB.estimate", self.estimate, ("mean", "discounted", "window"))
         require(0 < self.discount <= 1, "ReputationUCB.discount", "in (0, 1]", self.discount)
         require(self.window >= 1, "ReputationUCB.window", ">= 1", self.window)
@@ -170,16 +175,18 @@ class ReputationUCB(Selector[ReputationState]):
 
     def _ranked(self, pool: NDArray[np.int64], state: ReputationState, view: View, g: np.random.Generator) -> list[int]:
         """Some clients by falling index; or in the order of a draw from the softmax of the indices."""
-        index = self.index(state, view.round)[pool]
+        index = self.index(state, view)[pool]
         if self.policy == "stochastic":  # the order of Gumbel-perturbed logits is that of successive draws
             index = index / self.temperature + g.gumbel(size=len(pool))
         ranked: list[int] = pool[np.argsort(-index, kind="stable")].tolist()
         return ranked
 
-    def index(self, state: ReputationState, round: int) -> Floats:
+    def index(self, state: ReputationState, view: View) -> Floats:
         """Return the index of each client in a round, float64 [N]: (28), with the estimate that the options ask for."""
-        bonus = self.rho * np.sqrt(math.log(max(round, 1)) / (state["pulls"] + 1))
-        return np.asarray(self._estimates(state) + bonus)
+        estimates, pulls = self._estimates(state), state["pulls"]
+        if self.prior == "seconds":
+            estimates = np.where(pulls > 0, estimates, -self.kappa * _share(view.seconds, view.deadline))
+        return np.asarray(estimates + self.rho * np.sqrt(math.log(view.round) / (pulls + 1)))
 
     def _estimates(self, state: ReputationState) -> Floats:
         if self.context:
@@ -309,6 +316,6 @@ def _normalised(values: Floats) -> Floats:
     return (values - low) / (high - low) if high > low else np.ones_like(values)
 
 
-def _share(seconds: float, deadline: float) -> float:
+def _share(seconds: Times, deadline: float) -> Times:
     """(15): seconds as a share of the deadline; 0 where there is none."""
-    return seconds / deadline if math.isfinite(deadline) and deadline > 0 else 0.0
+    return seconds / (deadline if deadline > 0 else math.inf)
