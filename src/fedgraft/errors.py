@@ -91,10 +91,15 @@ def _tells_of_shortage(error: BaseException) -> bool:
     return any(sign in str(error).lower() for kind, signs in told.items() if isinstance(error, kind) for sign in signs)
 
 
+LISTED = 50
+"""Most names that an error lists."""
+
+
 def unknown(what: str, got: object, known: Iterable[str]) -> InputError:
-    """The error for a name that does not exist: nearest right name first, then all of them."""
+    """The error for a name that does not exist: nearest right name first, then all of them, or the first of many."""
     names = sorted(set(known))
-    return InputError(f"No {what} named {str(got)!r}.{nearest(got, names)} Known: {', '.join(names) or 'none'}.")
+    listed = ", ".join(names[:LISTED]) + (f", ... ({len(names):,} in all)" if len(names) > LISTED else "")
+    return InputError(f"No {what} named {str(got)!r}.{nearest(got, names)} Known: {listed or 'none'}.")
 
 
 def require(condition: bool, parameter: str, allowed: str, got: object) -> None:

@@ -253,6 +253,8 @@ class PredictingTask(Task[Shard, Prepared]):
 
     asks: ClassVar[tuple[str, ...]]
     """Names of the tables that questions come in, such as "pairs"; each row of the first gets an answer."""
+    count_column: ClassVar[str] = ""
+    """Name of the first table's column that says how many answers its row gets; "" where it gets one."""
 
     @abstractmethod
     def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:

@@ -286,7 +286,7 @@ class Questions:
     """Questions to one client's model.
 
     Args:
-        rows: int64 [answers], the rows of the table of questions that it answers, counted from 0.
+        rows: int64 [answers], the row of the table of questions that each answer is for, counted from 0.
         asked: the questions, as the task's `predict` takes them.
     """
 

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -108,6 +109,7 @@ def predict(
     tables: Mapping[str, Given | None],
     client: str | None = None,
     *own: Given | None,
+    count: int | None = None,
     **own_by_name: Given | None,
 ) -> pd.DataFrame:
     """Answer questions with the run's model, the one that was best on validation.
@@ -119,11 +121,12 @@ def predict(
         client: who answers all of them, by name; None leaves it to the task and to a column "client".
         own: one client's own tables, in order, for a model that is used where the run's data are not; all that they
             hold is known. Without them the run's data are loaded again.
+        count: answers to each question, for a task that gives several; None leaves it to the task and to its column.
         own_by_name: the same as `own`, the first, and `own_X`, "X" or "FIRST-X".
 
     Returns:
-        The rows of the first of the task's tables (of what it makes of the others where that is not given), the client
-        that answered each, and the task's answers.
+        The rows of the first of the task's tables (of what it makes of the others where that is not given), once for
+        each answer, the client that answered, and the task's answers.
     """
     run = FinishedRun(folder)
     task, data = run.plan.task, run.experiment.data
@@ -134,9 +137,9 @@ def predict(
     every = {**tables, **_own_given(own_tables, own, own_by_name, data.task)}
     given = {name: table for name, table in every.items() if table is not None}
     _check_names(given, task.asks, own_tables, data.task)
-    read = {name: table_of(given[name], f"--{name}") for name in task.asks if name in given}
+    read = {name: _read(task, name, given[name]) for name in task.asks if name in given}
     its_own = {name: given[name] for name in own_tables if name in given}
-    asked = _asked(data, task, read, its_own, client)
+    asked = _counted(data.task, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
         shards, names, newcomer = [reader.own_shard(task, its_own)], ["own"], _newcomer(run, own_tables[0])
     else:
@@ -148,7 +151,7 @@ def predict(
         found = task.predict(module, shards[number], remembered, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))
-    return _beside(asked.get(task.asks[0]), pd.concat(answers).sort_index())
+    return _beside(asked.get(task.asks[0]), pd.concat(answers).sort_index(kind="stable"))
 
 
 def load_model(folder: Path) -> torch.nn.Module:
@@ -252,12 +255,35 @@ def _asked(
     return tables
 
 
+def _read(task: PredictingTask[Any, Any], name: str, given: Given) -> pd.DataFrame:
+    """Return a table of questions; of the first, a text that names no file lists what the task asks about: "7,12"."""
+    text = "" if isinstance(given, pd.DataFrame) else str(given)
+    if name == task.asks[0] and text and not Path(text).suffix and not Path(text).exists():
+        with suppress(InputError):  # of a task that knows tables only
+            return task.tables_of([part.strip() for part in text.split(",")])[name]
+    return table_of(given, f"--{name}")
+
+
+def _counted(
+    name: str, task: PredictingTask[Any, Any], asked: dict[str, pd.DataFrame], count: int | None
+) -> dict[str, pd.DataFrame]:
+    """Return the tables with the number of answers that each question gets."""
+    if count is None:
+        return asked
+    if not task.count_column:
+        raise InputError(
+            f"A number of answers (-k {count}) is not for task {name!r}, which gives one to each question."
+        )
+    first = task.asks[0]
+    return {**asked, first: asked[first].assign(**{task.count_column: count})}
+
+
 def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
     """Return answers beside the rows that were asked, if there are any; a column of both is that of the answers."""
     if rows is None:
         return answers
-    kept = rows.reset_index(drop=True).drop(columns=[name for name in answers.columns if name in rows])
-    return pd.concat([kept, answers], axis=1)
+    kept = rows.drop(columns=[name for name in answers.columns if name in rows]).iloc[answers.index]
+    return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)
 
 
 def _newcomer(run: FinishedRun, table: str) -> Arrays:

@@ -64,7 +64,8 @@ class Run:
         """One row a round.
 
         Columns: round, selected, failed ({client: reason}), loss, validation, test, bytes, bytes_total, seconds (so
-        far), simulated_seconds (so far).
+        far), simulated_seconds (so far), flops, timings ({client: (simulated seconds of training, of communication)}),
+        late, staleness ({client: rounds}), began (simulated seconds when the orders were sent).
         """
         return self._stored.rounds.copy()
 
@@ -106,6 +107,7 @@ class Run:
         own: Given | None = None,
         *more_own: Given | None,
         client: str | None = None,
+        k: int | None = None,
         **tables: Given | None,
     ) -> pd.DataFrame:
         """Answer questions with the trained model.
@@ -118,10 +120,12 @@ class Run:
             own: the first table of one client's own, to use the model where the run's data are not; None = the run's.
             more_own: that client's other tables, in order.
             client: the name of who answers all of them; None leaves it to the task and to a column "client".
+            k: answers to each question, for a task that gives several, such as items to a user; None leaves it to the
+                task and to a column "k".
             tables: what else the task takes, by name; one client's own tables too, `own_X` for X.
 
         Returns:
-            The questions with the client that answers each, and the answers.
+            The questions, once for each answer, with the client that answers, and the answers.
         """
         asked = {name: table for name, table in tables.items() if not name.startswith("own_")}
         own_by_name = {name: table for name, table in tables.items() if name.startswith("own_")}
@@ -131,7 +135,7 @@ class Run:
                 asked[task.asks[0]] = questions
             else:
                 asked |= task.tables_of(questions)
-        return predict(self.folder, asked, client, own, *more_own, **own_by_name)
+        return predict(self.folder, asked, client, own, *more_own, count=k, **own_by_name)
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
         """Return every figure of the report; each shows inline in a notebook.
@@ -142,7 +146,7 @@ class Run:
         return figures.every([self._stored], target)
 
     def plot(self, against: str = "rounds") -> go.Figure:
-        """Plot scores against "rounds", "bytes", "seconds" or "simulated_seconds"; shows inline in a notebook."""
+        """Plot scores, inline in a notebook, against "rounds", "bytes", "seconds", "simulated_seconds" or "flops"."""
         return figures.score([self._stored], against)
 
     def report(
@@ -152,9 +156,10 @@ class Run:
         target: str | float | None = None,
         title: str = "fedgraft report",
         representations: bool = False,
+        against: str = "rounds",
     ) -> Path:
         """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
-        return write_report(_folders([self, *others]), Path(path), target, title, representations)
+        return write_report(_folders([self, *others]), Path(path), target, title, representations, against)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name} {value}" for name, value in self._facts())
@@ -240,15 +245,19 @@ def resume(folder: str | Path, progress: bool = True) -> Run:
     return Run(folder)
 
 
-def compare(runs: Sequence[Run | str | Path], target: str | float | None = None) -> pd.DataFrame:
+def compare(
+    runs: Sequence[Run | str | Path], target: str | float | None = None, against: str | None = None
+) -> pd.DataFrame:
     """Put runs side by side, a row each: scores, bytes, how often clients failed, bytes to a target score, yardsticks.
 
     Args:
         runs: finished runs, or their folders, with one metric.
         target: the validation score to reach, as a number or as "rmse=0.95"; None = the best that any of the runs
             reaches, worsened by 0.2 %.
+        against: the cost to the target that orders the rows, lowest first: "rounds", "bytes", "seconds",
+            "simulated_seconds" or "flops"; None = as given.
     """
-    rows = comparison.compare(_folders(runs), target)
+    rows = comparison.compare(_folders(runs), target, against)
     for row in rows:
         row["failures"] = None if row["failures"] is None else sum(row["failures"].values())
     yardsticks = [row.pop("yardsticks") for row in rows]

@@ -40,6 +40,7 @@ from fedgraft.reports.comparison import compare as compare_runs
 from fedgraft.reports.comparison import failures_text
 from fedgraft.reports.comparison import render as render_comparison
 from fedgraft.reports.html_report import write_report
+from fedgraft.reports.stored_runs import COSTS
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import tables, write_page
@@ -122,16 +123,20 @@ def predict(
     client: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who answers; default: the column 'client', or the task decides.")
     ] = None,
+    count: Annotated[
+        int | None, typer.Option("-k", min=1, help="Answers to each question, such as items to a user. Default: 10.")
+    ] = None,
 ) -> None:
     """Use the trained model, from a run's folder and the clients' own data.
 
-    Questions are tables that the run's task knows, given as --NAME FILE; each row of the first is answered. Where the
-    run's data are not, one client's own data stand in for them: tables that the run's data set knows.
+    Questions are tables that the run's task knows, given as --NAME FILE; each row of the first is answered. A list,
+    such as --users 7,12, may stand for that table where the task knows such lists. Where the run's data are not, one
+    client's own data stand in for them: tables that the run's data set knows.
     In CSV a text that begins like a formula (=, +, -, @) gets an apostrophe before it, or a spreadsheet would compute
     it; Parquet has every id as it is.
     """
     write = _writer(out)
-    answers = predict_from(folder, named_tables(table or []), client)
+    answers = predict_from(folder, named_tables(table or []), client, count=count)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)
@@ -141,13 +146,21 @@ def predict(
 
 
 @app.command()
-def compare(folders: Folders, target: Target = None, as_json: AsJson = False) -> None:
-    """Put finished runs side by side: scores, bytes, bytes to a target score."""
-    table = compare_runs(folders, target)
+def compare(
+    folders: Folders,
+    target: Target = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(COSTS), help="Cost to the target that orders runs. Default: as given."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put finished runs side by side: scores, bytes, what each paid until it reached a target score."""
+    table = compare_runs(folders, target, against)
     if as_json:
         _print_json({"runs": table})
     else:
-        Console().print(render_comparison(table))
+        Console().print(render_comparison(table, against=against))
 
 
 @app.command()
@@ -159,9 +172,12 @@ def report(
     representations: Annotated[
         bool, typer.Option(help="Show what each model tells apart (t-SNE); loads the runs' data again.")
     ] = False,
+    against: Annotated[
+        str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
+    ] = "rounds",
 ) -> None:
-    """Write one HTML file with curves, bytes, who was chosen when, scores per client, yardsticks and the table."""
-    write_report(folders, out, target, title, representations)
+    """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
+    write_report(folders, out, target, title, representations, against)
     _say(f"Report in {out}")
 
 

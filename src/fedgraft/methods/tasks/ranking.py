@@ -44,7 +44,8 @@ class Ranking(
     is above one that it did not; items of the training split are not ranked.
 
     Asked: a table `users` with columns "user" and perhaps "client" and "k", how many items (10). Each row gets the
-    best ones that the user has not, best first: one row per item. A user whom several clients have needs "client".
+    best ones that the user has not, best first: one row per item. A user whom several clients have needs "client". One
+    client's own tables: `data` with "user" and "item", as the run's data have them.
 
     Source: Liu, Goudarzi, Toosi (multi-objective bandit participant selection), eqs (1) to (8), after DMRL (F. Liu et
         al., IEEE Transactions on Multimedia 2023): channels by modality, factors, attention by factor, GELU, margin
@@ -75,6 +76,7 @@ class Ranking(
     metric: ClassVar[str] = "auc"
     better: ClassVar[str] = "higher"
     asks: ClassVar[tuple[str, ...]] = ("users",)
+    count_column: ClassVar[str] = "k"
 
     width: int = 64
     factors: int = 2
