@@ -14,6 +14,7 @@ from fedgraft.contracts import Stage, randomness
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import Losses
 from fedgraft.domains.ranking.metrics import score_users
+from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.client.local_trainer import SEEDS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Optimizer
@@ -33,7 +34,7 @@ RECIPE = {
 
 @lru_cache(maxsize=4)
 def movielens_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
-    """The plan of FedAvg with the ranker, and eight clients of made-up users, `share` times as many as MovieLens's."""
+    """The plan of FedAvg with the ranker, and eight clients of made-up users, `share` times MovieLens."""
     sizes = {**MOVIELENS, "users": round(share * 943), "count": round(share * 100_000)}
     data = {"name": "catalogue", "clients": 8, "partition": "exponential", "ubi": 0.0146, **sizes}
     built = experiment.build("ranking", {**RECIPE, "data": data})
@@ -85,6 +86,7 @@ def over_floor(share: float = 1.0, repeats: int = 5) -> float:
 
 def ranking_seconds(repeats: int = 9) -> float:
     """Seconds of the scores of all users for all items and the metrics of one split, on one thread."""
+    keep_freed()  # as every process of a run has it
     plan, shards = movielens_sized()
     task: Any = plan.task
     data = task.prepare(task.pooled(shards), {})

@@ -31,57 +31,32 @@ def attended(interactions: Sequence[Tensor], user: Tensor, item: Tensor, output:
         output: float32 [channels, hidden], weights of the attention's second layer.
         bias: float32 [channels], its bias.
     """
-    if torch.is_grad_enabled():
-        scores: Tensor = _Attended.apply(user, item, output, bias, *interactions)  # type: ignore[no-untyped-call]
-        return scores
-    active = [gelu(interaction) for interaction in interactions]
-    scores, total = _weighed(active[0], _odds(_halves(user, item), output, bias), active)
-    return scores.div_(total)
-
-
-def _halves(user: Tensor, item: Tensor) -> list[Tensor]:
-    """(1 - tanh(user + item)) / 2 of each hidden unit, float32 [users, items]: 1 / (1 + exp(2 user) exp(2 item)).
-
-    Exponentials are taken by row and by column instead of by pair.
-    """
-    users, items = ((2 * part).clamp_(-LARGEST, LARGEST).exp_() for part in (user, item))
-    return [torch.mul(*pair).add_(1).reciprocal_() for pair in zip(users, items, strict=True)]
-
-
-def _odds(halves: Sequence[Tensor], output: Tensor, bias: Tensor) -> list[Tensor]:
-    """exp(logit - logit of the first channel), float32 [users, items], of each channel but the first."""
-    slopes = output[1:] - output[0]
-    levels = (bias[1:] - bias[0] + slopes.sum(1)).tolist()
-    odds = []
-    for slope, level in zip((-2 * slopes).tolist(), levels, strict=True):
-        logit = (halves[0] * slope[0]).add_(level)
-        for half, weight in zip(halves[1:], slope[1:], strict=True):
-            logit.add_(half, alpha=weight)
-        odds.append(logit.exp_())
-    return odds
-
-
-def _weighed(scores: Tensor, odds: Sequence[Tensor], active: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Add the other channels to the first's in `scores`, by their odds; return sums and their divisors."""
-    total = odds[0] + 1
-    for odd in odds[1:]:
-        total += odd
-    for odd, its in zip(odds, active[1:], strict=True):
-        scores.addcmul_(odd, its)
-    return scores, total
+    scores: Tensor = _Attended.apply(user, item, output, bias, *interactions)  # type: ignore[no-untyped-call]
+    return scores
 
 
 class _Attended(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, user: Tensor, item: Tensor, output: Tensor, bias: Tensor, *interactions: Tensor) -> Tensor:
-        halves = _halves(user, item)
-        odds = _odds(halves, output, bias)
+        # tanh(u + i) = 1 - 2 / (1 + exp(2u) exp(2i)): exponentials by row and by column in place of tanh by pair.
+        users, items = ((2 * part).clamp_(-LARGEST, LARGEST).exp_() for part in (user, item))
+        one = torch.ones((), dtype=user.dtype, device=user.device)
+        halves = [torch.addcmul(one, *pair).reciprocal_() for pair in zip(users, items, strict=True)]
+        # Logits are told from the first channel's, which saves one of them.
+        slopes = output[1:] - output[0]
+        levels = bias[1:] - bias[0] + slopes.sum(1)
+        odds = []
+        for level, slope in zip(levels, (-2 * slopes).tolist(), strict=True):
+            logit = torch.add(level, halves[0], alpha=slope[0])
+            for half, weight in zip(halves[1:], slope[1:], strict=True):
+                logit.add_(half, alpha=weight)
+            odds.append(logit.exp_())
         active = [gelu(interaction) for interaction in interactions]
-        scores, total = _weighed(active[0].clone(), odds, active)
-        first = total.reciprocal_()
-        scores *= first
-        for odd in odds:
-            odd *= first
+        first = torch.stack(odds).sum(0).add_(1) if len(odds) > 1 else odds[0] + 1
+        first.reciprocal_()
+        scores = active[0] * first
+        for odd, its in zip(odds, active[1:], strict=True):
+            scores.addcmul_(odd.mul_(first), its)
         ctx.save_for_backward(output, scores, *halves, *interactions, *active, first, *odds)
         ctx.shapes = user.shape[1:], item.shape[1:]
         return scores
