@@ -15,7 +15,7 @@ from fedgraft.nn.layers import linear, normal
 START = 0.1
 """Standard deviation of the items' vectors at the start: scores are near 0, and no item is preferred."""
 CHUNK = 256
-"""Users whose scores for all items are made at a time: what is between then stays in the processor's caches."""
+"""Users whose scores for all items are made at a time, which bounds what is held between."""
 
 
 class Items(NamedTuple):

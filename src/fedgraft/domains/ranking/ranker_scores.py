@@ -31,26 +31,39 @@ def attended(interactions: Sequence[Tensor], user: Tensor, item: Tensor, output:
         output: float32 [channels, hidden], weights of the attention's second layer.
         bias: float32 [channels], its bias.
     """
+    if not torch.is_grad_enabled():
+        odds = _odds(user, item, output, bias)[1]
+        total, made = odds[0] + 1, gelu(interactions[0])
+        for odd in odds[1:]:
+            total += odd
+        for odd, interaction in zip(odds, interactions[1:], strict=True):
+            made.addcmul_(odd, gelu(interaction))
+        return made.div_(total)
     scores: Tensor = _Attended.apply(user, item, output, bias, *interactions)  # type: ignore[no-untyped-call]
     return scores
+
+
+def _odds(user: Tensor, item: Tensor, output: Tensor, bias: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """(1 - tanh) / 2 of each hidden unit, and exp(logit - first logit) of each channel but the first."""
+    # tanh(u + i) = 1 - 2 / (1 + exp(2u) exp(2i)): exponentials by row and by column in place of tanh by pair.
+    users, items = ((2 * part).clamp_(-LARGEST, LARGEST).exp_() for part in (user, item))
+    halves = [torch.mul(*pair).add_(1).reciprocal_() for pair in zip(users, items, strict=True)]
+    # Logits are told from the first channel's, which saves one of them.
+    slopes = output[1:] - output[0]
+    levels = bias[1:] - bias[0] + slopes.sum(1)
+    odds = []
+    for level, slope in zip(levels, (-2 * slopes).tolist(), strict=True):
+        logit = torch.add(level, halves[0], alpha=slope[0])
+        for half, weight in zip(halves[1:], slope[1:], strict=True):
+            logit.add_(half, alpha=weight)
+        odds.append(logit.exp_())
+    return halves, odds
 
 
 class _Attended(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, user: Tensor, item: Tensor, output: Tensor, bias: Tensor, *interactions: Tensor) -> Tensor:
-        # tanh(u + i) = 1 - 2 / (1 + exp(2u) exp(2i)): exponentials by row and by column in place of tanh by pair.
-        users, items = ((2 * part).clamp_(-LARGEST, LARGEST).exp_() for part in (user, item))
-        one = torch.ones((), dtype=user.dtype, device=user.device)
-        halves = [torch.addcmul(one, *pair).reciprocal_() for pair in zip(users, items, strict=True)]
-        # Logits are told from the first channel's, which saves one of them.
-        slopes = output[1:] - output[0]
-        levels = bias[1:] - bias[0] + slopes.sum(1)
-        odds = []
-        for level, slope in zip(levels, (-2 * slopes).tolist(), strict=True):
-            logit = torch.add(level, halves[0], alpha=slope[0])
-            for half, weight in zip(halves[1:], slope[1:], strict=True):
-                logit.add_(half, alpha=weight)
-            odds.append(logit.exp_())
+        halves, odds = _odds(user, item, output, bias)
         active = [gelu(interaction) for interaction in interactions]
         first = torch.stack(odds).sum(0).add_(1) if len(odds) > 1 else odds[0] + 1
         first.reciprocal_()
