@@ -115,6 +115,7 @@ def test_cheap_figures_are_positive_numbers():
     assert load("codec").decode_ms(values=1000, repeats=2) > 0
     assert load("growth").clients_x10(few=10, repeats=2) > 0
     assert load("floor").over_floor(TINY, repeats=1) > 0
+    assert load("ranking").over_floor(TINY, repeats=1) > 0
     assert np.isfinite(load("overhead").overhead_ms(repeats=2))
 
 

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
 from fedgraft.experiment import discovery
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.tasks.node import Node
+from fedgraft.methods.tasks.ranking import Ranking
 from fedgraft.methods.tasks.rating import Rating
 from fedgraft.testing import check_task, tasks
 from fedgraft.testing.toy import Line, Lines
@@ -80,6 +83,28 @@ class Trusting(Rating):
 class Fussy(Rating):
     def check(self, statistics):
         raise ValueError("no")
+
+
+class Drawing(Ranking):
+    """Draws from torch's own generators."""
+
+    def _drawn(self, seed):
+        return torch.randperm(self.items)[: self.negatives].numpy()
+
+
+class Fixed(Ranking):
+    """Draws the same in every step."""
+
+    def _drawn(self, seed):
+        return np.arange(self.negatives)
+
+
+@pytest.mark.parametrize("cls", [Drawing, Fixed])
+def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
+    made = tasks.laws(cls, Catalogue(users=60, items=50, count=900, clients=2), negatives=5, dropout=0.0)
+    laws = {str(each): each for each in made}
+    with pytest.raises(AssertionError, match="breaks the law 'what_a_step_draws_depends_on_its_seed_alone'"):
+        laws["what_a_step_draws_depends_on_its_seed_alone"]()
 
 
 @pytest.mark.parametrize(
