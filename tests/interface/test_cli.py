@@ -234,6 +234,19 @@ def test_compare_and_report(fedgraft, finished_run: Path) -> None:
     assert Path("report.html").read_text().startswith("<!")
 
 
+def test_runs_are_compared_against_simulated_seconds(fedgraft, finished_run: Path) -> None:
+    shown = fedgraft("compare", finished_run, "--against", "simulated_seconds")
+    assert shown.out.index("after sim.") < shown.out.index("after ", shown.out.index("after sim.") + 1)
+    assert fedgraft("report", finished_run, "-o", "report.html", "--against", "flops").code == 0
+    page = Path("report.html").read_text()
+    assert page.index("RMSE against operations") < page.index("RMSE against rounds")
+    for command in (["compare", finished_run], ["report", finished_run, "-o", "other.html"]):
+        done = fedgraft(*command, "--against", "simulated_second")
+        assert done.code == 2
+        assert "Did you mean 'simulated_seconds'?" in done.err
+        assert done.err.count("\n") == 1
+
+
 def test_a_target_must_be_understood(fedgraft, finished_run: Path) -> None:
     done = fedgraft("compare", finished_run, "--target", "rmse=low")
     assert done.code == 2

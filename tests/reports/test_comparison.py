@@ -63,6 +63,47 @@ def test_a_table_of_eighty_columns_cuts_nothing(tmp_path: Path) -> None:
     assert "not reached" in text
 
 
+SHAPES = {"far": {"end": 1.2}, "large": {"model_bytes": 90_000, "rounds": 6}, "small": {"model_bytes": 1000}}
+"""Runs: one that never reaches 1.0, one in few rounds of many bytes, one in more rounds of few bytes."""
+
+
+@pytest.mark.parametrize(
+    ("against", "order"),
+    [
+        (None, ["far", "large", "small"]),
+        ("rounds", ["large", "small", "far"]),
+        ("bytes", ["small", "large", "far"]),
+        ("simulated_seconds", ["large", "small", "far"]),
+        ("flops", ["far", "large", "small"]),
+    ],
+)
+def test_runs_are_ordered_by_the_cost_that_was_asked_for(tmp_path: Path, against: str | None, order: list[str]) -> None:
+    runs = [write_run(tmp_path / name, **shape) for name, shape in SHAPES.items()]  # type: ignore[arg-type]
+    table = compare(runs, "rmse=1.0", against)
+    assert [row["run"] for row in table] == order, "who does not reach it, or is not known to, comes last"
+
+
+@pytest.mark.parametrize(
+    ("against", "headings"),
+    [
+        (None, ["to target", "rounds", "seconds"]),
+        ("simulated_seconds", ["seconds", "to target", "rounds"]),
+        ("rounds", ["rounds", "to target", "seconds"]),
+        ("flops", ["to target", "to target", "rounds"]),
+    ],
+)
+def test_the_cost_that_was_asked_for_is_shown_first(tmp_path: Path, against: str | None, headings: list[str]) -> None:
+    table = compare([write_run(tmp_path / "a"), write_run(tmp_path / "b", end=1.2)], "rmse=1.0", against)
+    drawn = render(table, against=against)
+    assert [str(column.header).split("\n")[-1] for column in drawn.columns][-3:] == headings
+    assert str(list(drawn.columns[-3].cells)[1]) == "not reached"
+
+
+def test_a_wrong_cost_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"against must be one of .* got 'byte'\. Did you mean 'bytes'"):
+        compare([write_run(tmp_path / "a")], against="byte")
+
+
 def test_nothing_is_best_alone_or_on_different_data(tmp_path: Path) -> None:
     a, b = write_run(tmp_path / "a"), write_run(tmp_path / "b", dataset="epinions")
     assert "*" not in text_of(compare([a]))

@@ -28,7 +28,7 @@ def several(folder: Path, count: int, clients: int = 5) -> list[RunFolder]:
 def test_every_figure_can_be_drawn(tmp_path: Path, count: int, clients: int) -> None:
     runs = several(tmp_path, count, clients)
     drawn = figures.every(runs)
-    assert len(drawn) == 9
+    assert len(drawn) == 9 + count + 1, "a timeline each, and the seconds lost waiting"
     for figure in drawn:
         assert isinstance(figure, go.Figure)
         json.loads(figure.to_json())
@@ -36,7 +36,7 @@ def test_every_figure_can_be_drawn(tmp_path: Path, count: int, clients: int) -> 
         assert figure.layout.height - figure.layout.margin.t - figure.layout.margin.b >= 60
 
 
-@pytest.mark.parametrize("against", ["rounds", "bytes", "seconds"])
+@pytest.mark.parametrize("against", ["rounds", "bytes", "seconds", "simulated_seconds"])
 def test_validation_is_solid_and_test_dashed_in_the_run_s_colour(tmp_path: Path, against: str) -> None:
     runs = several(tmp_path, 2)
     figure = figures.score(runs, against)
@@ -48,11 +48,38 @@ def test_validation_is_solid_and_test_dashed_in_the_run_s_colour(tmp_path: Path,
         ("dash", RUN_COLOURS[1]),
     ]
     np.testing.assert_allclose(lines[2].y, runs[1].curve["validation"])
-    unit = {"rounds": "round", "bytes": "(kB)", "seconds": "seconds"}[against]
-    assert figure.layout.xaxis.title.text.endswith(unit)
+    titles = {"rounds": "round", "bytes": "bytes on the wire, both directions (kB)"}
+    assert figure.layout.xaxis.title.text == titles.get(against, against.replace("_", " "))
     size = 1000 if against == "bytes" else 1
     column = {"rounds": "round"}.get(against, against)
     np.testing.assert_allclose(np.array(lines[2].x) * size, runs[1].curve[column])
+
+
+def test_operations_are_shown_where_they_were_counted(tmp_path: Path) -> None:
+    run = several(tmp_path, 1)[0]
+    with pytest.raises(InputError, match="run-0 has no flops, which an earlier version has not counted"):
+        figures.score([run], "flops")
+    run.curve["flops"] = 2e9 * run.curve["round"]
+    figure = figures.score([run], "flops")
+    assert figure.layout.xaxis.title.text == "operations (GFLOP)"
+    np.testing.assert_allclose(figure.data[0].x, 2.0 * run.curve["round"])
+    assert len(figures.every([run])) == 12
+
+
+@pytest.mark.parametrize("against", ["rounds", "bytes", "seconds", "simulated_seconds"])
+def test_the_first_figure_is_against_what_was_asked_for(tmp_path: Path, against: str) -> None:
+    titles = [figure.layout.title.text for figure in figures.every(several(tmp_path, 1), against=against)]
+    assert f"against {against.replace('_', ' ')}</b>" in titles[0]
+    assert len(set(titles)) == len(titles) == 11
+
+
+def test_runs_without_timings_have_no_timeline(tmp_path: Path) -> None:
+    runs = several(tmp_path, 2)
+    runs[0].rounds["timings"] = [{}] * len(runs[0].rounds)
+    titles = [figure.layout.title.text for figure in figures.every(runs)]
+    assert [title.split("<br>")[0] for title in titles if "imeline" in title] == ["<b>Timeline of rounds: run-1</b>"]
+    runs[1].rounds["timings"] = [{}] * len(runs[1].rounds)
+    assert len(figures.every(runs)) == 9
 
 
 def test_the_legend_has_one_entry_a_run_whichever_split_is_shown(tmp_path: Path) -> None:
@@ -115,7 +142,7 @@ def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
 def test_runs_without_any_score_can_be_drawn(tmp_path: Path) -> None:
     run = RunFolder(write_run(tmp_path / "a", yardsticks={}))
     run.curve[["validation", "test"]] = math.nan
-    assert len(figures.every([run])) == 8
+    assert len(figures.every([run])) == 10
     with pytest.raises(InputError, match="no target to reach"):
         figures.bytes_to_target([run])
 

@@ -46,7 +46,7 @@ def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     assert not [attributes for _, attributes in page.tags if {"src", "href"} & set(attributes)]
     assert sum("plotly.js v" in script for script in re.findall(r"<script>(.*?)</script>", out.read_text(), re.S)) == 1
     figures = [a["id"] for t, a in page.tags if a.get("class") == "plotly-graph-div"]
-    assert figures == [f"figure-{i}" for i in range(1, 10)]
+    assert figures == [f"figure-{i}" for i in range(1, 13)]
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     assert policy.startswith("default-src 'none'")
@@ -71,6 +71,15 @@ def test_the_page_says_what_was_run(tmp_path: Path) -> None:
     ):
         assert part in text
     assert "Warning" not in text
+
+
+def test_the_first_figure_is_against_what_was_asked_for(tmp_path: Path) -> None:
+    page = write_report([write_run(tmp_path / "a")], tmp_path / "r.html", against="simulated_seconds").read_text()
+    places = [page.index(f"RMSE against {name}") for name in ("simulated seconds", "rounds", "bytes", "seconds")]
+    assert places == sorted(places)
+    with pytest.raises(InputError, match=r"against must be one of .* got 'byte'\. Did you mean 'bytes'"):
+        write_report([tmp_path / "a"], tmp_path / "b.html", against="byte")
+    assert not (tmp_path / "b.html").exists()
 
 
 def test_equal_runs_give_an_equal_page(tmp_path: Path) -> None:
@@ -120,7 +129,7 @@ def test_control_characters_of_a_folder_are_visible(tmp_path: Path) -> None:
 def test_the_best_run_is_marked(tmp_path: Path) -> None:
     page = read(write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", end=1.0)], tmp_path / "r.html"))
     classes = [attributes.get("class") for tag, attributes in page.tags if tag == "td"]
-    assert classes.count("best") == 4  # three scores and the bytes to the target
+    assert classes.count("best") == 5  # three scores, bytes and simulated seconds to the target
     assert "★ best of the runs." in page.text
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
-from fedgraft.reports.stored_runs import RunFolder, default_target, joined_yardsticks, open_runs
+from fedgraft.reports.stored_runs import COSTS, RunFolder, default_target, joined_yardsticks, open_runs
 
 METRICS = {"rmse": "lower", "accuracy": "higher", "auc": "higher"}
 """Metrics that a target may name, and which scores are better."""
@@ -19,7 +19,9 @@ NOT_REACHED = "not reached"
 GIGA = 1e9
 
 _SCORES = ("validation", "test", "test_at_best_validation")
-_COSTS = ("bytes_to_target", "rounds_to_target", "simulated_seconds_to_target")
+_TO_TARGET = tuple(f"{cost}_to_target" for cost in COSTS)
+_MOST_COSTS = 3
+"""Costs to the target that a terminal of 80 columns has room for."""
 _HEADINGS = {
     "validation": "validation",
     "test": "test",
@@ -27,7 +29,9 @@ _HEADINGS = {
     "bytes": "bytes",
     "bytes_to_target": "bytes\nto target",
     "rounds_to_target": "after\nrounds",
+    "seconds_to_target": "after\nseconds",
     "simulated_seconds_to_target": "after sim.\nseconds",
+    "flops_to_target": "operations\nto target",
 }
 
 
@@ -55,13 +59,17 @@ def parse_target(text: str, metric: str, parameter: str = "--target") -> float:
     return score
 
 
-def compare(folders: Sequence[Path], target: str | float | None = None) -> list[dict[str, Any]]:
+def compare(
+    folders: Sequence[Path], target: str | float | None = None, against: str | None = None
+) -> list[dict[str, Any]]:
     """One row a run, ready for JSON.
 
     Args:
         folders: finished runs with one metric.
         target: the validation score to reach, as a number or as "rmse=0.95"; None = `runs.default_target`: the best
             that any of the runs reaches, worsened by 0.2 %.
+        against: what orders the rows, lowest first: its cost to the target in "rounds", "bytes", "seconds",
+            "simulated_seconds" or "flops"; runs that do not reach it come last. None = as given.
 
     Returns:
         Rows of: run, folder, recipe, dataset, clients, seed, metric, better, rounds, selections, validation, test,
@@ -71,8 +79,15 @@ def compare(folders: Sequence[Path], target: str | float | None = None) -> list[
         reached. Operations, failures and simulated seconds to the target are None where a run of an earlier version has
         not counted any.
     """
+    if against is not None:
+        require_one_of("against", against, COSTS)
     runs = open_runs(folders)
-    return rows(runs, resolve_target(runs, target))
+    table = rows(runs, resolve_target(runs, target))
+    if against is None:
+        return table
+    costs = [row[f"{against}_to_target"] for row in table]
+    order = sorted(range(len(table)), key=lambda i: math.inf if costs[i] is None else costs[i])
+    return [table[i] for i in order]
 
 
 def resolve_target(runs: Sequence[RunFolder], target: str | float | None) -> float:
@@ -87,8 +102,8 @@ def rows(runs: Sequence[RunFolder], target: float) -> list[dict[str, Any]]:
     return [_row(run, target) for run in runs]
 
 
-def render(table: Sequence[dict[str, Any]], title: str = "") -> Table:
-    """The rows as a table for a terminal.
+def render(table: Sequence[dict[str, Any]], title: str = "", against: str | None = None) -> Table:
+    """The rows as a table for a terminal; of costs to the target that of `against` first, as `compare` knows it.
 
     The best of each column, as `best_values` says, is bold and marked with a star. Yardsticks follow beneath: what a
     person would try first.
@@ -97,7 +112,8 @@ def render(table: Sequence[dict[str, Any]], title: str = "") -> Table:
     drawn = Table(title=title or None, caption=caption, box=box.SIMPLE_HEAD, padding=0)
     drawn.title_justify = drawn.caption_justify = "left"
     reaching = table[0]["target"] is not None
-    columns = [*_SCORES, "bytes", *(_COSTS if reaching else ())]
+    costs = _costs(against) if reaching else []
+    columns = [*_SCORES, "bytes", *costs]
     drawn.add_column("run", overflow="fold", min_width=8)
     for name in columns:
         drawn.add_column(_HEADINGS[name], justify="right", no_wrap=True)
@@ -105,7 +121,8 @@ def render(table: Sequence[dict[str, Any]], title: str = "") -> Table:
     for row in table:
         cells = [Text(row["run"])]
         for name in columns:
-            text = shown(name, row[name])
+            missed = name in costs[:1] and row["rounds_to_target"] is None
+            text = NOT_REACHED if missed else shown(name, row[name])
             is_best = name in best and row[name] == best[name]
             mark = "*" if is_best else " " if name in best and row[name] is not None else ""
             cells.append(Text(text + mark, style="bold green" if is_best else ""))
@@ -122,9 +139,9 @@ def best_values(table: Sequence[dict[str, Any]]) -> dict[str, float]:
     Totals have no best: a run that stops early is cheap and no better for it. Nor have runs on different data.
     """
     best = {}
-    for name in (*_SCORES, *_COSTS):
+    for name in (*_SCORES, *_TO_TARGET):
         values = [row[name] for row in table if row[name] is not None]
-        lower = table[0]["better"] == "lower" or name in _COSTS
+        lower = table[0]["better"] == "lower" or name in _TO_TARGET
         if values and (len(values) < len(table) or len(set(values)) > 1):
             best[name] = min(values) if lower else max(values)
     return best if len(table) > 1 and len({row["dataset"] for row in table}) == 1 else {}
@@ -141,6 +158,13 @@ def shown(name: str, value: Any) -> str:
     if name.startswith(("seconds", "simulated_seconds")):
         return human_seconds(value)
     return f"{value:.4f}" if name in _SCORES else str(value)
+
+
+def _costs(against: str | None) -> list[str]:
+    """Return which costs to the target a table shows, in their order."""
+    usual = ["bytes", "rounds", "simulated_seconds"]
+    first = usual[:1] if against is None else [against]
+    return [f"{cost}_to_target" for cost in dict.fromkeys([*first, *usual])][:_MOST_COSTS]
 
 
 def _row(run: RunFolder, target: float) -> dict[str, Any]:

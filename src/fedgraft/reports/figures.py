@@ -40,11 +40,13 @@ from fedgraft.reports.figure_style import (
     short_number,
     yardstick_marks,
 )
-from fedgraft.reports.stored_runs import RunFolder, check_comparable, default_target
+from fedgraft.reports.orders import is_timed
+from fedgraft.reports.stored_runs import COSTS, RunFolder, check_comparable, default_target
+from fedgraft.reports.time_figures import timeline, waiting
 
 FEW_ROUNDS = 12
 """Up to here every round has its own tick; Plotly would put some between two rounds."""
-AXES = {"rounds": "round", "bytes": "bytes", "seconds": "seconds", "simulated_seconds": "simulated_seconds"}
+GIGA = 1e9
 
 
 def score(
@@ -54,35 +56,40 @@ def score(
 
     Args:
         runs: runs with one metric.
-        against: "rounds", "bytes" (all so far, both directions), "seconds" (measured) or "simulated_seconds".
+        against: "rounds", "bytes" (all so far, both directions), "seconds" (measured), "simulated_seconds", or "flops"
+            (operations of all clients so far).
         log_bytes: a logarithmic axis of bytes.
         splits: which of "validation" and "test" to show; with both, buttons switch between them.
     """
     _check(runs)
-    require_one_of("against", against, AXES)
+    require_one_of("against", against, COSTS)
     for split in splits:
         require_one_of("splits", split, SCORED_SPLITS)
-    column, log = AXES[against], log_bytes and against == "bytes"
+    column, log = COSTS[against], log_bytes and against == "bytes"
+    unmeasured = next((run.path for run in runs if run.curve[column].isna().all()), None)
+    if unmeasured is not None:
+        raise InputError(f"{unmeasured} has no {against}, which an earlier version has not counted.")
     largest = max(float(run.curve[column].max()) for run in runs)
     unit, size = unit_of_bytes(largest) if against == "bytes" and not log else ("B", 1)
+    divisor = GIGA if against == "flops" else size
     figure = go.Figure()
     for index, run in enumerate(runs):
         curve = run.curve[run.curve[column] > 0] if log else run.curve
         for split in splits:
             points = curve.dropna(subset=[split])
-            figure.add_trace(_line(run, index, points[column] / size, points, split))
+            figure.add_trace(_line(run, index, points[column] / divisor, points, split))
     for index, run in enumerate(runs):
         figure.add_trace(_key(run, index))
-    units = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})"}
-    title = units.get(against, against.replace("_", " "))
+    units = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})", "flops": "operations (GFLOP)"}
+    named = "operations" if against == "flops" else against.replace("_", " ")
     low, high, cut = score_range(runs, splits)
     note = "validation solid, test dashed" if len(splits) > 1 else splits[0]
     note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
     marks = yardstick_marks(runs)
-    lay_out(
-        figure, f"{metric_name(runs)} against {against.replace('_', ' ')}", note, SCORE_HEIGHT, right=margin(marks, 24)
+    lay_out(figure, f"{metric_name(runs)} against {named}", note, SCORE_HEIGHT, right=margin(marks, 24))
+    figure.update_xaxes(
+        title=units.get(against, named), type="log" if log else "linear", rangemode="normal" if log else "tozero"
     )
-    figure.update_xaxes(title=title, type="log" if log else "linear", rangemode="normal" if log else "tozero")
     if against == "rounds" and largest <= FEW_ROUNDS:
         figure.update_xaxes(dtick=1)
     if log:
@@ -232,13 +239,24 @@ def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def every(runs: Sequence[RunFolder], target: float | None = None) -> list[go.Figure]:
-    """All figures, in the order in which a report shows them; no bytes to target if no run has a validation score."""
-    known = [name for name, column in AXES.items() if all(run.curve[column].notna().any() for run in runs)]
-    drawn = [score(runs, name) for name in known]
+def every(runs: Sequence[RunFolder], target: float | None = None, against: str = "rounds") -> list[go.Figure]:
+    """All figures, in the order in which a report shows them.
+
+    What runs of earlier versions have not counted is left out, and bytes to target if no run has a validation score.
+
+    Args:
+        runs: runs with one metric.
+        target: as for `bytes_to_target`.
+        against: what the first figure shows scores against, as for `score`, which raises `InputError` for what is not
+            known of all runs.
+    """
+    known = [name for name, column in COSTS.items() if all(run.curve[column].notna().any() for run in runs)]
+    drawn = [score(runs, against), *(score(runs, name) for name in known if name != against)]
     if target is not None or not math.isnan(default_target(runs)):
         drawn.append(bytes_to_target(runs, target))
     drawn += [bytes_by_purpose(runs), bytes_by_codec(runs), chosen(runs)]
+    if timed := [run for run in runs if is_timed(run)]:
+        drawn += [*map(timeline, timed), waiting(timed)]
     if all(len(run.summary["test_per_client"]) > 1 for run in runs):
         drawn.append(score_per_client(runs))
     return drawn

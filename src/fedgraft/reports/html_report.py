@@ -23,6 +23,7 @@ COLUMNS = {
     "bytes_down": "down",
     "bytes_up": "up",
     "bytes_to_target": "bytes to target",
+    "simulated_seconds_to_target": "simulated seconds to target",
     "flops": "operations",
     "flops_to_target": "operations to target",
     "rounds": "rounds",
@@ -50,6 +51,7 @@ def write_report(
     target: str | float | None = None,
     title: str = "fedgraft report",
     representations: bool = False,
+    against: str = "rounds",
 ) -> Path:
     """Write a report of finished runs with one metric.
 
@@ -60,12 +62,14 @@ def write_report(
             the runs reaches, worsened by 0.2 %.
         title: the page's heading.
         representations: whether to show what each run's model tells apart; loads the runs' data again.
+        against: what the first figure shows scores against: "rounds", "bytes", "seconds", "simulated_seconds" or
+            "flops".
 
     Returns:
         `out`. Raises `InputError` for folders that are not finished runs, for different metrics, and if `out` cannot
         be written.
     """
-    page = render(open_runs(folders), target, title, representations)
+    page = render(open_runs(folders), target, title, representations, against)
     temporary = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -81,11 +85,12 @@ def render(
     target: str | float | None = None,
     title: str = "fedgraft report",
     representations: bool = False,
+    against: str = "rounds",
 ) -> str:
     """The page as a string."""
     score = comparison.resolve_target(runs, target)
     table = comparison.rows(runs, score)
-    drawn = figures.every(runs, table[0]["target"])
+    drawn = figures.every(runs, table[0]["target"], against)
     if representations:
         drawn += [client_figures.representations(run, embed(run.path)) for run in runs]
     return _TEMPLATES.get_template("report.html.j2").render(

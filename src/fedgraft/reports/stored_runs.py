@@ -24,6 +24,14 @@ LEAST_CURVE = 6
 """Numbers in a point of the earliest versions, which had no simulated seconds."""
 MOST = 2**63 - 1
 """The largest number that is counted."""
+COSTS = {
+    "rounds": "round",
+    "bytes": "bytes",
+    "seconds": "seconds",
+    "simulated_seconds": "simulated_seconds",
+    "flops": "flops",
+}
+"""{what scores are shown and runs are compared against: column of a run's curve}."""
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
 
@@ -318,6 +326,6 @@ _ROUND: Mapping[str, Check] = {
     "late": lambda value: isinstance(value, list | tuple) and all(map(_is_count, value)),
     "staleness": _by_client(_is_count),
     **dict.fromkeys(("loss", "validation", "test"), _is_score),
-    **dict.fromkeys(("seconds", "simulated_seconds"), _is_number),
+    **dict.fromkeys(("seconds", "simulated_seconds", "began"), _is_number),
 }
 """{field of a row: whether a value is one}."""

@@ -160,7 +160,8 @@ class Loop:
         if due:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
-        return Row.of(state, outcome, scores, state.flops - computed, {**made.probe_failures, **unscored})
+        aside, lasted = {**made.probe_failures, **unscored}, made.arrived.seconds
+        return Row.of(state, outcome, scores, state.flops - computed, aside, lasted)
 
     # --- the training of a round -------------------------------------------------------------------------------------
 

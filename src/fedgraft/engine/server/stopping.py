@@ -106,6 +106,7 @@ class Row:
         timings: {client: (simulated seconds of training, of communication)}, of the cohort and of late answers.
         late: those of the cohort that missed the deadline.
         staleness: {client: rounds by which its answer was late}, of late answers that arrived.
+        began: when the orders were sent, after the probe, in simulated seconds of the run; 0 in earlier versions.
     """
 
     round: int
@@ -122,12 +123,28 @@ class Row:
     timings: dict[int, tuple[float, float]] = field(default_factory=dict)
     late: tuple[int, ...] = ()
     staleness: dict[int, int] = field(default_factory=dict)
+    began: float = 0.0
 
     @classmethod
     def of(
-        cls, state: RunState, outcome: Outcome, scores: Mapping[str, float], flops: int, aside: Mapping[int, str]
+        cls,
+        state: RunState,
+        outcome: Outcome,
+        scores: Mapping[str, float],
+        flops: int,
+        aside: Mapping[int, str],
+        lasted: float,
     ) -> "Row":
-        """The row of the round that `state` has just finished; `aside` are failures to do anything but to train."""
+        """The row of the round that `state` has just finished.
+
+        Args:
+            state: after the round.
+            outcome: what the round brought.
+            scores: {split: score}, of a round that was scored.
+            flops: of the round.
+            aside: {client: reason}, failures to do anything but to train.
+            lasted: simulated seconds, from the orders on.
+        """
         losses = [report["loss"] for report in outcome.reports.values()]
         return cls(
             round=state.round,
@@ -144,4 +161,5 @@ class Row:
             timings={client: (timing.training, timing.communication) for client, timing in outcome.timings.items()},
             late=outcome.late,
             staleness=dict(outcome.staleness),
+            began=max(0.0, state.simulated_seconds - lasted),
         )
