@@ -17,4 +17,7 @@ class Yardstick(ABC, Generic[Shard]):
 
     @abstractmethod
     def score(self, shards: Sequence[Shard]) -> dict[str, float]:
-        """Return {"validation": score, "test": score} in the task's metric, tuned on validation only."""
+        """Return {"validation": score, "test": score} in the task's metric, tuned on validation only.
+
+        Further keys are names of other measures of the task, such as "ndcg_at_50", on test.
+        """

@@ -18,6 +18,7 @@ from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.discovery import find
@@ -29,7 +30,7 @@ Scores = dict[str, float]
 
 
 def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
-    """{yardstick: {"validation": score, "test": score}} for the experiment's yardsticks, or for `names`."""
+    """{yardstick: {"validation": score, "test": score, measure: on test}} for the experiment's, or for `names`."""
     return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
 
 
@@ -56,7 +57,12 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
         raise InputError(f"Task {type(task).__name__} cannot be trained in one place or by each client alone.")
     groups = [[task.alone(shard)] for shard in shards] if name == "local_only" else [[task.pooled(shards)]]
     sums = [_sums(experiment, group) for group in groups]
-    return {split: task.score(add(part[split] for part in sums)) for split in SCORED_SPLITS}
+    added = {split: add(part[split] for part in sums) for split in SCORED_SPLITS}
+    measures = experiment.plan.measures(added["test"])
+    return {
+        **{split: task.score(added[split]) for split in SCORED_SPLITS},
+        **{name: value for name, value in measures.items() if name != task.metric},
+    }
 
 
 def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
@@ -70,7 +76,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     scoring = Evaluation(averaging=experiment.evaluation.averaging)
     runtime = InProcess(plan, shards, experiment.runtime.workers, experiment.runtime.threads)
     try:
-        loop = Loop(plan, find("selectors", "all")(), runtime, experiment.clock, stopping, scoring)
+        loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), stopping, scoring)
         best: dict[str, Sums] = loop.run(loop.start(), lambda state, row: None).best["sums"]
     finally:
         runtime.close()
@@ -85,7 +91,7 @@ def _cache() -> Path:
 def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
     """A fingerprint of the split, of the yardstick, and of the model and training where it trains those."""
     state = hashlib.blake2b(digest_size=16)
-    state.update(f"1:{name}".encode())  # the first number changes when a yardstick's meaning does
+    state.update(f"2:{name}".encode())  # the first number changes when a yardstick's meaning does
     if name in TRAINED_YARDSTICKS:
         used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
         state.update(f"averaging {experiment.evaluation.averaging};".encode())

@@ -13,7 +13,9 @@ def test_worked_example() -> None:
     two = ranking_shard([(0, 1, 0), (0, 2, 0), (0, 0, 1)], users=1, items=4)
     # Training counts 2, 2, 1, 0. Validation: of 1, 2, 3 item 2 is above one of two; of 0, 3 item 0 is above. Test: of
     # 2, 3 item 3 is below.
-    assert Popularity().score([one, two]) == {"validation": 0.75, "test": 0.0}
+    found = Popularity().score([one, two])
+    assert (found["validation"], found["test"]) == (0.75, 0.0)
+    assert found["recall_at_50"] == 1.0, "there are fewer items than the list is long"
 
 
 def test_nothing_to_test_is_nan() -> None:

@@ -7,13 +7,16 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.contracts.scores import add
+from fedgraft.contracts.values import SCORED_SPLITS, Sums
 from fedgraft.domains.ranking.metrics import score_users
 from fedgraft.domains.ranking.ranker_data import lists_of
 from fedgraft.domains.ranking.shards import Ids, ItemLists, RankingShard, merge_shards
 
 PART = 1 << 22
 """Most scores that are held at a time."""
+LISTED = 50
+"""Length of the list that NDCG and Recall look at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +47,27 @@ class PooledUsers:
         ones = np.ones(len(self.taken.items), np.float32)
         return scipy.sparse.csr_matrix((ones, self.taken.items, self.taken.pointers), (self.users, self.items))
 
-    def auc(self, scores: Callable[[Ids], NDArray[np.float32]]) -> dict[str, float]:
-        """Return {"validation": mean AUC of users, "test": likewise}; nan where nobody has a held-out item.
+    def score(self, scores: Callable[[Ids], NDArray[np.float32]]) -> dict[str, float]:
+        """Return {"validation": mean AUC of users, "test": likewise, "ndcg_at_50", "recall_at_50": on test}.
+
+        nan where nobody has a held-out item.
 
         Args:
             scores: from users, int64 [n], to scores of all items, float32 [n, items].
         """
-        found: dict[str, list[NDArray[np.float64]]] = {split: [] for split in SCORED_SPLITS}
+        sums: dict[str, list[Sums]] = {split: [] for split in SCORED_SPLITS}
         size = max(1, PART // self.items)
         for begin in range(0, self.users, size):
             part = np.arange(begin, min(self.users, begin + size))
             told = scores(part)
             for split, lists in self.held_out.items():
-                found[split].append(score_users(told, lists_of(self.taken, part), lists_of(lists, part)).auc)
-        aucs = {split: np.concatenate(parts) for split, parts in found.items()}
-        return {split: float(values.mean()) if len(values) else float("nan") for split, values in aucs.items()}
+                found = score_users(told, lists_of(self.taken, part), lists_of(lists, part), LISTED)
+                sums[split].append(found.sums())
+        means = {split: _means(add(parts)) for split, parts in sums.items()}
+        aucs = {split: values["auc"] for split, values in means.items()}
+        return {**aucs, **{f"{name}_at_{LISTED}": means["test"][name] for name in ("ndcg", "recall")}}
+
+
+def _means(sums: Sums) -> dict[str, float]:
+    users = sums["users"]
+    return {name: value / users if users else float("nan") for name, value in sums.items() if name != "users"}

@@ -81,7 +81,7 @@ class Bpr(Yardstick[RankingShard]):
                 self._loss(users, items, bias, *ends).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             with torch.no_grad():
-                scores = pooled.auc(lambda part: (users[part] @ items.t() + bias[:, 0]).numpy())
+                scores = pooled.score(lambda part: (users[part] @ items.t() + bias[:, 0]).numpy())
             if not scores["validation"] <= best["validation"]:
                 best, best_epoch = copy.copy(scores), epoch
             if epoch - best_epoch >= self.patience:

@@ -45,7 +45,7 @@ class Ease(Yardstick[RankingShard]):
         matrix = pooled.matrix
         shared = (matrix.T @ matrix).toarray().astype(np.float64)
         weights = (item_weights(shared, penalty) for penalty in self.penalties)
-        found = [pooled.auc(partial(_scores, matrix, each)) for each in weights]
+        found = [pooled.score(partial(_scores, matrix, each)) for each in weights]
         return max(found, key=lambda scores: np.nan_to_num(scores["validation"]))
 
 

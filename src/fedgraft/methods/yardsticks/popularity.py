@@ -27,4 +27,4 @@ class Popularity(Yardstick[RankingShard]):
         """Mean AUC over all clients' users."""
         pooled = PooledUsers.of(shards)
         counts = np.bincount(pooled.taken.items, minlength=pooled.items).astype(np.float32)
-        return pooled.auc(lambda users: np.tile(counts, (len(users), 1)))
+        return pooled.score(lambda users: np.tile(counts, (len(users), 1)))
