@@ -107,7 +107,8 @@ def test_damaged_lines_are_named(store):
 def test_what_is_not_finite_is_null_in_rows(store):
     store.append(row(3, loss=math.nan), [])
     assert store.rows()[-1]["loss"] is None
-    assert store.rows()[-1] == {**vars(row(3)), "selected": [0, 1], "failed": {"1": "gone"}, "loss": None}
+    stored = {"selected": [0, 1], "failed": {"1": "gone"}, "late": [], "loss": None}
+    assert store.rows()[-1] == {**vars(row(3)), **stored}
 
 
 @settings(max_examples=100, deadline=None)
