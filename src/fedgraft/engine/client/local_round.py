@@ -109,7 +109,7 @@ class LocalRound:
             if not finite(array):
                 raise ClientError(f"training diverged: {name} is not finite")
         report = {**trainer.report(), **self._scored()}
-        known = {name: report[name] for name in plan.names("train")}
+        known = {name: report[name] for name in plan.names("train" if order.collects else "alone")}
         if not order.collects:
             self._keep_states()
             return Message("alone", order.round, known)
