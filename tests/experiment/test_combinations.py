@@ -14,7 +14,7 @@ NEEDS_OPTIONS = {
     "feedback": {"name": "float16", "feedback": True},
 }
 """Codecs that hold others."""
-NOT_FOR_GRAPHS = {"gat", "fedsage_plus"}
+NOT_FOR_GRAPHS = {"gat", "fedsage_plus", "fedgnn", "fesog"}
 TINY = {
     "data.name": "molecules",
     "data.clients": 3,

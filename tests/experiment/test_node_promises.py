@@ -54,7 +54,7 @@ def test_a_client_cannot_make_a_round_dearer_than_was_said_before():
         loop.run(state, lambda state, row: rows.append(row))
     assert rows[0].failed == {1: "tells more of its nodes than there is to tell"}
     spent = sum(length(m) for _, r, c, m in [*runtime.sent, *runtime.received] if (r, c) == (1, 1))
-    assert spent <= messenger.most_training_bytes(1)
+    assert spent <= messenger.most_training_bytes(1).total
 
 
 def test_nobody_with_sound_addresses_is_an_error_with_the_reasons():

@@ -20,20 +20,28 @@ EVERYTHING = {
     "dropout.rate": 0.2,
 }
 CODEC = [{"name": "low_rank", "rank": 3}, {"name": "quantized", "bits": 5, "rounding": "stochastic"}]
-NOT_FOR_GRAPHS = {"fedsage_plus"}
+NOT_FOR_GRAPHS = {"fedsage_plus", "fedgnn", "fesog"}
 """What survives it in a test of its own."""
 OPTIONS = {"gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True}}
 
 
-@pytest.mark.parametrize("name", sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS))
-def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, dying, name):
-    changes = {**EVERYTHING, "sharing.name": name, "codec": CODEC, **OPTIONS.get(name, {})}
-    whole = measured(execute(load("cefgl", changes), tmp_path / "whole"))
+DEVICES = [
+    {"examples_per_second": speed, "mbit_down": 10, "mbit_up": 5, "availability": 0.9} for speed in (9000, 200, 300)
+]
+LATE = {"clock.devices": DEVICES, "clock.late": "semi_asynchronous", "clock.deadline_seconds": 0.5}
+SHOPS = {"users": 60, "items": 120, "categories": 4, "links": 200, "count": 1200, "clients": 3}
+
+FEW_RATINGS = {"data.name": "shops", **{f"data.{option}": value for option, value in SHOPS.items()}}
+
+
+def killed_and_resumed(tmp_path, dying, recipe, changes, kills=(12, 7, 11, 18)):
+    """Run an experiment whole, and killed at so many writes to disk and resumed; both must end alike."""
+    whole = measured(execute(load(recipe, changes), tmp_path / "whole"))
     folder = tmp_path / "run"
-    dying(12)
+    dying(kills[0])
     with pytest.raises(Killed):
-        execute(load("cefgl", changes), folder)
-    for call in (7, 11, 18):
+        execute(load(recipe, changes), folder)
+    for call in kills[1:]:
         dying(call)
         with pytest.raises(Killed):
             resume(folder)
@@ -41,3 +49,26 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, dying
     assert measured(resume(folder)) == whole
     assert Store.open(folder).load()[1] == Store.open(tmp_path / "whole").load()[1]
     assert (folder / "ledger.jsonl").read_text() == (tmp_path / "whole" / "ledger.jsonl").read_text()
+
+
+@pytest.mark.parametrize("name", sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS))
+def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, dying, name):
+    changes = {**EVERYTHING, "sharing.name": name, "codec": CODEC, **OPTIONS.get(name, {})}
+    killed_and_resumed(tmp_path, dying, "cefgl", changes)
+
+
+@pytest.mark.parametrize("name", ["fedgnn", "fesog"])
+def test_tables_of_users_and_items_survive_it(tmp_path, dying, name):
+    kept = ("rounds", "runtime.workers", "yardsticks", "checkpoint.every_seconds", "dropout.rate")
+    killed_and_resumed(tmp_path, dying, name, {**{key: EVERYTHING[key] for key in kept}, **FEW_RATINGS})
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("selector", ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"])
+def test_answers_on_their_way_survive_it(tmp_path, dying, selector, workers):
+    kept = ("rounds", "yardsticks", "checkpoint.every_seconds")
+    changes = {key: EVERYTHING[key] for key in kept} | LATE | FEW_RATINGS
+    chosen = {"selector.name": selector, "runtime.workers": workers}
+    killed_and_resumed(tmp_path, dying, "fedacs", {**changes, **chosen}, kills=(12, 9))
+    rows = Store.open(tmp_path / "run").rows()
+    assert any(row["late"] for row in rows)
