@@ -151,10 +151,11 @@ def test_stochastic_draws_from_the_softmax_of_the_indices(view):
 
 
 def test_slow_clients_may_be_tried_late(view, g):
-    selector, seen = ReputationUCB(clients=2, prior="seconds"), view(4, seconds=[9.0, 1.0, 2.0, 9.0], deadline=2.0)
+    selector = ReputationUCB(clients=2, prior="device")
+    seen = view(4, samples=[30, 10, 10, 20], seconds=[9.0, 1.0, 2.0, 2.0], deadline=2.0)
     state = selector.init(seen)
-    assert selector.index(state, seen).tolist() == [-2.25, -0.25, -0.5, -2.25]
-    assert selector.select(state, seen, g).clients == (1, 2)
+    assert selector.index(state, seen).tolist() == [0.5 - 2.25, -0.25, -0.5, 0.25 - 0.5]
+    assert selector.select(state, seen, g).clients == (1, 3)
 
 
 def test_quotas_bring_everybody_in_and_let_nobody_in_too_often(view, g):

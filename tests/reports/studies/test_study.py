@@ -177,7 +177,7 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypa
 PARENT = """
 import multiprocessing as mp, os, time
 from concurrent.futures import ProcessPoolExecutor
-from fedgraft.reports.studies.study import begin_process
+from fedgraft.reports.studies.processes import begin_process
 
 pool = ProcessPoolExecutor(1, mp_context=mp.get_context("spawn"), initializer=begin_process)
 pool.submit(os.getpid).result()
@@ -296,5 +296,6 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         assert len(cells) == len({cell.key for cell in cells})
         for model, method in {(cell.model, cell.method) for cell in cells}:
             data = {"data.name": found.panels[0]["data"][0], "data.root": "anywhere"}
-            found.experiment(method, {**data, "model.name": model, **found.common})
+            chosen = {"model.name": model} if model else {}
+            found.experiment(method, {**data, **chosen, **found.common})
         json.dumps(found.panels)

@@ -73,8 +73,8 @@ class ReputationUCB(Selector[ReputationState]):
         reputation_rate: gamma in (9), in [0, 1]; 0.5.
         alpha: weight of relevance x reputation, >= 0; 0.5. beta: of data quality, >= 0; 0.5. kappa: of time, >= 0; 0.5.
         rho: of exploration, >= 0; 0.5. These five are specified with no other source.
-        prior: mu_i before a client's first reward: "none" is 0 (the paper); "seconds" is -kappa T / T_semi with the
-            seconds that its device is expected to take at most, so that slow clients are tried late (ours).
+        prior: mu_i before a client's first reward: "none" is 0 (the paper); "device" is beta D_i - kappa T_i / T_semi,
+            with the number of examples for D_i and the most seconds that its device is expected to take for T_i (ours).
         estimate: of mu_i: "mean" (27), "discounted" (20) or "window" (21).
         discount: of a reward for every later round, in (0, 1]; 0.95 (ours).
         window: last rewards that count, >= 1; 10 (ours).
@@ -123,7 +123,7 @@ class ReputationUCB(Selector[ReputationState]):
         for name in ("alpha", "beta", "kappa", "rho"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"ReputationUCB.{name}", ">= 0 and finite", value)
-        require_one_of("ReputationUCB.prior", self.prior, ("none", "seconds"))
+        require_one_of("ReputationUCB.prior", self.prior, ("none", "device"))
         require_one_of("ReputationUCB.estimate", self.estimate, ("mean", "discounted", "window"))
         require(0 < self.discount <= 1, "ReputationUCB.discount", "in (0, 1]", self.discount)
         require(self.window >= 1, "ReputationUCB.window", ">= 1", self.window)
@@ -184,8 +184,10 @@ class ReputationUCB(Selector[ReputationState]):
     def index(self, state: ReputationState, view: View) -> Floats:
         """Return the index of each client in a round, float64 [N]: (28), with the estimate that the options ask for."""
         estimates, pulls = self._estimates(state), state["pulls"]
-        if self.prior == "seconds":
-            estimates = np.where(pulls > 0, estimates, -self.kappa * _share(view.seconds, view.deadline))
+        if self.prior == "device":
+            size = _normalised(np.where(view.samples > 0, view.samples.astype(np.float64), np.nan))
+            expected = self.beta * np.nan_to_num(size) - self.kappa * _share(view.seconds, view.deadline)
+            estimates = np.where(pulls > 0, estimates, expected)
         return np.asarray(estimates + self.rho * np.sqrt(math.log(view.round) / (pulls + 1)))
 
     def _estimates(self, state: ReputationState) -> Floats:

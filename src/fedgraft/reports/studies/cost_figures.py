@@ -1,4 +1,4 @@
-"""The figures of a study of costs: accuracy against bytes and against operations, means over the seeds."""
+"""The figures of a study of costs: scores against bytes, operations or seconds, means over the seeds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,13 +28,17 @@ BELOW, ABOVE = 5.0, 0.5
 """Points that are shown below the worst method's best and above the best."""
 MARKS = 8
 """Most marks along a line, so that lines can still be told apart."""
-COSTS = (("MB on the wire, both directions", 1, MEGA), ("GFLOP at the clients", 4, GIGA))
-"""Name of the axis, where a point of a curve has it, unit."""
+_MB = ("MB on the wire, both directions", 1, MEGA)
+COSTS = {
+    "targets": (_MB, ("GFLOP at the clients", 4, GIGA)),
+    "time": (("simulated seconds", 5, 1.0), _MB),
+}
+"""{layout of a study: for each axis its name, where a point of a curve has it, unit}."""
 
 
 def check(study: Study) -> None:
     """Raise `InputError` for a study whose page is not one of costs."""
-    if study.layout != "targets":
+    if study.layout not in COSTS:
         raise InputError(f"--pictures draws accuracy against costs; study {study.name} has a page of {study.layout}.")
 
 
@@ -52,7 +56,7 @@ def draw_all(study: Study, results: Results, seeds: int, folder: Path) -> list[s
 def figure(
     study: Study, split: str, runs: Mapping[tuple[str, str], Sequence[Run]], yardsticks: Mapping[str, Sequence[float]]
 ) -> go.Figure:
-    """Test accuracy against bytes at the left, against operations at the right, both on logarithmic axes.
+    """Test scores against two costs, both on logarithmic axes: those of the study's layout.
 
     It is what a run that ended there would have: that of the round best on validation so far.
 
@@ -66,8 +70,9 @@ def figure(
     bests, seeds = [], max(map(len, runs.values()))
     for number, ((_, method), found) in enumerate(runs.items()):
         points = [point for point in curve([kept(run) for run in found]) if point[0]]
+        metric = found[0].get("metric", "accuracy")
         bests.append(max(100 * point[3] for point in points))
-        for column, (_, place, unit) in enumerate(COSTS, 1):
+        for column, (_, place, unit) in enumerate(COSTS[study.layout], 1):
             trace = go.Scatter(
                 x=[point[place] / unit for point in points],
                 y=[100 * point[3] for point in points],
@@ -83,11 +88,12 @@ def figure(
     marks = sorted((score, f"{name} {short_number(score)}") for name, score in means.items())
     low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
     shown = [mark for mark in marks if mark[0] > low]
-    note = f"test accuracy, %, of the round best on validation so far, means over {seeds} seeds; yardsticks dotted"
+    named = metric if metric == "accuracy" else metric.upper()
+    note = f"test {named}, %, of the round best on validation so far, means over {seeds} seeds; yardsticks dotted"
     lay_out(made, plain_label(split), note, HEIGHT, right=margin(shown, 24))
     add_yardsticks(made, shown, low, high)
     made.update_yaxes(range=[low, high])
-    for column, (title, _, _) in enumerate(COSTS, 1):
+    for column, (title, _, _) in enumerate(COSTS[study.layout], 1):
         made.update_xaxes(type="log", title_text=title, row=1, col=column)
     return made
 
@@ -95,8 +101,8 @@ def figure(
 def kept(run: Run) -> Run:
     """The run with the test score of the round best on validation so far in place of each round's own."""
     best, shown, points = None, 0.0, []
-    for number, size, validation, test, flops in run["curve"]:
+    for number, size, validation, test, *others in run["curve"]:
         if validation is not None and improves(validation, best, "higher"):
             best, shown = validation, test
-        points.append([number, size, validation, shown, flops])
+        points.append([number, size, validation, shown, *others])
     return {**run, "curve": points}

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from fedgraft.errors import InputError
-from fedgraft.reports.studies import accuracy_tables, error_tables, target_tables
+from fedgraft.reports.studies import accuracy_tables, error_tables, target_tables, time_tables
 from fedgraft.reports.studies.panel_runs import Results
 from fedgraft.reports.studies.study import Study
 
@@ -36,5 +36,10 @@ def write_page(study: Study, results: Results, seeds: int, page: Path, pictures:
 
 def tables(study: Study, results: Results, seeds: int) -> str:
     """All panels, in the study's layout."""
-    written = {"accuracy": accuracy_tables.tables, "targets": target_tables.tables, "errors": error_tables.tables}
+    written = {
+        "accuracy": accuracy_tables.tables,
+        "errors": error_tables.tables,
+        "targets": target_tables.tables,
+        "time": time_tables.tables,
+    }
     return written[study.layout](study, results, seeds)

@@ -7,25 +7,19 @@ is missing or was done with other settings, of another recipe or another study f
 """
 
 import json
-import multiprocessing as mp
 import os
-import threading
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib import resources
-from itertools import islice, product
-from multiprocessing import connection
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fedgraft.contracts import Task
-from fedgraft.errors import InputError, MachineError, unknown
+from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import baselines, discovery
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
@@ -33,6 +27,7 @@ from fedgraft.experiment.recipe import override, read_recipe, renamed
 from fedgraft.experiment.runner import execute_on
 from fedgraft.experiment.sections import Section
 from fedgraft.experiment.units import human_failures
+from fedgraft.reports.studies.processes import Call, in_processes
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment of a study."""
+    """One experiment of a study; `model` is "" where the task has a model of its own."""
 
     split: Split
     model: str
@@ -61,7 +56,13 @@ class Cell:
     @property
     def key(self) -> str:
         """Its name, which is also its file's."""
-        return f"{self.split.key}-{self.model}-{self.method}-seed{self.split.seed}"
+        parts = (self.split.key, self.model, self.method, f"seed{self.split.seed}")
+        return "-".join(part for part in parts if part)
+
+    @property
+    def model_changes(self) -> dict[str, str]:
+        """Overrides that name its model."""
+        return {"model.name": self.model} if self.model else {}
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,9 @@ class Study:
         reference: the method whose bytes the others' are measured by.
         also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
         margin: how far below the reference's best the target is, for a page of layout "targets".
-        layout: of the page's tables: "errors", with bytes to a target (`study_page`), "accuracy", with settings side by
-            side (`accuracy_page`), or "targets", with bytes and operations to an accuracy (`target_page`).
+        layout: of the page's tables: "errors", with bytes to a target, "accuracy", with settings side by side,
+            "targets", with bytes and operations to an accuracy, or "time", with simulated seconds to scores.
+        targets: the scores that a page of layout "time" tells the seconds to.
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.
         methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}}}.
@@ -95,6 +97,7 @@ class Study:
     also: str = ""
     margin: float = 0.003
     layout: str = "errors"
+    targets: tuple[float, ...] = ()
     folder: str | Mapping[str, str] = ""
     cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     folds: int = 0
@@ -130,7 +133,7 @@ class Study:
         said = self.methods[cell.method]
         content = override(
             read_recipe(said.get("recipe", self.recipe))[1],
-            {**self.common_to(cell.split), "model.name": cell.model, **said.get("changes", {})},
+            {**self.common_to(cell.split), **cell.model_changes, **said.get("changes", {})},
         )
         return {name: value for name, value in content.items() if name not in ("description", "alternatives")}
 
@@ -216,6 +219,7 @@ def load(name: str) -> Study:
         methods=content["methods"],
         panels=panels,
         layout=content.get("layout", "errors"),
+        targets=tuple(content.get("targets", ())),
         folder=content.get("folder", ""),
         cuts=content.get("cuts", {}),
         folds=content.get("folds", 0),
@@ -263,59 +267,13 @@ def run(
     for name in ("cells", "yardsticks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     left = len(todo)
-    calls = [(study, split, cells, data_root, folder) for split, cells in groups.items()]
-    for done, line in _in_processes(calls, jobs):
-        left -= len(done)
+    calls = [
+        Call(partial(_run_split, study, split, cells, data_root, folder), f"{split.key}, seed {split.seed}", len(cells))
+        for split, cells in groups.items()
+    ]
+    for call, line in in_processes(calls, jobs):
+        left -= call.cells
         say(f"{line}; {left} cells left")
-
-
-Call = tuple[Study, Split, list[Cell], Path, Path]
-"""What `_run_split` takes."""
-
-
-def _in_processes(calls: Sequence[Call], jobs: int) -> Iterator[tuple[list[Cell], str]]:
-    """Yield (cells, line to say) of splits as they end, each in a process of its own, so many at a time.
-
-    What one has prepared is gigabytes, which a process never gives back in full. Raises `MachineError` for one that is
-    lost.
-    """
-    context, waiting = mp.get_context("spawn"), iter(calls)
-    running: dict[Future[str], tuple[Call, ProcessPoolExecutor]] = {}
-    try:
-        while True:
-            for call in islice(waiting, jobs - len(running)):
-                pool = ProcessPoolExecutor(1, mp_context=context, initializer=begin_process)
-                running[pool.submit(_run_split, *call)] = call, pool
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                (_, split, cells, *_), pool = running.pop(future)
-                pool.shutdown()
-                try:
-                    line = future.result()
-                except BrokenProcessPool as error:
-                    raise MachineError(
-                        f"The process of {split.key}, seed {split.seed}, was lost; so a system ends what takes too "
-                        "much memory. Cells that are done are kept; go on with fewer --jobs."
-                    ) from error
-                yield cells, line
-    finally:
-        for _, pool in running.values():
-            for process in list((pool._processes or {}).values()):
-                process.terminate()
-
-
-def begin_process() -> None:
-    """Prepare a process for cells: one thread, and an end when the study ends, also when that is killed."""
-    torch.set_num_threads(1)
-    parent = mp.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_with(sentinel: int) -> None:
-    connection.wait([sentinel])
-    os._exit(1)  # cells are written in one stroke, so nothing is lost but the one at work
 
 
 def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
@@ -336,7 +294,7 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
     base = made.fitted(shards)
     by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
     for cell in cells:
-        experiment = study.experiment(cell.method, {**common, "model.name": cell.model}).fitted(shards)
+        experiment = study.experiment(cell.method, {**common, **cell.model_changes}).fitted(shards)
         by_task.setdefault(experiment.plan.task, []).append((cell, experiment))
     for alike in by_task.values():
         prepared: dict[int, Any] = {}
@@ -362,9 +320,10 @@ def _is_done(study: Study, folder: Path, cell: Cell) -> bool:
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page needs of a summary."""
     kept = ["metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"]
-    kept += ["test_per_client", "measures", "bytes", "flops", "selections", "digest"]
+    kept += ["test_per_client", "measures", "bytes", "flops", "selections", "simulated_seconds", "digest"]
     curve = [
-        [*point[:2], *(None if x is None else round(x, 5) for x in point[3:5]), point[5]] for point in summary["curve"]
+        [*point[:2], *(None if x is None else round(x, 5) for x in point[3:5]), point[5], round(point[6], 3)]
+        for point in summary["curve"]
     ]
     failures = {name: count for name, count in summary["failures"].items() if count}
     kept_too = {"failures": failures} if failures else {}

@@ -35,8 +35,11 @@ def tables(study: Study, results: Results, seeds: int) -> str:
     return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
 
 
-def curve(runs: Sequence[Run]) -> list[tuple[int, float, float, float, float]]:
-    """The mean curve of several runs: (round, bytes, validation, test, flops) where all clients of all were scored."""
+def curve(runs: Sequence[Run]) -> list[tuple[float, ...]]:
+    """The mean curve of several runs where all clients of all were scored.
+
+    Points are (round, bytes, validation, test, flops), and simulated seconds, which earlier versions did not keep.
+    """
     by_round: dict[int, list[Sequence[float]]] = {}
     for run in runs:
         for point in run["curve"]:
@@ -44,7 +47,7 @@ def curve(runs: Sequence[Run]) -> list[tuple[int, float, float, float, float]]:
                 continue
             by_round.setdefault(point[0], []).append([0.0 if x is None else x for x in point])
     return [
-        (number, *(mean(point[k] for point in points) for k in range(1, 5)))  # type: ignore[misc]
+        (number, *(mean(values) for values in list(zip(*points, strict=False))[1:]))
         for number, points in sorted(by_round.items())
         if len(points) == len(runs)
     ]
@@ -57,9 +60,9 @@ def target(reference: Sequence[Run], margin: float) -> float:
 
 def spent(runs: Sequence[Run], goal: float) -> Spent | None:
     """Return the costs of the mean curve when it first reached the goal; None if it never did."""
-    for number, size, validation, test, flops in curve(runs):
+    for number, size, validation, test, flops, *_ in curve(runs):
         if validation >= goal:
-            return Spent(number, size, flops, test)
+            return Spent(int(number), size, flops, test)
     return None
 
 

@@ -1,0 +1,75 @@
+"""The processes of a study: each does the cells of one split, and ends with it."""
+
+import multiprocessing as mp
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import connection
+
+import torch
+
+from fedgraft.errors import MachineError
+
+
+@dataclass(frozen=True)
+class Call:
+    """The work of one process.
+
+    Args:
+        run: does it, and returns a line to say; it can be sent to a process.
+        name: of what it does, for errors.
+        cells: how many experiments that is.
+    """
+
+    run: Callable[[], str]
+    name: str
+    cells: int
+
+
+def in_processes(calls: Sequence[Call], jobs: int) -> Iterator[tuple[Call, str]]:
+    """Yield each call and its line as it ends, each in a process of its own, so many at a time.
+
+    What one has prepared is gigabytes, which a process never gives back in full. Raises `MachineError` for one that is
+    lost.
+    """
+    context, waiting = mp.get_context("spawn"), iter(calls)
+    running: dict[Future[str], tuple[Call, ProcessPoolExecutor]] = {}
+    try:
+        while True:
+            for call in islice(waiting, jobs - len(running)):
+                pool = ProcessPoolExecutor(1, mp_context=context, initializer=begin_process)
+                running[pool.submit(call.run)] = call, pool
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                call, pool = running.pop(future)
+                pool.shutdown()
+                try:
+                    line = future.result()
+                except BrokenProcessPool as error:
+                    raise MachineError(
+                        f"The process of {call.name}, was lost; so a system ends what takes too much memory. Cells "
+                        "that are done are kept; go on with fewer --jobs."
+                    ) from error
+                yield call, line
+    finally:
+        for _, pool in running.values():
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+
+
+def begin_process() -> None:
+    """Prepare a process for cells: one thread, and an end when the study ends, also when that is killed."""
+    torch.set_num_threads(1)
+    parent = mp.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)  # cells are written in one stroke, so nothing is lost but the one at work
