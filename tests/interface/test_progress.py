@@ -65,8 +65,8 @@ def test_plain_lines_are_a_second_apart_with_the_first_and_the_last(
 
 def test_a_plain_line_says_everything(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress(60, 2_000_000, "rmse", 10) as shown:
-        shown.after_round(STATE, row(2, bytes_total=1_240_000, failed={3: "no reply"}))
-    expected = "round 2/60, rmse 0.5000 (best 0.5000), 1.24 MB of 2.00 MB, chose 0 3 7, 1 failed\n"
+        shown.after_round(STATE, row(2, bytes_total=1_240_000, failed={3: "no reply"}, late=(3, 7)))
+    expected = "round 2/60, rmse 0.5000 (best 0.5000), 1.24 MB of 2.00 MB, chose 0 3 7, 1 late, 1 failed\n"
     assert capsys.readouterr().err == expected
 
 
@@ -129,7 +129,7 @@ def test_on_a_terminal_the_line_is_live(monkeypatch: pytest.MonkeyPatch) -> None
     with Progress(60, 2_000_000, "rmse", 10) as shown:
         shown.after_round(STATE, row(1))
         shown.note("[a note]")
-        shown.after_round(STATE, row(12, bytes_total=1_240_000, failed={3: "no reply"}))
+        shown.after_round(STATE, row(12, bytes_total=1_240_000, failed={3: "no reply"}, late=(0, 7)))
     text = terminal.getvalue()
     assert "\x1b[?25l" in text
     assert text.rstrip().endswith("\x1b[?25h")
@@ -138,6 +138,7 @@ def test_on_a_terminal_the_line_is_live(monkeypatch: pytest.MonkeyPatch) -> None
         "rmse 0.0833 (best 0.5000)",
         "1.24 MB of 2.00 MB",
         "chose 0 3 7",
+        "2 late",
         "1 failed",
         "[a note]",
     ):

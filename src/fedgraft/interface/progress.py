@@ -96,6 +96,7 @@ class Progress:
     def _line(self, state: RunState, row: Row) -> str:
         spent = human_bytes(row.bytes_total) + (f" of {human_bytes(self._budget)}" if self._budget else "")
         parts = [f"round {row.round}/{self._rounds}", self._scores(state), spent, f"chose {self._chosen(state, row)}"]
+        parts += [f"{_late(row)} late"] if _late(row) else []
         parts += [f"{len(row.failed)} failed"] if row.failed else []
         return ", ".join(part for part in parts if part)
 
@@ -112,6 +113,8 @@ class Progress:
         who = Text(
             f"{human_seconds(state.seconds)}, chose {self._chosen(state, row)}", no_wrap=True, overflow="ellipsis"
         )
+        if _late(row):
+            who.append(f", {_late(row)} late")
         if row.failed:
             who.append(f", {len(row.failed)} failed", style="bold red")
         return Group(grid, who)
@@ -131,3 +134,8 @@ class Progress:
 
 def _bar(done: float, whole: float, width: int) -> ProgressBar:
     return ProgressBar(total=whole, completed=min(done, whole), width=width)
+
+
+def _late(row: Row) -> int:
+    """How many of a round's clients answer after it; those whose answer is dropped have failed."""
+    return len(set(row.late) - row.failed.keys())
