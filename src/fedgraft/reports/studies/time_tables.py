@@ -33,7 +33,9 @@ def seconds_to(run: Run, target: float) -> float:
 
 
 def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
-    """Return a mean with its 95 % interval by Student's t; nan for fewer than two values, or where one is nan.
+    """Return a mean with its 95 % interval by Student's t.
+
+    A single value stands alone; "never" where one is nan, "" where there is none.
 
     >>> interval([1.0, 2.0, 3.0])
     '2.0 [-0.5, 4.5]'
