@@ -69,15 +69,23 @@ def test_seconds_to_a_score():
 
 def test_a_table_is_paired_by_seed():
     written = tables(STUDY, RESULTS, 2)
-    (ours,) = (line for line in written.splitlines() if line.startswith("| Ours | 1.0 ± 0.0"))
+    (ours,) = (line for line in written.splitlines() if line.startswith("| Ours | 1.00 ± 0.00"))
     cells = [part.strip() for part in ours.strip("|").split("|")]
     # 1 of 8 and 1 of 4 seconds are 87.5 % and 75 % fewer
     assert cells[3].startswith("81.2 [")
-    assert cells[2] == "2.0 (1 never)"
-    assert cells[4] == "never"
+    assert cells[2] == "2.00 (1 never)"
+    assert cells[4] == "not on every seed"
     assert cells[5:] == ["3.0 ± 0.0", "2", "570.3", "2"]
     assert "| ease | 0.9100 ± 0.0000 | 0.3500 ± 0.0000 | 2 |" in written
     assert "auc above Plain, points" in written
+
+
+def test_a_panel_shows_its_own_yardsticks_and_no_empty_column():
+    panel = {**STUDY.panels[0], "yardsticks": [], "paper": {}}
+    written = tables(dataclasses.replace(STUDY, panels=(panel,)), RESULTS, 2)
+    assert "ease" not in written
+    assert "paper" not in written
+    assert "| Ours | 1.00 ± 0.00" in written
 
 
 def test_what_has_not_run_is_said():
@@ -86,7 +94,13 @@ def test_what_has_not_run_is_said():
 
 @pytest.mark.parametrize(
     ("values", "shown"),
-    [([], ""), ([1.0], "1.0"), ([1.0, math.nan], "never"), ([1.0, 2.0, 3.0], "2.0 [-0.5, 4.5]")],
+    [
+        ([], ""),
+        ([1.0], "1.0"),
+        ([math.nan], "never"),
+        ([1.0, math.nan], "not on every seed"),
+        ([1.0, 2.0, 3.0], "2.0 [-0.5, 4.5]"),
+    ],
 )
 def test_an_interval_is_student_s(values, shown):
     assert interval(values) == shown

@@ -35,13 +35,14 @@ def seconds_to(run: Run, target: float) -> float:
 def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
     """Return a mean with its 95 % interval by Student's t.
 
-    A single value stands alone; "never" where one is nan, "" where there is none.
+    A single value stands alone. "never" where all are nan, "not on every seed" where some are; "" where there is none.
 
     >>> interval([1.0, 2.0, 3.0])
     '2.0 [-0.5, 4.5]'
     """
     if not values or any(map(math.isnan, values)):
-        return "never" if values else ""
+        lacking = "never" if all(map(math.isnan, values)) else "not on every seed"
+        return lacking if values else ""
     middle = mean(values)
     if len(values) < 2:
         return f"{middle:.{digits}f}{unit}"
@@ -61,7 +62,7 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
     names = list(first["measures"]["test"])
     targets = [f"{target:g}" for target in study.targets]
     label = study.methods[study.reference]["label"]
-    costs = table(
+    costs = _filled(
         (
             "method",
             *(f"s to {target}" for target in targets),
@@ -73,13 +74,13 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         ),
         [_costs(study, panel, split, method, by_seed, runs) for method, by_seed in runs.items()],
     )
-    quality = table(
+    quality = _filled(
         ("method", *names, "paper", f"{names[0]} above {label}, points"),
         [_quality(study, panel, split, method, by_seed, runs, names) for method, by_seed in runs.items()],
     )
     told = failures_text(study, panel, results, seeds)
-    lines = [f"### {split}\n", costs, quality, _yardsticks(panel, results, seeds, names)]
-    return "\n".join([*lines, *([told] if told else [])])
+    parts = [f"### {split}\n", costs, quality, _yardsticks(panel, results, seeds, names), told]
+    return "\n".join(filter(None, parts))
 
 
 def _costs(
@@ -101,7 +102,7 @@ def _costs(
     printed = panel["paper"].get(split, {}).get(method, {}).get("seconds", "")
     return (
         study.methods[method]["label"],
-        *(spread([*to[target].values()], 1) for target in study.targets),
+        *(spread([*to[target].values()], 2) for target in study.targets),
         *fewer,
         spread([run["simulated_seconds"] for run in by_seed.values()], 1),
         f"{mean(run['bytes']['total'] for run in by_seed.values()) / MEGA:.0f}",
@@ -141,12 +142,20 @@ def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int, names: S
     found: dict[str, dict[int, Mapping[str, float]]] = {}
     for cell in panel_cells(panel, seeds):
         for name, scores in results.get(cell, {}).get("yardsticks", {}).items():
-            found.setdefault(name, {})[cell.split.seed] = scores
+            if name in panel["yardsticks"]:
+                found.setdefault(name, {})[cell.split.seed] = scores
     rows = [
         (name, *(_spread_of(by_seed.values(), key) for key in ("test", *names[1:])), str(len(by_seed)))
         for name, by_seed in found.items()
     ]
-    return table(("yardstick", *names, "seeds"), rows) if rows else "No yardsticks yet.\n"
+    lacking = "No yardsticks yet.\n" if panel["yardsticks"] else ""
+    return table(("yardstick", *names, "seeds"), rows) if rows else lacking
+
+
+def _filled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table without the columns that have nothing in any row."""
+    columns = [index for index in range(len(head)) if any(row[index] for row in rows)]
+    return table([head[index] for index in columns], [[row[index] for index in columns] for row in rows])
 
 
 def _spread_of(scores: Any, key: str) -> str:
