@@ -17,10 +17,11 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint bench bench-nodes-scale same-results study-fedacs study-cefgl study-fedais study-levers clean
+.PHONY: help install demo test lint bench bench-nodes-scale same-results study-fedacs study-cefgl study-fedais study-levers \
+  study-reputation-ucb clean
 
 help:  ## list the targets (what plain `make` does)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 install: .venv/.installed  ## make .venv and install the tested versions into it
 
@@ -58,6 +59,9 @@ study-fedais: .venv/.installed  ## the FedAIS tables: accuracy against bytes and
 
 study-levers: .venv/.installed  ## who trains, on what, what is sent: each lever alone and together
 	$(BIN)/fedgraft study levers $(ARGS)
+
+study-reputation-ucb: .venv/.installed  ## the reputation-UCB tables: simulated seconds to a score, the paper's numbers beside ours
+	$(BIN)/fedgraft study reputation-ucb $(ARGS)
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
