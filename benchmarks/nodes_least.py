@@ -15,7 +15,7 @@ from fedgraft.contracts import Update
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.plan import Plan
-from fedgraft.methods.aggregation import moved
+from fedgraft.methods.one_model import moved
 from fedgraft.methods.selectors.random import Random
 from fedgraft.wire.layouts import Array, Arrays, finite
 from nodes import COHORT, EPOCHS, WARM_UP, Floor, sized

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.contracts import Update
-from fedgraft.methods.aggregation import moved
+from fedgraft.methods.one_model import moved
 from fedgraft.methods.private_rows import ITEMS, USERS, client_noise, clipped, moved_by_rows, noised, touched
 
 

@@ -10,8 +10,8 @@ import torch
 from fedgraft.contracts import Codec
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, WireError
-from fedgraft.methods.aggregation import OneModel, moved
 from fedgraft.methods.models.gcn import GCN
+from fedgraft.methods.one_model import OneModel, moved
 from fedgraft.testing import (
     Bench,
     check_codec,

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Update
-from fedgraft.methods.aggregation import moved
+from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Array, Arrays
 
 USERS, ITEMS = TABLES = ("embeddings.users", "embeddings.items")

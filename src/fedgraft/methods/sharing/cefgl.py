@@ -18,7 +18,7 @@ from fedgraft.contracts import (
     Update,
 )
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.aggregation import moved
+from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Tree, digest
 
 CHANNELS = ("both", "global", "private")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from fedgraft.contracts import Update
 from fedgraft.errors import require_one_of
-from fedgraft.methods.aggregation import ModelState, OneModel
+from fedgraft.methods.one_model import ModelState, OneModel
 
 
 @dataclass(frozen=True)

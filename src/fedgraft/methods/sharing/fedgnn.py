@@ -10,7 +10,7 @@ import numpy as np
 from fedgraft.contracts import PartsSharing, Trainer, Update
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import require
-from fedgraft.methods.aggregation import ModelState, OneModel
+from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.methods.private_rows import ITEMS, client_noise, clipped, moved_by_rows, noised, touched
 from fedgraft.wire.layouts import Arrays, Tree
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fedgraft.errors import InputError, require
-from fedgraft.methods.aggregation import ModelState, OneModel
+from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from fedgraft.contracts import Trainer
 from fedgraft.contracts.values import Correction
 from fedgraft.errors import require
-from fedgraft.methods.aggregation import OneModel
+from fedgraft.methods.one_model import OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts import PartsSharing, Trainer, Update
 from fedgraft.errors import require
-from fedgraft.methods.aggregation import moved
+from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Tree
 
 GENERATOR = "generator."

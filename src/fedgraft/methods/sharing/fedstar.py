@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fedgraft.contracts import PartsSharing
 from fedgraft.errors import InputError
-from fedgraft.methods.aggregation import ModelState, OneModel
+from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays
 
 STRUCTURE = "structure."

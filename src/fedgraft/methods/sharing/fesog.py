@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts import PartsSharing, Trainer, Update
 from fedgraft.errors import require
-from fedgraft.methods.aggregation import ModelState, OneModel
+from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.methods.private_rows import client_noise, moved_by_rows, noised, touched
 from fedgraft.wire.layouts import Array, Arrays, Tree
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import GroupedSharing, Indices, PersonalSharing, Update
 from fedgraft.errors import require
-from fedgraft.methods.aggregation import moved
+from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays
 
 Doubles = NDArray[np.float64]

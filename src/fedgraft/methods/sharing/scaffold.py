@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedgraft.contracts import ExtendedSharing, Trainer, Update
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.aggregation import moved
+from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
 CONTROLS = ("difference", "gradient")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.contracts import GroupedSharing, PersonalSharing, Update
-from fedgraft.methods.aggregation import AT_ONCE, OneModel, moved
+from fedgraft.methods.one_model import AT_ONCE, OneModel, moved
 
 LISTS = st.lists(st.tuples(st.floats(0, 1), st.floats(-100, 100, width=32)), min_size=1, max_size=6)
 
