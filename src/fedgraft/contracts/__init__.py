@@ -11,6 +11,7 @@ A contract holds what every method of its family must answer. What only some nee
 beside the contract, which a method inherits where it needs it. The engine's plan checks once who has which.
 """
 
+from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec
 from fedgraft.contracts.runtime import Runtime
 from fedgraft.contracts.sampler import (
@@ -55,6 +56,7 @@ from fedgraft.contracts.values import (
 )
 
 __all__ = [
+    "Aggregation",
     "ClientFailed",
     "Codec",
     "Correction",

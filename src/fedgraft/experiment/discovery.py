@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from fedgraft.contracts import Codec, Sampler, Selector, Sharing, Task
+from fedgraft.contracts import Aggregation, Codec, Sampler, Selector, Sharing, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
@@ -30,6 +30,7 @@ CONTRACTS: dict[str, type[Any]] = {
     "samplers": Sampler,
     "codecs": Codec,
     "sharing": Sharing,
+    "aggregation": Aggregation,
     "tasks": Task,
     "models": Encoder,
     "data": Data,

@@ -10,7 +10,17 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
-from fedgraft.contracts import Codec, LayeredSampler, PartsSharing, Sampler, Selector, Sharing, SilentSharing, Task
+from fedgraft.contracts import (
+    Aggregation,
+    Codec,
+    LayeredSampler,
+    PartsSharing,
+    Sampler,
+    Selector,
+    Sharing,
+    SilentSharing,
+    Task,
+)
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.task_abilities import (
@@ -24,6 +34,7 @@ from fedgraft.contracts.task_abilities import (
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
@@ -56,6 +67,8 @@ class Experiment:
     data: Data[Any]
     plan: Plan
     selector: Selector[Any]
+    aggregation: Aggregation
+    safeguards: Safeguards
     stopping: Stopping
     yardsticks: tuple[str, ...]
     clock: Clock
@@ -146,6 +159,7 @@ def build(recipe: str, content: Section) -> Experiment:
     require(seed >= 0, "seed", ">= 0", seed)
     task_name: str = discovery.class_of("data", "data", section_of(content, "data")).task
     sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
+    aggregation = discovery.build("aggregation", "aggregation", section_of(content, "aggregation", default="mean"))
     task = _build_task(content, task_name, sharing)
     selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
     _check_needs(selector, task)
@@ -175,9 +189,10 @@ def build(recipe: str, content: Section) -> Experiment:
     yardsticks = _yardsticks(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", section_of(content, "data"))
-    resolved = _resolve(content, data, plan, selector, stopping, settings, yardsticks)
-    used = {name: settings[name] for name in ("clock", "dropout", "evaluation", "runtime", "checkpoint")}
-    return Experiment(recipe, resolved, data, plan, selector, stopping, yardsticks, **used)
+    resolved = _resolve(content, data, plan, selector, aggregation, stopping, settings, yardsticks)
+    used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "runtime", "checkpoint")}
+    methods = {"data": data, "plan": plan, "selector": selector, "aggregation": aggregation}
+    return Experiment(recipe, resolved, **methods, stopping=stopping, yardsticks=yardsticks, **used)
 
 
 def _integer(content: Section, key: str, default: int) -> int:
@@ -304,6 +319,7 @@ def _resolve(
     data: Data[Any],
     plan: Plan,
     selector: Selector[Any],
+    aggregation: Aggregation,
     stopping: Stopping,
     settings: Mapping[str, Any],
     yardsticks: tuple[str, ...],
@@ -320,6 +336,7 @@ def _resolve(
         "selector": as_section(section_of(content, "selector")["name"], selector),
         "sampler": as_section(names["sampler"], plan.sampler),
         "sharing": as_section(names["sharing"], plan.sharing),
+        "aggregation": as_section(names["aggregation"], aggregation),
         "codec": resolved_codec(content.get("codec", "identity"), plan.uplink),
         **({"downlink": resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
         **({"rows": resolved_codec(content["rows"], plan.rows)} if "rows" in content else {}),

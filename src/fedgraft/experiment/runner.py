@@ -18,6 +18,7 @@ import torch
 
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED, Loop
+from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import AllClientsFailedError, FedgraftError, InputError, MachineError, memory_shortage, require
@@ -345,6 +346,7 @@ def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
         clock=experiment.clock,
         stopping=experiment.stopping,
         evaluation=experiment.evaluation,
+        merging=Merging(experiment.plan.sharing, experiment.aggregation, experiment.safeguards),
         dropout=experiment.dropout,
         deadline_seconds=experiment.runtime.deadline_seconds or None,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation
 from fedgraft.engine.training import Training
@@ -24,6 +25,7 @@ METHODS = {
     "downlink": "codecs",
     "rows": "codecs",
     "sharing": "sharing",
+    "aggregation": "aggregation",
 }
 """Sections that name a method, and the method's family."""
 VALUES = ("description", "seed", "rounds", "patience", "yardsticks", "alternatives")
@@ -86,6 +88,7 @@ SETTINGS = {
     "evaluation": Evaluation,
     "dropout": Dropout,
     "clock": Clock,
+    "safeguards": Safeguards,
     "budget": BudgetOptions,
     "runtime": RuntimeOptions,
     "checkpoint": CheckpointOptions,

@@ -9,6 +9,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.experiment import Experiment, build
@@ -189,6 +190,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
         clock=experiment.clock,
         stopping=experiment.stopping,
         evaluation=experiment.evaluation,
+        merging=Merging(experiment.plan.sharing, experiment.aggregation, experiment.safeguards),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
     )

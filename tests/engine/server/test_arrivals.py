@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.contracts import Selection, Timing
-from fedgraft.engine.server.arrivals import Arrivals, Arrived, given_weights
+from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.errors import InputError
 from fedgraft.experiment.runner import execute
@@ -42,7 +43,7 @@ def seconds(**by_client):
 
 def test_updates_are_weighted_over_those_that_answered():
     def found(selection, *answered):
-        made = Arrived(trained(*answered), given_weights([4, 12, 0, 8], selection))
+        made = Arrived(trained(*answered), Safeguards().weights([4, 12, 0, 8], selection))
         assert all(update.arrays is made.trained.uploads[update.client] for update in made.updates())
         return {update.client: update.weight for update in made.updates()}
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fedgraft.contracts import Selection, Timing, Update
+from fedgraft.contracts import Timing, Update
 from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.wire.layouts import Arrays
@@ -41,6 +41,16 @@ class Arrived:
             Update(client, self.weights[client] / total, uploads[client], self.staleness.get(client, 0))
             for client in sorted(uploads)
         ]
+
+    def without(self, refused: Mapping[int, str]) -> "Arrived":
+        """Return the answers with those of {client: reason} refused: they have failed."""
+        if not refused:
+            return self
+        trained = self.trained
+        uploads = {client: arrays for client, arrays in trained.uploads.items() if client not in refused}
+        reports = {client: report for client, report in trained.reports.items() if client not in refused}
+        failed = {**trained.failed, **refused}
+        return replace(self, trained=replace(trained, uploads=uploads, reports=reports, failed=failed))
 
 
 class Arrivals:
@@ -143,9 +153,3 @@ class Arrivals:
             weights[client] = entry["weight"] / (1 + stale)
         trained = replace(arrived.trained, uploads=uploads, reports=reports, failed=failed)
         return replace(arrived, trained=trained, weights=weights, timings=timings, staleness=staleness)
-
-
-def given_weights(examples: Sequence[int], selection: Selection) -> dict[int, float]:
-    """Return {client: what its update weighs}: as selected, or by its training examples."""
-    given = selection.weights or tuple(float(examples[client]) for client in selection.clients)
-    return dict(zip(selection.clients, given, strict=True))

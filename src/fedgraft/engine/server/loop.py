@@ -15,13 +15,14 @@ import numpy as np
 
 from fedgraft.contracts import Outcome, ProbingSelector, Runtime, Selector, Timing, View, randomness
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.arrivals import Arrivals, Arrived, given_weights
+from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.averaging import averaged, scored_model
 from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.engine.server.curve import note_scores
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import TRAINING, Ledger
+from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.messenger import Messenger, Models, Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.scoring import Scoring
@@ -64,6 +65,7 @@ class Loop:
         clock: the simulated clock.
         stopping: when to end.
         evaluation: how to score.
+        merging: what counts of what arrives.
         dropout: who loses the connection.
         deadline_seconds: how long to wait for a client; None = for ever.
     """
@@ -76,11 +78,12 @@ class Loop:
         clock: Clock,
         stopping: Stopping,
         evaluation: Evaluation,
+        merging: Merging | None = None,
         dropout: Dropout | None = None,
         deadline_seconds: float | None = None,
     ) -> None:
         self._plan, self._selector, self._stopping, self._evaluation = plan, selector, stopping, evaluation
-        self._dropout = dropout or Dropout()
+        self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
         self.ledger = Ledger()
@@ -190,7 +193,8 @@ class Loop:
             self._note_failures(state, trained, view.round)
         missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
         trained = replace(trained, failed={**trained.failed, **missed})
-        weights, timings = given_weights(state.examples, selection), self._timings(state, selection.clients, trained)
+        weights = self._merging.weights(state.examples, selection)
+        timings = self._timings(state, selection.clients, trained)
         arrived, sent = self._arrivals.settle(trained, weights, timings, view.deadline)
         began = state.simulated_seconds + probe_seconds
         arrived = self._merge(state, arrived, view.round, began + arrived.seconds)
@@ -212,8 +216,8 @@ class Loop:
     def _merge(self, state: RunState, arrived: Arrived, round: int, now: float) -> Arrived:
         """End a round at a time of the simulated clock: merge what is there by then, and return it."""
         arrived, state.simulated_seconds = self._arrivals.receive(arrived, round, now), now
-        if updates := arrived.updates():
-            state.sharing = self._plan.sharing.merge(state.sharing, updates)
+        merged, arrived = self._merging.merge(state, arrived)
+        if merged:
             self._average(state)
             self._broadcast.merged()
         return arrived

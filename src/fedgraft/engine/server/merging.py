@@ -1,0 +1,92 @@
+"""How a round's updates become the next model: who is left out, what is clipped, what counts, and then the merge."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, Update
+from fedgraft.engine.server.arrivals import Arrived
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.safeguards import Safeguards, norm
+from fedgraft.wire.layouts import finite
+
+REMEMBERED = 10
+"""Merges whose typical norm is remembered: where few clients train, a round alone does not tell what is usual."""
+
+
+class Merging:
+    """Merge the updates that have arrived.
+
+    Args:
+        sharing: merges them.
+        aggregation: says what counts; None = everything.
+        safeguards: limits of what one client can do.
+    """
+
+    def __init__(
+        self, sharing: Sharing[Any], aggregation: Aggregation | None = None, safeguards: Safeguards | None = None
+    ) -> None:
+        self._sharing, self._aggregation, self._safeguards = sharing, aggregation, safeguards or Safeguards()
+
+    def weights(self, examples: Sequence[int], selection: Selection) -> dict[int, float]:
+        """Return {client: what its update weighs}; arguments as `Safeguards.weights`."""
+        return self._safeguards.weights(examples, selection)
+
+    def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
+        """Merge what arrived into a run's state, its sharing method's and `norms`.
+
+        Returns:
+            Whether anything was merged, and what arrived without those that were left out, who have failed.
+        """
+        updates = arrived.updates()
+        if not updates:
+            return False, arrived
+        norms = {update.client: norm(update.arrays) for update in updates}
+        usual = _lower_median([*norms.values()])
+        refused: dict[int, str] = {}
+        for group in self._groups(state, updates):
+            refused |= self._safeguards.beyond(group, norms, max([usual, *state.norms]))
+        while kept := arrived.without(refused).updates():
+            counted = [update for group in self._groups(state, kept) for update in self._counted(group)]
+            after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
+            if self._is_finite(after, kept):
+                state.sharing = after
+                state.norms = [*state.norms, _lower_median([norms[update.client] for update in kept])][-REMEMBERED:]
+                break
+            worst = max(kept, key=lambda update: update.weight * norms[update.client]).client
+            refused[worst] = "left out: with its update the model is not finite"
+        state.failures["training"] += len(refused)
+        return bool(kept), arrived.without(refused)
+
+    def _counted(self, updates: Sequence[Update]) -> Sequence[Update]:
+        """What counts of updates to one model: clipped, and by the aggregation rule; their weights' sum stays."""
+        clipped = self._safeguards.clipped(updates)
+        total = sum(update.weight for update in clipped)
+        if self._aggregation is None or not total > 0:
+            return clipped
+        given = [replace(update, weight=update.weight / total) for update in clipped]
+        counted = self._aggregation.apply(given)
+        if counted is given:  # nothing was changed, and no bit may be
+            return clipped
+        return [replace(update, weight=update.weight * total) for update in counted]
+
+    def _groups(self, state: RunState, updates: Sequence[Update]) -> list[list[Update]]:
+        """Updates by the model that their clients share."""
+        groups: dict[int, list[Update]] = {}
+        for update in updates:
+            groups.setdefault(self._group(state.sharing, update.client), []).append(update)
+        return list(groups.values())
+
+    def _group(self, sharing: Any, client: int) -> int:
+        return self._sharing.group(sharing, client) if isinstance(self._sharing, GroupedSharing) else 0
+
+    def _is_finite(self, sharing: Any, updates: Sequence[Update]) -> bool:
+        """Return whether every model is finite that these clients would be sent."""
+        groups = {self._group(sharing, update.client) for update in updates}
+        models = (self._sharing.model(sharing, group) for group in sorted(groups))
+        return all(finite(array) for model in models for array in model.values())
+
+
+def _lower_median(values: Sequence[float]) -> float:
+    """The median; of an even number of values the lower of the middle two, which one liar of two cannot move."""
+    return sorted(values)[(len(values) - 1) // 2]

@@ -1,0 +1,100 @@
+"""Safeguards against clients that send what nobody could merge, in anger or by accident.
+
+They are no defence against a client that lies within reason: that is what robust aggregation rules are for.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedgraft.contracts import Selection, Update
+from fedgraft.errors import require
+from fedgraft.wire.layouts import Arrays
+
+
+@dataclass(frozen=True)
+class Safeguards:
+    """Limits of what one client can do to the model in one round.
+
+    The norm of an update is the Euclidean norm of all its numbers. The typical norm is the lower median over the
+    round's updates, or that of one of the last ten merges where it was larger.
+
+    Source: clipping as in Sun et al., "Can You Really Backdoor Federated Learning?", 2019; the other two are ours.
+
+    Args:
+        clip: most norm of an update, >= 0; a longer one is scaled down to it. 0 = none.
+        most_step: most that one client can move the model, in typical norms, >= 0: weight times norm. Who would move it
+            further is left out and named. 100 leaves honest clients alone, however unequal they are. 0 = no limit.
+        most_weight: most examples that count of one client, in medians over clients, >= 0. 100; 0 = no limit.
+    """
+
+    clip: float = 0.0
+    most_step: float = 100.0
+    most_weight: float = 100.0
+
+    def __post_init__(self) -> None:
+        for name in ("clip", "most_step", "most_weight"):
+            value = getattr(self, name)
+            require(0 <= value < math.inf, f"safeguards.{name}", ">= 0 and finite (0 = no limit)", value)
+
+    def weights(self, examples: Sequence[int], selection: Selection) -> dict[int, float]:
+        """Return {client: what its update weighs}: as selected, or by its training examples, so many at most."""
+        if selection.weights:
+            return dict(zip(selection.clients, selection.weights, strict=True))
+        having = [count for count in examples if count]
+        most = self.most_weight * float(np.median(having)) if self.most_weight and having else math.inf
+        return {client: min(float(examples[client]), most) for client in selection.clients}
+
+    def beyond(self, updates: Sequence[Update], norms: Mapping[int, float], typical: float) -> dict[int, str]:
+        """Return {client: reason} of those whose updates would move the model too far.
+
+        Args:
+            updates: of clients that share a model.
+            norms: {client: norm of its update}.
+            typical: norm.
+        """
+        refused: dict[int, str] = {}
+        if not self.most_step or typical == 0:
+            return refused
+        while rest := [update for update in updates if update.client not in refused]:
+            total = sum(update.weight for update in rest)
+            steps = {update.client: update.weight / total * norms[update.client] / typical for update in rest}
+            worst = max(steps, key=lambda client: steps[client])
+            if steps[worst] <= self.most_step:
+                break
+            refused[worst] = (
+                f"left out: its update would move the model by {steps[worst]:.3g} times the norm of a typical one, "
+                f"safeguards.most_step = {self.most_step:g}"
+            )
+        return refused
+
+    def clipped(self, updates: Sequence[Update]) -> list[Update]:
+        """Return the updates, those of a larger norm than `clip` scaled down to it."""
+        if not self.clip:
+            return list(updates)
+        after = []
+        for update in updates:
+            size = norm(update.arrays)
+            scale = self.clip / size if size > self.clip else 1.0
+            after.append(update if scale == 1.0 else replace(update, arrays=_scaled(update.arrays, scale)))
+        return after
+
+
+def norm(arrays: Arrays) -> float:
+    """Return the Euclidean norm of all numbers, in double precision where single is not enough."""
+    total = 0.0
+    for array in arrays.values():
+        flat = array.reshape(-1)
+        with np.errstate(over="ignore", under="ignore"):
+            square = float(np.dot(flat, flat)) if flat.dtype.kind == "f" else math.inf
+        if not 1e-30 < square < math.inf:
+            wide = flat.astype(np.float64)
+            square = float(np.dot(wide, wide))
+        total += square
+    return math.sqrt(total)
+
+
+def _scaled(arrays: Arrays, scale: float) -> Arrays:
+    return {name: (array.astype(np.float64) * scale).astype(array.dtype) for name, array in arrays.items()}
