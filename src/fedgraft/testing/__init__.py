@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedgraft.testing.aggregation import check_aggregation
     from fedgraft.testing.codecs import check_codec
     from fedgraft.testing.data import check_data
     from fedgraft.testing.encoders import check_encoder
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bench",
+    "check_aggregation",
     "check_codec",
     "check_data",
     "check_encoder",
@@ -39,6 +41,7 @@ __all__ = [
 
 _HOMES = {
     "Bench": "yardsticks",
+    "check_aggregation": "aggregation",
     "check_codec": "codecs",
     "check_data": "data",
     "check_encoder": "encoders",

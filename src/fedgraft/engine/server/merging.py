@@ -42,10 +42,11 @@ class Merging:
         if not updates:
             return False, arrived
         norms = {update.client: norm(update.arrays) for update in updates}
-        usual = _lower_median([*norms.values()])
+        alone = len(norms) == 1 and state.norms  # then only earlier rounds tell what is usual
+        typical = max([*state.norms, *([] if alone else [_lower_median([*norms.values()])])])
         refused: dict[int, str] = {}
         for group in self._groups(state, updates):
-            refused |= self._safeguards.beyond(group, norms, max([usual, *state.norms]))
+            refused |= self._safeguards.beyond(group, norms, typical)
         while kept := arrived.without(refused).updates():
             counted = [update for group in self._groups(state, kept) for update in self._counted(group)]
             after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))

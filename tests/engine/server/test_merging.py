@@ -1,0 +1,154 @@
+"""Safeguards: what one client can do to the model in one round, and who is named for it."""
+
+import numpy as np
+import pytest
+
+from fedgraft.contracts import Selection, Update
+from fedgraft.engine.server.safeguards import Safeguards, norm
+from fedgraft.errors import InputError
+from fedgraft.testing.attackers import Attacked, noise, scaled
+from fedgraft.testing.runs import here, loop_of, play, toy
+from helpers.toy_runs import run, same, scripted
+
+LEFT_OUT = "left out: its update would move the model by"
+
+
+def attacked(experiment, attackers=(0,), **lies):
+    """The last state and all rows of a toy run some of whose clients lie."""
+    rows = []
+    runtime = Attacked(here(experiment.plan, experiment.data.load(experiment.seed)), experiment.plan, attackers, **lies)
+    try:
+        loop = loop_of(experiment, runtime)
+        state = loop.run(loop.start(), lambda state, row: rows.append(row))
+    finally:
+        runtime.close()
+    return state, rows
+
+
+def of(*sizes, weights=None):
+    weights = weights or [1 / len(sizes)] * len(sizes)
+    return [Update(k, weights[k], {"w": np.array([size], np.float32)}) for k, size in enumerate(sizes)]
+
+
+def beyond(updates, typical, **options):
+    norms = {update.client: norm(update.arrays) for update in updates}
+    return Safeguards(**options).beyond(updates, norms, typical)
+
+
+# --- by hand ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_would_move_the_model_too_far_is_left_out_and_named():
+    found = beyond(of(1, 2, 1, 1000), 1.0)
+    assert found == {3: f"{LEFT_OUT} 250 times the norm of a typical one, safeguards.most_step = 100"}
+    assert beyond(of(1, 2, 1, 390), 1.0) == {}, "a quarter of 390 is below 100"
+    assert beyond(of(1, 2, 1, 390), 1.0, most_step=50.0).keys() == {3}
+    assert beyond(of(1, 2, 1, 1e20), 1.0, most_step=0.0) == {}
+
+
+def test_the_others_weigh_more_once_one_is_left_out():
+    # Client 1 moves the model by 0.5 x 150 = 75 as long as client 2 counts, and by 150 x 5 / 6 = 125 without it.
+    found = beyond(of(1, 150, 1e6, weights=[0.1, 0.5, 0.4]), 1.0)
+    assert found.keys() == {1, 2}
+
+
+def test_where_nothing_moves_nothing_is_left_out():
+    assert beyond(of(0, 0, 5), 0.0) == {}
+
+
+def test_norms_beyond_what_single_precision_can_square():
+    assert norm({"a": np.array([3e30, 4e30], np.float32)}) == pytest.approx(5e30)
+    assert norm({"a": np.array([3e-30, 4e-30], np.float32)}) == pytest.approx(5e-30)
+    assert norm({"a": np.array([3], np.float32), "b": np.array([[4]], np.float32)}) == 5
+    assert norm({}) == 0
+
+
+def test_clipping_scales_down_what_is_too_long():
+    clipped = Safeguards(clip=2.0).clipped(of(1, -8, 1e30))
+    assert [update.arrays["w"].tolist() for update in clipped] == [[1], [-2], [pytest.approx(2)]]
+    given = of(1, 8)
+    assert Safeguards().clipped(given) == given
+
+
+def test_examples_count_up_to_so_many_medians():
+    everybody = Selection((0, 1, 3))
+    assert Safeguards().weights([10, 20, 30, 2**31 - 1], everybody) == {0: 10, 1: 20, 3: 2500}
+    assert Safeguards(most_weight=0.0).weights([10, 20, 30, 2**31 - 1], everybody)[3] == 2**31 - 1
+    assert Safeguards().weights([0, 0, 7, 0], Selection((2,))) == {2: 7}
+    given = Selection((0, 3), (0.2, 0.8))
+    assert Safeguards().weights([10, 20, 30, 2**31 - 1], given) == {0: 0.2, 3: 0.8}, "what a selector says stands"
+
+
+@pytest.mark.parametrize("name", ["clip", "most_step", "most_weight"])
+def test_a_limit_must_be_finite_and_not_negative(name):
+    with pytest.raises(InputError, match=rf"safeguards.{name} must be >= 0 and finite .*; got -1.0"):
+        Safeguards(**{name: -1.0})
+
+
+# --- in runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_honest_runs_are_the_same_with_and_without_safeguards():
+    unguarded = {"most_step": 0.0, "most_weight": 0.0}
+    assert play(toy(rounds=4)).digest == play(toy(rounds=4, safeguards=unguarded)).digest
+
+
+@pytest.mark.parametrize("sharing", ["fedavg", "fedprox", "scaffold", "fedper"])
+@pytest.mark.parametrize("codec", ["identity", "quantized"])
+def test_one_message_of_one_client_does_not_end_a_run(sharing, codec):
+    experiment = toy(rounds=6, sharing=sharing, codec={"name": codec})
+    state, rows = attacked(experiment, attack=scaled(1e20), rounds=(4,))
+    assert state.round == 6
+    assert {row.round: sorted(row.failed) for row in rows if row.failed} == {4: [0]}
+    assert rows[3].failed[0].startswith(LEFT_OUT)
+    assert state.failures["training"] == 1
+    assert rows[-1].validation == pytest.approx(run(experiment)[1][-1].validation, rel=0.2)
+
+
+def test_a_client_that_trains_alone_is_held_against_earlier_rounds():
+    experiment = toy(rounds=4, selector=scripted((0, 1, 2), (0,), (0,), (1, 2)))
+    state, rows = attacked(experiment, attack=scaled(1e20), rounds=(2, 3))
+    assert [sorted(row.failed) for row in rows] == [[], [0], [0], []]
+    assert state.merges == 2
+    assert len(state.norms) == 2
+
+
+def test_a_model_that_is_not_finite_is_not_merged():
+    experiment = toy(rounds=1, selector=scripted((0,)), safeguards={"most_step": 0.0})
+    state, (row,) = attacked(experiment, attack=lambda update, g: {k: np.full_like(v, 3e38) for k, v in update.items()})
+    found = state.sharing["model"]
+    assert all(np.isfinite(array).all() for array in found.values())
+    assert row.failed == {} or row.failed == {0: "left out: with its update the model is not finite"}
+
+
+def test_without_safeguards_it_would():
+    experiment = toy(rounds=2, selector=scripted((0, 1), (0, 1)), safeguards={"most_step": 0.0})
+    state, _ = attacked(experiment, attack=scaled(1e10), rounds=(1,))
+    assert max(np.abs(array).max() for array in state.sharing["model"].values()) > 1e8
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean", "krum", "geometric_median"])
+@pytest.mark.parametrize("codec", ["identity", "quantized", "low_rank", "sparse"])
+def test_rules_work_with_every_codec_and_hold_against_a_sign_flip(rule, codec):
+    experiment = toy(rounds=5, selector="all", aggregation=rule, codec={"name": codec})
+    honest = run(experiment)[1][-1].validation
+    _, rows = attacked(experiment, attack=scaled(-20.0))
+    _, plain = attacked(toy(rounds=5, selector="all", codec={"name": codec}), attack=scaled(-20.0))
+    assert abs(rows[-1].validation - honest) < abs(plain[-1].validation - honest)
+
+
+def test_groups_are_counted_by_themselves():
+    """With GCFL split in two, a rule sees the updates of one cluster at a time, and weights stay what they were."""
+    options = {"name": "gcfl", "mean_norm": 1e9, "max_norm": 0.0, "after": 1}
+    split, _, _ = run(toy(rounds=6, selector="all", sharing=options, aggregation="median"))
+    assert len(split.sharing["models"]) > 1
+    plain, _, _ = run(toy(rounds=6, selector="all", sharing=options))
+    guarded, _, _ = run(toy(rounds=6, selector="all", sharing=options, safeguards={"clip": 1e9}))
+    assert same(plain.sharing["models"], guarded.sharing["models"])
+
+
+def test_noise_and_claims_are_attacks_too():
+    experiment = toy(rounds=2, selector="all")
+    claimed, rows = attacked(experiment, attack=noise(1.0), examples=2**30)
+    assert claimed.examples[0] == 2**30
+    assert not rows[-1].failed
