@@ -1,7 +1,8 @@
-"""The six questions that a federated run answers, a contract and a file each, and the values that they exchange.
+"""The seven questions that a federated run answers, a contract and a file each, and the values that they exchange.
 
     who trains?     Selector          what is sent?   Codec         to solve what?   Task
     on what?        Sampler           shared how?     Sharing       where?           Runtime
+                                      what counts?    Aggregation
 
 A method is a frozen dataclass of hyper-parameters. What it remembers is an explicit state that goes in and comes out.
 What it draws comes from the generator `g` that it is handed. So checkpoints, resume and equal runs on every runtime

@@ -1,4 +1,4 @@
-"""An experiment: one choice for each of the six questions, plus data, budget and seed, as a recipe says it.
+"""An experiment: one choice for each of the seven questions, plus data, budget and seed, as a recipe says it.
 
 Everything is checked and every method built before any data are loaded. Unknown sections and keys are errors.
 """
