@@ -8,7 +8,14 @@ from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.runner import execute
 
-FAMILIES = {"selector": "selectors", "sampler": "samplers", "codec": "codecs", "sharing": "sharing", "model": "models"}
+FAMILIES = {
+    "selector": "selectors",
+    "sampler": "samplers",
+    "codec": "codecs",
+    "sharing": "sharing",
+    "aggregation": "aggregation",
+    "model": "models",
+}
 NEEDS_OPTIONS = {
     "chain": [{"name": "float16"}, {"name": "quantized"}],
     "feedback": {"name": "float16", "feedback": True},
