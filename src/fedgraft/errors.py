@@ -41,15 +41,22 @@ class ClientError(FedgraftError):
 
 
 class AllClientsFailedError(FedgraftError):
-    """No client of a cohort answered; carries every reason."""
+    """No client of a cohort answered; carries every reason.
 
-    def __init__(self, round: int, reasons: Mapping[int, str]) -> None:
-        super().__init__(round, reasons)
-        self.round, self.reasons = round, dict(reasons)
+    Args:
+        round: in which the last one failed.
+        reasons: {client: reason}.
+        kept: a sentence on what is left of the run; "" for nothing.
+    """
+
+    def __init__(self, round: int, reasons: Mapping[int, str], kept: str = "") -> None:
+        super().__init__(round, reasons, kept)
+        self.round, self.reasons, self.kept = round, dict(reasons), kept
 
     def __str__(self) -> str:
         lines = "\n".join(f"  client {client}: {reason}" for client, reason in sorted(self.reasons.items()))
-        return f"Round {self.round}: all {len(self.reasons)} selected clients failed.\n{lines}"
+        kept = f"\n{self.kept}" if self.kept else ""
+        return f"Round {self.round}: all {len(self.reasons)} selected clients failed.\n{lines}{kept}"
 
 
 class MachineError(FedgraftError):

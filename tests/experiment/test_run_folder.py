@@ -52,7 +52,9 @@ def test_a_checkpoint_comes_back_as_it_was(store):
     loaded, memories = Store.open(store.folder).load()
     assert same(loaded.to_tree(), state(1).to_tree())
     assert memories == {0: b"memory 0 of round 1", 1: b"memory 1"}
-    assert len(names(store)) == 3, "what no checkpoint needs is gone"
+    assert len(names(store)) == 5, "this one, the one before, and three memories that either needs"
+    store.checkpoint(state(2), [])
+    assert len(names(store)) == 4, "what no checkpoint needs is gone"
 
 
 def test_loading_changes_nothing_and_rewinding_cuts_what_the_checkpoint_does_not_count(store):

@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.server.loop import DISCONNECTED
-from fedgraft.errors import AllClientsFailedError
+from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import execute, resume
 from fedgraft.runtimes.in_process import InProcess
@@ -117,3 +117,73 @@ def test_one_answer_is_enough_for_a_result(tmp_path, monkeypatch):
 def test_who_trains_alone_has_answered_too(tmp_path):
     summary = execute(toy(sharing={"name": "cefgl", "probability": 0.0}), tmp_path / "run")
     assert summary["failures"] == NOTHING
+
+
+def test_a_run_that_cannot_go_on_leaves_a_summary_and_its_best_model(tmp_path, monkeypatch):
+    folder, whole = tmp_path / "run", execute(toy(rounds=2, **EVERY), tmp_path / "whole")
+    failing(monkeypatch, lambda exchange, client: exchange > 3)
+    with pytest.raises(
+        AllClientsFailedError, match=r"Round 3: all 5 .*\n(.*\n)+What was learnt until round 2"
+    ) as caught:
+        execute(toy(rounds=6, **EVERY), folder)
+    assert str(folder) in caught.value.kept
+    store = Store.open(folder)
+    summary = store.summary()
+    assert summary["stopped_by"] == "all clients failed"
+    assert summary["digest"] == whole["digest"], "all that two rounds learnt"
+    assert (folder / "model.safetensors").exists()
+    store.load()
+    store.check_rows()
+    monkeypatch.undo()
+    assert resume(folder)["digest"] == execute(toy(rounds=6, **EVERY))["digest"], "once clients are back it goes on"
+    assert store.summary()["stopped_by"] == "rounds"
+
+
+class Spoiling:
+    """A watcher that stops after a round, as if nobody could go on from there."""
+
+    def __init__(self, last):
+        self.last = last
+
+    def after_round(self, state, row):
+        if state.round == self.last:
+            raise KeyboardInterrupt
+
+
+def test_a_run_goes_on_from_the_checkpoint_before_the_last(tmp_path):
+    folder, whole = tmp_path / "run", execute(toy(rounds=5, **EVERY))
+    with pytest.raises(KeyboardInterrupt):
+        execute(toy(rounds=5, **EVERY), folder, Spoiling(3))
+    rounds = []
+
+    class Noting:
+        def after_round(self, state, row):
+            rounds.append(row.round)
+
+    assert resume(folder, Noting(), before=True)["digest"] == whole["digest"]
+    assert rounds == [3, 4, 5]
+    assert [row["round"] for row in Store.open(folder).rows()] == [1, 2, 3, 4, 5]
+
+
+def test_a_run_can_go_back_once_from_each_checkpoint(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        execute(toy(rounds=5, sharing="scaffold", **EVERY), folder, Spoiling(3))
+    store = Store.open(folder)
+    store.go_back()
+    state, memories = store.load()
+    assert state.round == 2
+    assert len(memories) == 5, "and with it what clients remembered then"
+    with pytest.raises(InputError, match="has no checkpoint before its last one"):
+        store.go_back()
+
+
+def test_a_damaged_checkpoint_is_not_gone_back_to(tmp_path):
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        execute(toy(rounds=5, **EVERY), folder, Spoiling(3))
+    before = folder / "checkpoint" / "state.before.bin"
+    before.write_bytes(before.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"state\.before\.bin is damaged"):
+        resume(folder, before=True)
+    assert resume(folder)["rounds"] == 5, "the last one is as it was"

@@ -57,6 +57,13 @@ class Tally:
         self.size += len(content)
         self._hasher.update(content)
 
+    def check(self, path: Path, counted: Mapping[str, Any]) -> None:
+        """Raise `InputError` unless the file at `path`, of which this is, has the "bytes" and the "hash" counted."""
+        if self.size != counted["bytes"]:
+            raise InputError(f"{path} is damaged: it has {self.size} bytes, the checkpoint counts {counted['bytes']}.")
+        if self.hash != counted["hash"]:
+            raise InputError(f"{path} is damaged: its first {self.size} bytes are not those that were written.")
+
     @property
     def hash(self) -> str:
         """str, the hexadecimal hash of all bytes so far."""
@@ -111,6 +118,21 @@ def replace(folder: Path, contents: Mapping[str, bytes]) -> None:
             remove(path)
         raise
     sync(folder)
+
+
+def keep_as(path: Path, other: Path) -> None:
+    """Give a file a second name, in place of what has it; a copy where the file system knows no second names."""
+    temporary = other.with_name(other.name + NEW)
+    remove(temporary)
+    try:
+        try:
+            os.link(path, temporary)
+        except OSError:
+            write(temporary, path.read_bytes())
+        temporary.replace(other)
+    except OSError:
+        remove(temporary)
+        raise
 
 
 def append(path: Path, content: bytes) -> None:

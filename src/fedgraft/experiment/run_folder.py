@@ -27,7 +27,7 @@ from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment import disk
 from fedgraft.experiment import folder_check as folders
 from fedgraft.experiment.disk import Tally
-from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
+from fedgraft.experiment.folder_check import BEFORE, CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
 from fedgraft.experiment.provenance import Origin, check_shape, versions
 from fedgraft.experiment.stored_state import checked_content, checked_memories, checked_state
 from fedgraft.wire.layouts import Arrays, Tree
@@ -191,12 +191,24 @@ class Store:
                 "memories": {**self._memories},
                 "state": state.to_tree(),
             }
+            if self.has_checkpoint:
+                disk.keep_as(inner / STATE, inner / BEFORE)
             disk.replace(inner, {STATE: disk.sealed(wire.pack(content))})
             self._made = None
-            kept = set(self._memories.values())
+            kept = current | set(self._memories.values())
             for path in folders.memories(self.folder):
                 if path.name not in kept:
                     disk.remove(path)
+
+    def go_back(self) -> None:
+        """Make the checkpoint before the last one the last. Raises `InputError` if there is none, or it is damaged."""
+        path = self.folder / CHECKPOINT / BEFORE
+        if not path.is_file():
+            raise InputError(f"{self.folder} has no checkpoint before its last one.")
+        self._read_state(BEFORE)
+        with self._writing():
+            disk.replace(path.parent, {STATE: disk.read_bytes(path)})
+            disk.remove(path)
 
     def finish(self, summary: Mapping[str, Any], model: Arrays) -> None:
         """Write summary and model, the result of the run."""
@@ -308,7 +320,7 @@ class Store:
         for name, counted in self._counted().items():
             path = self.folder / name
             tally = Tally.of(path, counted["bytes"])
-            _check_tally(path, tally, counted)
+            tally.check(path, counted)
             if path.exists() and path.stat().st_size > tally.size:
                 with self._writing():
                     disk.cut(path, tally.size)
@@ -319,7 +331,7 @@ class Store:
         head = self._known_head()
         if head is not None and head["format"] == FORMAT:
             for name, counted in self._counted().items():
-                _check_tally(self.folder / name, Tally.of(self.folder / name), counted)
+                Tally.of(self.folder / name).check(self.folder / name, counted)
 
     def note_versions(self) -> None:
         """Tell, and note in `environment.json`, if a run goes on with other versions than it was stored with."""
@@ -341,12 +353,12 @@ class Store:
             with self._writing():
                 disk.replace(self.folder, {ENVIRONMENT: disk.json_table({**environment, RESUMED: [*noted, now]})})
 
-    def _read_state(self) -> dict[str, Any] | None:
-        """Return the content of `state.bin`; None if there is none.
+    def _read_state(self, name: str = STATE) -> dict[str, Any] | None:
+        """Return the content of `state.bin`, or of another name; None if there is none.
 
         Raises `InputError` if it is damaged or belongs to another run than `origin.json`.
         """
-        path = self.folder / CHECKPOINT / STATE
+        path = self.folder / CHECKPOINT / name
         if not path.is_file():
             return None
         try:
@@ -386,10 +398,3 @@ class Store:
         if disk.fingerprint(memory).hex() not in name:
             raise InputError(f"{path} is damaged: its content is not what was written.")
         return memory
-
-
-def _check_tally(path: Path, found: Tally, counted: Mapping[str, Any]) -> None:
-    if found.size != counted["bytes"]:
-        raise InputError(f"{path} is damaged: it has {found.size} bytes, the checkpoint counts {counted['bytes']}.")
-    if found.hash != counted["hash"]:
-        raise InputError(f"{path} is damaged: its first {found.size} bytes are not those that were written.")

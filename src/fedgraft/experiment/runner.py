@@ -34,6 +34,8 @@ from fedgraft.wire.layouts import Arrays, digest
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 """What each point of a summary's curve holds, in order."""
+ALL_FAILED = "all clients failed"
+"""What ended a run that cannot go on, as its summary says."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 
 
@@ -106,9 +108,17 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
     return summarise(experiment, state, shards, memories)
 
 
-def resume(folder: Path, watcher: Watcher | None = None) -> dict[str, Any]:
-    """Take a stored run up after its last checkpoint; a finished one is only summarised again."""
+def resume(folder: Path, watcher: Watcher | None = None, before: bool = False) -> dict[str, Any]:
+    """Take a stored run up after its last checkpoint; a finished one is only summarised again.
+
+    Args:
+        folder: the run's.
+        watcher: follows the run.
+        before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
+    """
     with Store.open(folder) as store:
+        if before:
+            store.go_back()
         where = str(folder / "experiment.toml")
         written = store.experiment_toml()
         experiment = Experiment.from_toml(written, where)
@@ -156,6 +166,8 @@ def _train(
     else:
         try:
             state, memories = _finish(experiment, shards, store, stored, watcher)
+        except AllClientsFailedError as error:
+            raise _kept(error, experiment, shards, store) from error
         except Exception as error:
             if said := _machine_error(error, store):
                 raise said from error
@@ -191,6 +203,26 @@ def _finish(
         loop.run(state, recorder.after_round)
         recorder.checkpoint(state)
         return state, dict(runtime.memories(changed=False))
+
+
+def _kept(
+    error: AllClientsFailedError, experiment: Experiment, shards: Sequence[Any], store: Store | None
+) -> AllClientsFailedError:
+    """The error of a run that cannot go on, once what was learnt until its last checkpoint is a result."""
+    stored = None if store is None else store.load()
+    if store is None or stored is None or not stored[0].merges:
+        return error
+    state, memories = stored
+    store.rewind()
+    result = {**summarise(experiment, state, shards, memories), "stopped_by": ALL_FAILED}
+    store.finish(result, best_model(state))
+    return AllClientsFailedError(
+        error.round,
+        error.reasons,
+        f"What was learnt until round {state.round} is kept: summary and best model, of round "
+        f"{state.best['round']}, are in {store.folder}. Go on with 'fedgraft resume {store.folder}', from the "
+        "checkpoint before the last one with --before.",
+    )
 
 
 def _machine_error(error: Exception, store: Store | None) -> MachineError | None:

@@ -236,12 +236,18 @@ def open(folder: str | Path) -> Run:
     return Run(folder)
 
 
-def resume(folder: str | Path, progress: bool = True) -> Run:
-    """Take a stored run up where it stopped; it ends with the same bits as if it never had."""
+def resume(folder: str | Path, progress: bool = True, before: bool = False) -> Run:
+    """Take a stored run up where it stopped; it ends with the same bits as if it never had.
+
+    Args:
+        folder: the run's.
+        progress: whether to print a line a round.
+        before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
+    """
     where = str(Path(folder) / "experiment.toml")
     experiment = Experiment.from_toml(Store.open(Path(folder)).experiment_toml(), where)
     with Progress.of(experiment, quiet=not progress) as watcher:
-        runner.resume(Path(folder), watcher)
+        runner.resume(Path(folder), watcher, before)
     return Run(folder)
 
 

@@ -102,11 +102,19 @@ def run(
 
 
 @app.command()
-def resume(folder: Folder, as_json: AsJson = False, quiet: Quiet = False) -> None:
+def resume(
+    folder: Folder,
+    before: Annotated[
+        bool,
+        typer.Option("--before", help="From the checkpoint before the last one, such as when a model was spoiled."),
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
-        summary = resume_run(folder, progress)
+        summary = resume_run(folder, progress, before)
     _show_summary(summary, folder, as_json)
 
 
