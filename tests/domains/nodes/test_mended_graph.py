@@ -210,6 +210,14 @@ def test_clients_are_told_of_others_nodes_and_together_of_nearly_all(sizes, else
         np.testing.assert_array_equal(needed, np.unique(np.concatenate(asked)))
 
 
+def test_a_server_cannot_make_a_client_hold_room_for_more_than_it_pulls():
+    experiment, shards = small("fedsage_plus", task__elsewhere=4)
+    task = experiment.plan.task
+    shared = {"needed": np.zeros(1, np.uint8), "told": np.array([2**30], np.uint32)}
+    with pytest.raises(WireError, match="1073741824 nodes of others to pull where at most 4 can be"):
+        task.prepare(shards[0], shared)
+
+
 def test_embeddings_of_the_needed_nodes_are_pushed_once_a_round_as_long_as_the_generator_learns():
     experiment, shards = small("fedsage_plus", task__elsewhere=4)
     task = experiment.plan.task

@@ -1,3 +1,4 @@
+import pickle
 import sys
 import types
 from pathlib import Path
@@ -87,6 +88,25 @@ def test_missing_and_damaged_files_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / CS, labels=np.zeros(3))
     with pytest.raises(InputError, match=r"ms_academic_cs\.npz cannot be read \(KeyError: .*attr_data"):
         PygNodes(tmp_path, "coauthor_cs").load(1)
+
+
+class Evil:
+    """A pickle that would make a file where it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("part", ["x", "ally", "graph"])
+def test_no_code_runs_from_a_pickle(tmp_path: Path, part: str) -> None:
+    raw = write_planetoid(tmp_path)
+    (raw / f"ind.cora.{part}").write_bytes(pickle.dumps(Evil(tmp_path / "ran")))
+    with pytest.raises(InputError, match=r"UnpicklingError: it would call pathlib\.Path.*, which no array needs"):
+        PygNodes(tmp_path, "cora").load(1)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_more_clients_than_nodes(tmp_path: Path) -> None:

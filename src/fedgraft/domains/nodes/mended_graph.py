@@ -151,6 +151,8 @@ class Mending:
             squares=torch.from_numpy(np.asarray(squares.sum(1), np.float32).ravel()),
         )
         pulled = int(shared["told"][0]) if shared else 0
+        if pulled > self.elsewhere:  # room is made for them
+            raise WireError(f"{pulled} nodes of others to pull where at most {self.elsewhere} can be")
         needed = np.flatnonzero(np.unpackbits(shared["needed"], count=len(offered))) if shared else offered[:0]
         return part, States(len(offered), pulled, self.widths), needed
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fedgraft.domains.nodes.plain_pickles import check_plain
 from fedgraft.domains.nodes.pyg_objects import Collection, collection_of, known_classes
 from fedgraft.errors import InputError
 
@@ -94,6 +95,8 @@ def _read(folder: Path, published: Published) -> tuple[Any, tuple[str, ...]]:
     try:
         if len(published.files) > 1:
             with warnings.catch_warnings():  # the reader changes what is warned of
+                for file in published.files[:-1]:  # all but the list of test nodes, which is text
+                    check_plain(folder / file)  # PyG's reader runs whatever a pickle says
                 return read_planetoid_data(str(folder), published.title), ()
         path = folder / published.files[0]
         if not zipfile.is_zipfile(path):  # np.load would leave it open
