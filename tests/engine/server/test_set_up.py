@@ -1,5 +1,8 @@
 """Round 0: what clients say of themselves, what they publish, and who takes no part after it."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import AllClientsFailedError, BudgetError
 from fedgraft.wire import Message
+from helpers.node_runs import small
 from helpers.toy_runs import PUBLISHING, charged, looped, run, toy
 
 
@@ -112,3 +116,12 @@ def test_statistics_of_any_length_share_the_budget():
             with pytest.raises(BudgetError, match=rf"budget\.bytes = {budget} does not pay for one round: {reason}"):
                 loop.start()
             assert loop.ledger.total <= budget
+
+
+def test_a_client_that_publishes_what_nobody_can_compute_with_is_named_and_left_out():
+    """A feature of 3e38 behind a low-rank codec used to end the run at the server, and named nobody."""
+    experiment, shards = small(rows="identity", rounds=1)
+    features = np.full_like(shards[1].features, 3e38)
+    state, _, _ = run(experiment, shards=[shards[0], replace(shards[1], features=features), *shards[2:]])
+    assert re.fullmatch(r".* of the reply holds 3e\+38; at most 1.15e\+18 can be", state.failing["1"])
+    assert state.merges == 1, "the others train"

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fedgraft import wire
 from fedgraft.contracts import randomness
 from fedgraft.engine.plan import Plan
@@ -15,6 +17,8 @@ from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, Wir
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import VARIABLE, Arrays
 
+LARGEST_PUBLISHED = 2.0**60
+"""Of numbers that clients publish, such as features: sums and products of many stay finite."""
 HELLO_BYTES_UNLIMITED = 1 << 30
 """Most bytes of a reply to "hello" whose length varies, when there is no byte budget."""
 
@@ -79,6 +83,7 @@ class SetUp:
                 try:
                     arrays = self._plan.rows.decode(message.arrays, self._plan.statistics_layout)
                     check_finite(arrays)
+                    _check_sizes(arrays)
                     self._plan.publishing.check(arrays)
                     published[client] = arrays
                 except (WireError, ClientError) as error:
@@ -137,6 +142,13 @@ class SetUp:
 
     def _too_small(self, why: str) -> BudgetError:
         return BudgetError(f"budget.bytes = {self._budget_bytes} does not pay for one round: {why}.")
+
+
+def _check_sizes(arrays: Arrays) -> None:
+    """Raise `ClientError` for numbers with which nobody could compute, nor a codec of the server."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and array.size and (largest := float(np.abs(array).max())) > LARGEST_PUBLISHED:
+            raise ClientError(f"{name} of the reply holds {largest:.3g}; at most {LARGEST_PUBLISHED:.3g} can be")
 
 
 def _is_count(value: float) -> bool:
