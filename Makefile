@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test lint bench bench-nodes-scale same-results study-fedacs study-cefgl study-fedais study-levers \
-  study-reputation-ucb clean
+  study-reputation-ucb study-attackers clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ study-cefgl: .venv/.installed  ## the CEFGL tables: sharing methods x settings x
 
 study-fedais: .venv/.installed  ## the FedAIS tables: accuracy against bytes and operations, the paper's numbers beside ours
 	$(BIN)/fedgraft study fedais $(ARGS)
+
+study-attackers: .venv/.installed  ## what ten of fifty clients that lie do to each aggregation rule: make study-attackers ARGS="--data DIR"
+	$(BIN)/python benchmarks/attackers.py $(ARGS)
 
 study-levers: .venv/.installed  ## who trains, on what, what is sent: each lever alone and together
 	$(BIN)/fedgraft study levers $(ARGS)

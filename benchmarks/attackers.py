@@ -104,7 +104,8 @@ def table(found: dict[Cell, dict[str, Any]], seeds: int) -> str:
             scores = [score(rule, attack, seed) for seed in range(1, seeds + 1)]
             lost = mean(score("mean", "none", seed) - mine for seed, mine in enumerate(scores, 1))
             spread = f" ± {stdev(scores):.1f}" if seeds > 1 else ""
-            row.append(f"{mean(scores):.1f}{spread} ({-lost:+.1f})")
+            apart = "" if (rule, attack) == ("mean", "none") else f" ({-round(lost, 1) + 0.0:+.1f})"
+            row.append(f"{mean(scores):.1f}{spread}{apart}")
         lines.append(f"| {attack} | {' | '.join(row)} |")
     return "\n".join(lines)
 
