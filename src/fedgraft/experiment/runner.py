@@ -1,39 +1,32 @@
 """Run an experiment: load, train, store, summarise. The same for a new run and for a resumed one."""
 
-import math
 import os
 import platform
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from signal import SIGINT
-from statistics import mean
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
-from fedgraft.engine.server.averaging import scored_model
-from fedgraft.engine.server.loop import DISCONNECTED, Loop
+from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import AllClientsFailedError, FedgraftError, InputError, MachineError, memory_shortage, require
-from fedgraft.experiment import baselines
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_state
+from fedgraft.experiment.summary import best_model, summarise
 from fedgraft.runtimes.in_process import InProcess
 from fedgraft.runtimes.signals import Asked, deferred
-from fedgraft.wire.layouts import Arrays, digest
 
-CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
-"""What each point of a summary's curve holds, in order."""
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
@@ -245,92 +238,6 @@ def _begin(loop: Loop) -> RunState:
     if not any(state.examples):
         raise InputError(f"None of the {len(state.profiles)} clients has a training example.")
     return state
-
-
-def summarise(
-    experiment: Experiment, state: RunState, shards: Sequence[Any], memories: Mapping[int, bytes]
-) -> dict[str, Any]:
-    """The summary of a run: what `summary.json` holds and `--json` prints.
-
-    Where clients keep models of their own, the digest covers what they remember as well. A score that lacks clients,
-    and the test score of a client that could not be scored, are None. Raises `AllClientsFailedError` where no client
-    ever trained: there is no result.
-    """
-    _check_answered(state)
-    last = state.curve[-1]
-    by_client = {
-        str(getattr(shard, "name", client)): _number(state.scores.get(str(client), {}).get("test"))
-        for client, shard in enumerate(shards)
-    }
-    known = [] if "lacking" in last else [score for score in by_client.values() if score is not None]
-    scores = {name: values["test"] for name, values in baselines.scores(experiment, shards).items()}
-    return {
-        "recipe": experiment.recipe,
-        "dataset": experiment.sections["data"]["name"],
-        "clients": len(shards),
-        "seed": experiment.seed,
-        "rounds": state.round,
-        "stopped_by": state.finished,
-        "metric": experiment.plan.task.metric,
-        "better": experiment.plan.task.better,
-        "validation": _number(last["validation"]),
-        "test": _number(last["test"]),
-        "test_at_best_validation": _number(state.best.get("test")),
-        "measures": _measures(experiment, state),
-        "test_per_client": by_client,
-        "test_plain_mean": mean(known) if known else None,
-        "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
-        "seconds": state.seconds,
-        "simulated_seconds": state.simulated_seconds,
-        "flops": state.flops or None,
-        "selections": sum(state.chosen),
-        "failures": state.failures,
-        "digest": digest(_all_models(experiment, state, memories)),
-        "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
-        "yardsticks": {name: _number(score) for name, score in scores.items()},
-    }
-
-
-def _check_answered(state: RunState) -> None:
-    if state.round and not (state.answered or state.merges):
-        chosen = [client for client, times in enumerate(state.chosen) if times]
-        reasons = {client: state.failing.get(str(client), DISCONNECTED) for client in chosen}
-        raise AllClientsFailedError(state.round, reasons)
-
-
-def _measures(experiment: Experiment, state: RunState) -> dict[str, dict[str, float | None]]:
-    """Every measure of the model that was best on validation, by split."""
-    sums = state.best.get("sums", {})
-    return {
-        split: {name: _number(value) for name, value in experiment.plan.measures(sums[split]).items()} for split in sums
-    }
-
-
-def best_model(state: RunState) -> Arrays:
-    """The shared parameters that did best on validation; of several groups, keyed "group/name"."""
-    models = state.best["models"]
-    if len(models) == 1:
-        return dict(next(iter(models.values())))
-    return {f"{group}/{name}": array for group, model in models.items() for name, array in model.items()}
-
-
-def _all_models(experiment: Experiment, state: RunState, memories: Mapping[int, bytes]) -> Arrays:
-    """Everything that a run's digest covers: the trained and the scored parameters of every group, and own models."""
-    plan = experiment.plan
-    models: Arrays = {}
-    for group in sorted({plan.group(state.sharing, client) for client in range(len(state.profiles))}):
-        trained = plan.sharing.model(state.sharing, group)
-        scored = scored_model(plan, state.sharing, state.averages, group)
-        models |= {f"model/{group}/{name}": array for name, array in trained.items()}
-        models |= {f"evaluated/{group}/{name}": array for name, array in scored.items()}
-    if experiment.plan.personal:
-        models.update({f"client/{client}": np.frombuffer(memory, np.uint8) for client, memory in memories.items()})
-    return models
-
-
-def _number(value: float | None) -> float | None:
-    """A number that JSON can hold."""
-    return None if value is None or not math.isfinite(value) else value
 
 
 class _Recorder:
