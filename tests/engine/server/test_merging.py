@@ -30,30 +30,39 @@ def of(*sizes, weights=None):
     return [Update(k, weights[k], {"w": np.array([size], np.float32)}) for k, size in enumerate(sizes)]
 
 
-def beyond(updates, typical, **options):
+def beyond(updates, model=1.0, **options):
     norms = {update.client: norm(update.arrays) for update in updates}
-    return Safeguards(**options).beyond(updates, norms, typical)
+    return Safeguards(**options).beyond(updates, norms, model)
 
 
 # --- by hand ---------------------------------------------------------------------------------------------------------
 
 
 def test_who_would_move_the_model_too_far_is_left_out_and_named():
-    found = beyond(of(1, 2, 1, 1000), 1.0)
+    found = beyond(of(1, 2, 1, 1000))
     assert found == {3: f"{LEFT_OUT} 250 times the norm of a typical one, safeguards.most_step = 100"}
-    assert beyond(of(1, 2, 1, 390), 1.0) == {}, "a quarter of 390 is below 100"
-    assert beyond(of(1, 2, 1, 390), 1.0, most_step=50.0).keys() == {3}
-    assert beyond(of(1, 2, 1, 1e20), 1.0, most_step=0.0) == {}
+    assert beyond(of(1, 2, 1, 390)) == {}, "a quarter of 390 is below 100"
+    assert beyond(of(1, 2, 1, 390), most_step=50.0).keys() == {3}
+    assert beyond(of(1, 2, 1, 1e20), most_step=0.0) == {}
 
 
 def test_the_others_weigh_more_once_one_is_left_out():
-    # Client 1 moves the model by 0.5 x 150 = 75 as long as client 2 counts, and by 150 x 5 / 6 = 125 without it.
-    found = beyond(of(1, 150, 1e6, weights=[0.1, 0.5, 0.4]), 1.0)
+    # Client 1 moves the model by 0.45 x 200 = 90 as long as client 2 counts, and by 90 / 0.6 = 150 without it.
+    found = beyond(of(1, 200, 1e6, 1, 1, weights=[0.1, 0.45, 0.4, 0.02, 0.03]))
     assert found.keys() == {1, 2}
 
 
-def test_where_nothing_moves_nothing_is_left_out():
-    assert beyond(of(0, 0, 5), 0.0) == {}
+def test_where_hardly_anything_moves_nobody_is_left_out():
+    assert beyond(of(0, 0, 5)) == {}
+    assert beyond(of(1e-6, 1e-6, 0.9), model=1.0) == {}, "a large client among tiny ones stays within the model's norm"
+    assert beyond(of(1e-6, 1e-6, 3.9), model=1.0).keys() == {2}
+
+
+def test_one_that_trains_alone_is_held_against_the_model():
+    assert beyond(of(90), model=1.0) == {}
+    found = beyond(of(1000), model=2.0)
+    assert found == {0: f"{LEFT_OUT} 500 times the model's own norm, safeguards.most_step = 100"}
+    assert beyond(of(1e9), model=0.0) == {}, "nothing to hold it against"
 
 
 def test_norms_beyond_what_single_precision_can_square():
@@ -105,12 +114,11 @@ def test_one_message_of_one_client_does_not_end_a_run(sharing, codec):
     assert rows[-1].validation == pytest.approx(run(experiment)[1][-1].validation, rel=0.2)
 
 
-def test_a_client_that_trains_alone_is_held_against_earlier_rounds():
+def test_a_client_that_trains_alone_does_not_end_a_run_either():
     experiment = toy(rounds=4, selector=scripted((0, 1, 2), (0,), (0,), (1, 2)))
     state, rows = attacked(experiment, attack=scaled(1e20), rounds=(2, 3))
     assert [sorted(row.failed) for row in rows] == [[], [0], [0], []]
     assert state.merges == 2
-    assert len(state.norms) == 2
 
 
 def test_a_model_that_is_not_finite_is_not_merged():

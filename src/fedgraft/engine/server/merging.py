@@ -10,9 +10,6 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.wire.layouts import finite
 
-REMEMBERED = 10
-"""Merges whose typical norm is remembered: where few clients train, a round alone does not tell what is usual."""
-
 
 class Merging:
     """Merge the updates that have arrived.
@@ -33,7 +30,7 @@ class Merging:
         return self._safeguards.weights(examples, selection)
 
     def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
-        """Merge what arrived into a run's state, its sharing method's and `norms`.
+        """Merge what arrived into the state of a run's sharing method.
 
         Returns:
             Whether anything was merged, and what arrived without those that were left out, who have failed.
@@ -42,17 +39,15 @@ class Merging:
         if not updates:
             return False, arrived
         norms = {update.client: norm(update.arrays) for update in updates}
-        alone = len(norms) == 1 and state.norms  # then only earlier rounds tell what is usual
-        typical = max([*state.norms, *([] if alone else [_lower_median([*norms.values()])])])
         refused: dict[int, str] = {}
-        for group in self._groups(state, updates):
-            refused |= self._safeguards.beyond(group, norms, typical)
+        for group, members in self._groups(state, updates).items():
+            refused |= self._safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))
         while kept := arrived.without(refused).updates():
-            counted = [update for group in self._groups(state, kept) for update in self._counted(group)]
+            groups = self._groups(state, kept)
+            counted = [update for members in groups.values() for update in self._counted(members)]
             after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
             if self._is_finite(after, kept):
                 state.sharing = after
-                state.norms = [*state.norms, _lower_median([norms[update.client] for update in kept])][-REMEMBERED:]
                 break
             worst = max(kept, key=lambda update: update.weight * norms[update.client]).client
             refused[worst] = "left out: with its update the model is not finite"
@@ -71,12 +66,12 @@ class Merging:
             return clipped
         return [replace(update, weight=update.weight * total) for update in counted]
 
-    def _groups(self, state: RunState, updates: Sequence[Update]) -> list[list[Update]]:
-        """Updates by the model that their clients share."""
+    def _groups(self, state: RunState, updates: Sequence[Update]) -> dict[int, list[Update]]:
+        """Return {group: its updates}: clients of a group share a model."""
         groups: dict[int, list[Update]] = {}
         for update in updates:
             groups.setdefault(self._group(state.sharing, update.client), []).append(update)
-        return list(groups.values())
+        return groups
 
     def _group(self, sharing: Any, client: int) -> int:
         return self._sharing.group(sharing, client) if isinstance(self._sharing, GroupedSharing) else 0
@@ -86,8 +81,3 @@ class Merging:
         groups = {self._group(sharing, update.client) for update in updates}
         models = (self._sharing.model(sharing, group) for group in sorted(groups))
         return all(finite(array) for model in models for array in model.values())
-
-
-def _lower_median(values: Sequence[float]) -> float:
-    """The median; of an even number of values the lower of the middle two, which one liar of two cannot move."""
-    return sorted(values)[(len(values) - 1) // 2]

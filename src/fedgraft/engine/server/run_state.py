@@ -46,7 +46,6 @@ class RunState:
         failures: {one of `FAILURES`: how often clients failed at that}; those whose connection was down do not count.
         answered: how often clients have trained and answered.
         scores: {client: {split: score}} of the last scoring.
-        norms: typical norms of the updates of the last merges, see `Merging`, which alone writes them.
         in_flight: late answers on their way, see `Arrivals`, which alone writes it.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops",
             "simulated_seconds"}; and "lacking", the number of clients that could not be scored, where there were any:
@@ -76,7 +75,6 @@ class RunState:
     failures: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
     answered: int = 0
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
-    norms: list[float] = field(default_factory=list)
     in_flight: list[dict[str, Any]] = field(default_factory=list)
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)

@@ -19,14 +19,15 @@ class Safeguards:
     """Limits of what one client can do to the model in one round.
 
     The norm of an update is the Euclidean norm of all its numbers. The typical norm is the lower median over the
-    round's updates, or that of one of the last ten merges where it was larger.
+    round's updates. A client moves the model by its weight times its norm.
 
     Source: clipping as in Sun et al., "Can You Really Backdoor Federated Learning?", 2019; the other two are ours.
 
     Args:
         clip: most norm of an update, >= 0; a longer one is scaled down to it. 0 = none.
-        most_step: most that one client can move the model, in typical norms, >= 0: weight times norm. Who would move it
-            further is left out and named. 100 leaves honest clients alone, however unequal they are. 0 = no limit.
+        most_step: most that one client can move the model, in typical norms, >= 0. Who would move it further, and by
+            more than the model's own norm, is left out and named. One that trains alone is held against the model's
+            norm. 100 leaves honest clients alone, however unequal they are. 0 = no limit.
         most_weight: most examples that count of one client, in medians over clients, >= 0. 100; 0 = no limit.
     """
 
@@ -47,25 +48,28 @@ class Safeguards:
         most = self.most_weight * float(np.median(having)) if self.most_weight and having else math.inf
         return {client: min(float(examples[client]), most) for client in selection.clients}
 
-    def beyond(self, updates: Sequence[Update], norms: Mapping[int, float], typical: float) -> dict[int, str]:
+    def beyond(self, updates: Sequence[Update], norms: Mapping[int, float], model: float) -> dict[int, str]:
         """Return {client: reason} of those whose updates would move the model too far.
 
         Args:
             updates: of clients that share a model.
-            norms: {client: norm of its update}.
-            typical: norm.
+            norms: {client: norm of its update}, of the whole round.
+            model: its norm.
         """
         refused: dict[int, str] = {}
-        if not self.most_step or typical == 0:
+        alone = len(norms) == 1
+        scale = model if alone else _lower_median([*norms.values()])
+        if not self.most_step or scale == 0:
             return refused
+        what = "the model's own norm" if alone else "the norm of a typical one"
         while rest := [update for update in updates if update.client not in refused]:
-            total = sum(update.weight for update in rest)
-            steps = {update.client: update.weight / total * norms[update.client] / typical for update in rest}
+            total = sum(update.weight for update in rest) or 1.0
+            steps = {update.client: update.weight / total * norms[update.client] for update in rest}
             worst = max(steps, key=lambda client: steps[client])
-            if steps[worst] <= self.most_step:
+            if steps[worst] <= max(self.most_step * scale, model):
                 break
             refused[worst] = (
-                f"left out: its update would move the model by {steps[worst]:.3g} times the norm of a typical one, "
+                f"left out: its update would move the model by {steps[worst] / scale:.3g} times {what}, "
                 f"safeguards.most_step = {self.most_step:g}"
             )
         return refused
@@ -94,6 +98,11 @@ def norm(arrays: Arrays) -> float:
             square = float(np.dot(wide, wide))
         total += square
     return math.sqrt(total)
+
+
+def _lower_median(values: Sequence[float]) -> float:
+    """The median; of an even number of values the lower of the middle two, which one liar of two cannot move."""
+    return sorted(values)[(len(values) - 1) // 2]
 
 
 def _scaled(arrays: Arrays, scale: float) -> Arrays:
