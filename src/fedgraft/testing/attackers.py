@@ -1,7 +1,7 @@
 """Clients that lie, for tests of robust merging: a runtime around another one, whose replies it changes."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime, randomness
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import Plan
+from fedgraft.testing.runs import Around
 from fedgraft.wire.layouts import Arrays
 
 Attack = Callable[[Arrays, np.random.Generator], Arrays]
@@ -39,8 +40,7 @@ def _noise(array: np.ndarray, scale: float, g: np.random.Generator) -> np.ndarra
     return (size * g.standard_normal(array.shape)).astype(array.dtype)
 
 
-@dataclass
-class Attacked(Runtime):
+class Attacked(Around):
     """A runtime some of whose clients lie about what they trained.
 
     Args:
@@ -52,66 +52,42 @@ class Attacked(Runtime):
         examples: number of training examples that they claim; 0 = the true one.
     """
 
-    inner: Runtime
-    plan: Plan
-    attackers: Collection[int]
-    attack: Attack | None = None
-    rounds: Collection[int] = ()
-    examples: int = 0
-    names: Mapping[str, tuple[str, ...]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.names = {kind: self.plan.names(kind) for kind in wire.KINDS}
-
-    def clients(self) -> Sequence[int]:
-        """Return the clients of the runtime around which it is."""
-        return self.inner.clients()
+    def __init__(
+        self,
+        inner: Runtime,
+        plan: Plan,
+        attackers: Collection[int],
+        attack: Attack | None = None,
+        rounds: Collection[int] = (),
+        examples: int = 0,
+    ) -> None:
+        super().__init__(inner, plan)
+        self._attackers, self._attack, self._rounds, self._examples = attackers, attack, rounds, examples
+        self._names = {kind: plan.names(kind) for kind in wire.KINDS}
 
     def exchange(
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
     ) -> dict[int, bytes | ClientFailed]:
         """Exchange messages; attackers' replies are changed."""
-        replies = self.inner.exchange(requests, limits, deadline_seconds)
-        for client in sorted(set(self.attackers) & replies.keys()):
+        replies = super().exchange(requests, limits, deadline_seconds)
+        for client in sorted(set(self._attackers) & replies.keys()):
             reply = replies[client]
             if isinstance(reply, bytes):
                 replies[client] = self._changed(client, reply)
         return replies
 
     def _changed(self, client: int, reply: bytes) -> bytes:
-        plan = self.plan
-        message = wire.decode(reply, plan.reply_layouts, self.names)
-        layout, names = plan.reply_layouts.get(message.kind), self.names.get(message.kind, ())
-        if message.kind == "hello" and self.examples:
-            message = replace(message, report={**message.report, "examples": float(self.examples)})
+        plan = self._plan
+        message = wire.decode(reply, plan.reply_layouts, self._names)
+        layout, names = plan.reply_layouts.get(message.kind), self._names.get(message.kind, ())
+        if message.kind == "hello" and self._examples:
+            message = replace(message, report={**message.report, "examples": float(self._examples)})
             return wire.encode(message, layout, names)
-        lies = self.attack is not None and (not self.rounds or message.round in self.rounds)
+        lies = self._attack is not None and (not self._rounds or message.round in self._rounds)
         if message.kind != "train" or message.arrays is None or not lies:
             return reply
-        assert self.attack is not None
+        assert self._attack is not None
         g = randomness.generator(plan.seed, "attack", message.round, client)
         update = plan.uplink.decode(part_of(message.arrays, plan.coded_upload_layout), plan.upload_layout)
-        coded, _ = plan.uplink.encode(self.attack(update, g), plan.uplink.init(plan.upload_layout), g)
+        coded, _ = plan.uplink.encode(self._attack(update, g), plan.uplink.init(plan.upload_layout), g)
         return wire.encode(replace(message, arrays={**message.arrays, **coded}), layout, names)
-
-    def measure(
-        self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
-    ) -> dict[int, bytes | ClientFailed]:
-        """Measure, unchanged: the experimenter's own look."""
-        return self.inner.measure(requests, models, deadline_seconds)
-
-    def flops(self) -> dict[int, int]:
-        """Return the inner runtime's counts."""
-        return self.inner.flops()
-
-    def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
-        """Yield the inner runtime's memories."""
-        return self.inner.memories(changed)
-
-    def restore(self, memories: Mapping[int, bytes]) -> None:
-        """Put memories back."""
-        self.inner.restore(memories)
-
-    def close(self) -> None:
-        """Close the inner runtime."""
-        self.inner.close()

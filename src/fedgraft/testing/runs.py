@@ -63,19 +63,16 @@ class Sent:
     message: Reply
 
 
-class Recorded(Runtime):
-    """A runtime that keeps every message and may replace replies.
+class Around(Runtime):
+    """A runtime that does as the one inside.
 
     Args:
         inner: carries the messages.
         plan: what both ends agreed on.
-        tamper: replaces replies.
     """
 
-    def __init__(self, inner: Runtime, plan: Plan, tamper: Tamper | None = None) -> None:
-        self._inner, self._plan, self._tamper = inner, plan, tamper
-        self.sent: list[Sent] = []
-        self.received: list[Sent] = []
+    def __init__(self, inner: Runtime, plan: Plan) -> None:
+        self._inner, self._plan = inner, plan
 
     def clients(self) -> Sequence[int]:
         """Do as the runtime inside."""
@@ -84,15 +81,8 @@ class Recorded(Runtime):
     def exchange(
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
     ) -> dict[int, Reply]:
-        """Do as the runtime inside, but for replies that are replaced."""
-        replies = self._inner.exchange(requests, limits, deadline_seconds)
-        for client, request in requests.items():
-            message = wire.decode(request, self._plan.request_layouts, self._plan.request_names)
-            self.sent.append(Sent(message.kind, message.round, client, request))
-            if self._tamper is not None:
-                replies[client] = self._tamper(message.kind, message.round, client, replies[client])
-            self.received.append(Sent(message.kind, message.round, client, replies[client]))
-        return replies
+        """Do as the runtime inside."""
+        return self._inner.exchange(requests, limits, deadline_seconds)
 
     def measure(
         self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
@@ -115,6 +105,35 @@ class Recorded(Runtime):
     def close(self) -> None:
         """Do as the runtime inside."""
         self._inner.close()
+
+
+class Recorded(Around):
+    """A runtime that keeps every message and may replace replies.
+
+    Args:
+        inner: carries the messages.
+        plan: what both ends agreed on.
+        tamper: replaces replies.
+    """
+
+    def __init__(self, inner: Runtime, plan: Plan, tamper: Tamper | None = None) -> None:
+        super().__init__(inner, plan)
+        self._tamper = tamper
+        self.sent: list[Sent] = []
+        self.received: list[Sent] = []
+
+    def exchange(
+        self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
+    ) -> dict[int, Reply]:
+        """Do as the runtime inside, but for replies that are replaced."""
+        replies = super().exchange(requests, limits, deadline_seconds)
+        for client, request in requests.items():
+            message = wire.decode(request, self._plan.request_layouts, self._plan.request_names)
+            self.sent.append(Sent(message.kind, message.round, client, request))
+            if self._tamper is not None:
+                replies[client] = self._tamper(message.kind, message.round, client, replies[client])
+            self.received.append(Sent(message.kind, message.round, client, replies[client]))
+        return replies
 
 
 @dataclass
