@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from fedgraft import wire
 from fedgraft.contracts import Selection, Timing
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
+from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.errors import InputError
 from fedgraft.experiment.runner import execute
+from fedgraft.methods.sharing.fedavg import FedAvg
 from helpers.toy_runs import gone, looped, run, same, scripted, toy
 
 # Five clients of 20, 40, 60, 20 and 40 training examples; messages take no time worth mentioning.
@@ -42,8 +43,11 @@ def seconds(**by_client):
 
 
 def test_updates_are_weighted_over_those_that_answered():
+    merging = Merging(FedAvg())
+    merging.open([4, 12, 0, 8])
+
     def found(selection, *answered):
-        made = Arrived(trained(*answered), Safeguards().weights([4, 12, 0, 8], selection))
+        made = Arrived(trained(*answered), merging.weights(selection))
         assert all(update.arrays is made.trained.uploads[update.client] for update in made.updates())
         return {update.client: update.weight for update in made.updates()}
 

@@ -1,11 +1,18 @@
 """Safeguards: what one client can do to the model in one round, and who is named for it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedgraft.contracts import Selection, Update
+from fedgraft.engine.server.arrivals import Arrived
+from fedgraft.engine.server.merging import Merging
+from fedgraft.engine.server.messenger import Trained
+from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.errors import InputError
+from fedgraft.methods.sharing.fedavg import FedAvg
 from fedgraft.testing.attackers import Attacked, noise, scaled
 from fedgraft.testing.runs import here, loop_of, play, toy
 from helpers.toy_runs import run, same, scripted
@@ -79,13 +86,16 @@ def test_clipping_scales_down_what_is_too_long():
     assert Safeguards().clipped(given) == given
 
 
-def test_examples_count_up_to_so_many_medians():
-    everybody = Selection((0, 1, 3))
-    assert Safeguards().weights([10, 20, 30, 2**31 - 1], everybody) == {0: 10, 1: 20, 3: 2500}
-    assert Safeguards(most_weight=0.0).weights([10, 20, 30, 2**31 - 1], everybody)[3] == 2**31 - 1
-    assert Safeguards().weights([0, 0, 7, 0], Selection((2,))) == {2: 7}
-    given = Selection((0, 3), (0.2, 0.8))
-    assert Safeguards().weights([10, 20, 30, 2**31 - 1], given) == {0: 0.2, 3: 0.8}, "what a selector says stands"
+def test_examples_count_up_to_so_many_medians_and_the_log_says_whose(caplog):
+    claimed = [10, 20, 30, 2**31 - 1]
+    assert Safeguards().counted(claimed) == [10, 20, 30, 2500]
+    assert "Client 3 has 2147483647 examples; 2500 of them count, safeguards.most_weight = 100" in caplog.text
+    assert Safeguards(most_weight=0.0).counted(claimed) == claimed
+    assert Safeguards().counted([0, 0, 7, 0]) == [0, 0, 7, 0]
+    merging = Merging(FedAvg())
+    merging.open(claimed)
+    assert merging.weights(Selection((0, 3))) == {0: 10, 3: 2500}
+    assert merging.weights(Selection((0, 3), (0.2, 0.8))) == {0: 0.2, 3: 0.8}, "what a selector says stands"
 
 
 @pytest.mark.parametrize("name", ["clip", "most_step", "most_weight"])
@@ -122,11 +132,22 @@ def test_a_client_that_trains_alone_does_not_end_a_run_either():
 
 
 def test_a_model_that_is_not_finite_is_not_merged():
-    experiment = toy(rounds=1, selector=scripted((0,)), safeguards={"most_step": 0.0})
-    state, (row,) = attacked(experiment, attack=lambda update, g: {k: np.full_like(v, 3e38) for k, v in update.items()})
-    found = state.sharing["model"]
-    assert all(np.isfinite(array).all() for array in found.values())
-    assert row.failed == {} or row.failed == {0: "left out: with its update the model is not finite"}
+    model = {"w": np.array([3e38], np.float32)}
+    state = RunState([{"examples": 1.0}] * 3, sharing={"model": model})
+    trained = Trained(
+        {client: {"w": np.array([size], np.float32)} for client, size in enumerate((-1e38, 3e38, 2e38))},
+        {client: {"loss": 1.0} for client in range(3)},
+    )
+    merging = Merging(FedAvg(), safeguards=Safeguards(most_step=0.0))
+    merged, arrived = merging.merge(state, Arrived(trained, dict.fromkeys(range(3), 1.0)))
+    reason = "left out: with its update the model is not finite"
+    assert merged
+    assert arrived.trained.failed == {1: reason, 2: reason}, "the largest first, until what is left can be merged"
+    assert state.sharing["model"]["w"].tolist() == pytest.approx([2e38])
+    merged, arrived = merging.merge(state, Arrived(replace(trained, uploads={1: {"w": model["w"]}}), {1: 1.0}))
+    assert not merged, "nothing is left"
+    assert arrived.trained.uploads == {}
+    assert state.sharing["model"]["w"].tolist() == pytest.approx([2e38]), "the model is as it was"
 
 
 def test_without_safeguards_it_would():

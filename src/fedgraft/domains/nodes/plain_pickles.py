@@ -5,11 +5,8 @@ from pathlib import Path
 from typing import Any
 
 PLAIN = {
-    *(
-        (core, name)
-        for core in ("numpy.core.multiarray", "numpy._core.multiarray")
-        for name in ("_reconstruct", "scalar")
-    ),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
     ("numpy", "ndarray"),
     ("numpy", "dtype"),
     ("scipy.sparse.csr", "csr_matrix"),

@@ -193,7 +193,7 @@ class Loop:
             self._note_failures(state, trained, view.round)
         missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
         trained = replace(trained, failed={**trained.failed, **missed})
-        weights = self._merging.weights(state.examples, selection)
+        weights = self._merging.weights(selection)
         timings = self._timings(state, selection.clients, trained)
         arrived, sent = self._arrivals.settle(trained, weights, timings, view.deadline)
         began = state.simulated_seconds + probe_seconds
@@ -303,6 +303,7 @@ class Loop:
         self._arrivals = Arrivals(self._clock, state.in_flight)
         messenger.open(state.halos, state.halo_store)
         devices, examples = (self._clock, self._devices), state.examples
+        self._merging.open(examples)
         self._views = Views(plan, messenger, self.ledger, *devices, stopping, self._evaluation, examples)
 
     def _view(self, state: RunState, round: int) -> View:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, Update
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.run_state import RunState
@@ -24,10 +26,16 @@ class Merging:
         self, sharing: Sharing[Any], aggregation: Aggregation | None = None, safeguards: Safeguards | None = None
     ) -> None:
         self._sharing, self._aggregation, self._safeguards = sharing, aggregation, safeguards or Safeguards()
+        self._examples: Sequence[float] = ()
 
-    def weights(self, examples: Sequence[int], selection: Selection) -> dict[int, float]:
-        """Return {client: what its update weighs}; arguments as `Safeguards.weights`."""
-        return self._safeguards.weights(examples, selection)
+    def open(self, examples: Sequence[int]) -> None:
+        """Serve a run whose clients have so many training examples."""
+        self._examples = self._safeguards.counted(examples)
+
+    def weights(self, selection: Selection) -> dict[int, float]:
+        """Return {client: what its update weighs}: as selected, or by its training examples."""
+        given = selection.weights or [self._examples[client] for client in selection.clients]
+        return dict(zip(selection.clients, given, strict=True))
 
     def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
         """Merge what arrived into the state of a run's sharing method.
@@ -45,7 +53,8 @@ class Merging:
         while kept := arrived.without(refused).updates():
             groups = self._groups(state, kept)
             counted = [update for members in groups.values() for update in self._counted(members)]
-            after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
+            with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at
+                after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
             if self._is_finite(after, kept):
                 state.sharing = after
                 break

@@ -3,15 +3,18 @@
 They are no defence against a client that lies within reason: that is what robust aggregation rules are for.
 """
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedgraft.contracts import Selection, Update
+from fedgraft.contracts import Update
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
+
+LOG = logging.getLogger("fedgraft.engine.server.safeguards")
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,17 @@ class Safeguards:
             value = getattr(self, name)
             require(0 <= value < math.inf, f"safeguards.{name}", ">= 0 and finite (0 = no limit)", value)
 
-    def weights(self, examples: Sequence[int], selection: Selection) -> dict[int, float]:
-        """Return {client: what its update weighs}: as selected, or by its training examples, so many at most."""
-        if selection.weights:
-            return dict(zip(selection.clients, selection.weights, strict=True))
+    def counted(self, examples: Sequence[int]) -> list[float]:
+        """Return how many of each client's training examples count; a note in the log says whose do not all."""
         having = [count for count in examples if count]
         most = self.most_weight * float(np.median(having)) if self.most_weight and having else math.inf
-        return {client: min(float(examples[client]), most) for client in selection.clients}
+        for client, count in enumerate(examples):
+            if count > most:
+                LOG.warning(
+                    f"Client {client} has {count} examples; {most:g} of them count, safeguards.most_weight = "
+                    f"{self.most_weight:g} medians over clients."
+                )
+        return [min(float(count), most) for count in examples]
 
     def beyond(self, updates: Sequence[Update], norms: Mapping[int, float], model: float) -> dict[int, str]:
         """Return {client: reason} of those whose updates would move the model too far.
