@@ -74,7 +74,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run"], ["Missing argument 'RECIPE'", "fedgraft run [OPTIONS] RECIPE [SECTION.KEY=VALUE]..."]),
+        (["run"], ["Missing argument 'RECIPE'", "fedgraft run [OPTIONS] RECIPE [SECTION.KEY=VALUE]"]),
         (["run", "fedacss"], ["No recipe named 'fedacss'. Did you mean 'fedacs'?"]),
         (["run", "FedACS"], ["No recipe named 'FedACS'. Did you mean 'fedacs'?"]),
         (["run", "nowhere.toml"], ["No recipe file nowhere.toml", "fedacs"]),
