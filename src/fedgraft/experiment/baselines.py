@@ -24,7 +24,7 @@ from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.discovery import find
 from fedgraft.experiment.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
 from fedgraft.experiment.provenance import digest_of
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 
 Scores = dict[str, float]
 

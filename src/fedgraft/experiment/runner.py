@@ -24,8 +24,8 @@ from fedgraft.experiment.provenance import check_clients, check_known, check_opt
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_state
 from fedgraft.experiment.summary import best_model, summarise
-from fedgraft.runtimes.in_process import InProcess
-from fedgraft.runtimes.signals import Asked, deferred
+from fedgraft.runtimes.workers.in_process import InProcess
+from fedgraft.runtimes.workers.signals import Asked, deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""

@@ -14,7 +14,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.summary import summarise
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
 Reply = bytes | ClientFailed

@@ -107,6 +107,6 @@ def _context() -> mp.context.BaseContext:
     """A server process that has torch imported forks the workers, where the platform can; else they start afresh."""
     if "forkserver" in mp.get_all_start_methods():
         context = mp.get_context("forkserver")
-        context.set_forkserver_preload(["fedgraft.runtimes.preload"])
+        context.set_forkserver_preload(["fedgraft.runtimes.workers.preload"])
         return context
     return mp.get_context("spawn")
