@@ -196,7 +196,7 @@ def play(
             if (row := loop.step(state)) is not None:
                 rows.append(row)
         memories = dict(runtime.memories(changed=False))
-    digest = summarise(experiment, state, shards, memories)["digest"]
+    digest = summarise(experiment, state, shards, experiment.runtime.fingerprints(memories))["digest"]
     return Played(state, memories, digest, rows, dict(loop.ledger.totals), runtime.sent, runtime.received)
 
 

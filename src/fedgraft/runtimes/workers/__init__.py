@@ -1,1 +1,1 @@
-"""Workers that serve clients, and the end of them that hands out requests; in processes of this machine or elsewhere."""
+"""Workers that serve clients, and the pool that hands requests out to them: processes of this machine, or others."""

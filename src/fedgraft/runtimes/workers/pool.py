@@ -220,6 +220,12 @@ class Pool:
         last = len(free) < len(self._workers) and all(at_work)
         return next(own, next(new, None if last else next(iter(free), None)))
 
+    def _job(self, client: int, requests: Mapping[int, bytes], scored: Mapping[int, bytes], batch: _Batch) -> _Job:
+        """The job of a client, the same one where it was lost before."""
+        if client in batch.lost:
+            return batch.lost[client][0]
+        return _Job(client, self._channels.shared([requests[client]]), scored.get(client, b""))
+
     def _begin(self, worker: _Worker, job: _Job, deadline_seconds: float | None) -> None:
         """Hand a worker a job, behind all that the client's round began with where another worker was lost with it."""
         if wire.kind_of(view_of(job.request)) != GOES_ON:
