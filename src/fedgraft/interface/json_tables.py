@@ -99,10 +99,10 @@ def _parsed(body: bytes) -> Any:
     return said
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        (name, _), *_ = Counter(name for name, _ in members).most_common(1)
         raise ValueError(f"{name!r} is more than once in an object")
     return found
 

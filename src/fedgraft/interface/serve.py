@@ -5,6 +5,7 @@ A run is loaded once. One thread predicts, for modules are not to be entered twi
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import logging
 import os
@@ -281,7 +282,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise InputError(f"--host {host} is no address of this machine: {error.strerror}.") from error
+        raise InputError(f"--host {host!r} is no address: {error.strerror}.") from error
     listener = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # elsewhere it lets two servers have one port
@@ -289,5 +290,8 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise InputError(f"--port {port} at {host} cannot be had: {error.strerror}.") from error
+        if error.errno == errno.EADDRINUSE:
+            line = f"--port {port} at {host} is in use already; give another one, or 0 for any that is free."
+            raise InputError(line) from error
+        raise InputError(f"--host {host}, --port {port} cannot be had: {error.strerror}.") from error
     return listener
