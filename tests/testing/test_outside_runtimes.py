@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.contracts import ClientFailed
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing import check_runtime, runtimes
 
 

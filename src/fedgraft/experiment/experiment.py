@@ -15,6 +15,7 @@ from fedgraft.contracts import (
     Codec,
     LayeredSampler,
     PartsSharing,
+    RuntimeOptions,
     Sampler,
     Selector,
     Sharing,
@@ -46,7 +47,6 @@ from fedgraft.experiment.sections import (
     SETTINGS,
     VALUES,
     CheckpointOptions,
-    RuntimeOptions,
     Section,
     as_section,
     plain,
@@ -160,6 +160,9 @@ def build(recipe: str, content: Section) -> Experiment:
     task_name: str = discovery.class_of("data", "data", section_of(content, "data")).task
     sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
     aggregation = discovery.build("aggregation", "aggregation", section_of(content, "aggregation", default="mean"))
+    runtime: RuntimeOptions = discovery.build(
+        "runtimes", "runtime", section_of(content, "runtime", default="processes")
+    )
     task = _build_task(content, task_name, sharing)
     selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
     _check_needs(selector, task)
@@ -183,16 +186,16 @@ def build(recipe: str, content: Section) -> Experiment:
         training=settings["training"],
         reports=selector.reports,
         seed=seed,
-        device=settings["runtime"].device,
+        device=runtime.device,
         keep_best=settings["evaluation"].keep == "best",
     )
     yardsticks = _yardsticks(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", section_of(content, "data"))
-    resolved = _resolve(content, data, plan, selector, aggregation, stopping, settings, yardsticks)
-    used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "runtime", "checkpoint")}
-    methods = {"data": data, "plan": plan, "selector": selector, "aggregation": aggregation}
-    return Experiment(recipe, resolved, **methods, stopping=stopping, yardsticks=yardsticks, **used)
+    chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime}
+    resolved = _resolve(content, data, plan, chosen, stopping, settings, yardsticks)
+    used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "checkpoint")}
+    return Experiment(recipe, resolved, data, plan, **chosen, stopping=stopping, yardsticks=yardsticks, **used)
 
 
 def _integer(content: Section, key: str, default: int) -> int:
@@ -318,8 +321,7 @@ def _resolve(
     content: Section,
     data: Data[Any],
     plan: Plan,
-    selector: Selector[Any],
-    aggregation: Aggregation,
+    chosen: Mapping[str, Any],
     stopping: Stopping,
     settings: Mapping[str, Any],
     yardsticks: tuple[str, ...],
@@ -333,10 +335,10 @@ def _resolve(
         "data": as_section(section_of(content, "data")["name"], data),
         "task": {"name": data.task, **plain(task_options)},
         **({"model": _without_layers(model)} if encoder else {}),
-        "selector": as_section(section_of(content, "selector")["name"], selector),
+        "selector": as_section(section_of(content, "selector")["name"], chosen["selector"]),
         "sampler": as_section(names["sampler"], plan.sampler),
         "sharing": as_section(names["sharing"], plan.sharing),
-        "aggregation": as_section(names["aggregation"], aggregation),
+        "aggregation": as_section(names["aggregation"], chosen["aggregation"]),
         "codec": resolved_codec(content.get("codec", "identity"), plan.uplink),
         **({"downlink": resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
         **({"rows": resolved_codec(content["rows"], plan.rows)} if "rows" in content else {}),
@@ -349,5 +351,6 @@ def _resolve(
         "yardsticks": list(yardsticks),
         **methods,
         **{name: asdict(value) for name, value in settings.items()},
+        "runtime": as_section(names["runtime"], chosen["runtime"]),
         "budget": {"bytes": stopping.bytes, "seconds": stopping.seconds},
     }

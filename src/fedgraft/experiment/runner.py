@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
+from fedgraft.contracts import Runtime
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
@@ -24,8 +25,8 @@ from fedgraft.experiment.provenance import check_clients, check_known, check_opt
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_state
 from fedgraft.experiment.summary import best_model, summarise
-from fedgraft.runtimes.in_process import InProcess
-from fedgraft.runtimes.signals import Asked, deferred
+from fedgraft.runtimes.workers.in_process import InProcess
+from fedgraft.runtimes.workers.signals import Asked, deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
@@ -97,8 +98,8 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
     with _runtime(experiment, shards, prepared) as runtime:
         loop = _loop(experiment, runtime)
         state = loop.run(loop.start(), lambda state, row: loop.ledger.pending.clear())
-        memories = dict(runtime.memories(changed=False))
-    return summarise(experiment, state, shards, memories)
+        fingerprints = _fingerprints(experiment, runtime)
+    return summarise(experiment, state, shards, fingerprints)
 
 
 def resume(folder: Path, watcher: Watcher | None = None, before: bool = False) -> dict[str, Any]:
@@ -155,17 +156,17 @@ def _train(
     if stored is not None and stored[0].round > experiment.stopping.rounds:
         require(False, "rounds", f">= {stored[0].round}, as many as were made", experiment.stopping.rounds)
     if stored is not None and stored[0].finished:
-        state, memories = stored
+        state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
         try:
-            state, memories = _finish(experiment, shards, store, stored, watcher)
+            state, fingerprints = _finish(experiment, shards, store, stored, watcher)
         except AllClientsFailedError as error:
             raise _kept(error, experiment, shards, store) from error
         except Exception as error:
             if said := _machine_error(error, store):
                 raise said from error
             raise
-    result = summarise(experiment, state, shards, memories)
+    result = summarise(experiment, state, shards, fingerprints)
     if store is not None:
         store.finish(result, best_model(state))
     return result
@@ -178,7 +179,7 @@ def _finish(
     stored: tuple[RunState, dict[int, bytes]] | None,
     watcher: Watcher,
 ) -> tuple[RunState, dict[int, bytes]]:
-    """The state and the memories at the end of a run, from its beginning or from what was stored."""
+    """The state and the memories' fingerprints at the end of a run, from its beginning or from what was stored."""
     # First, or a signal could end the start of a worker half-way.
     with deferred() as interrupted, _runtime(experiment, shards) as runtime:
         loop = _loop(experiment, runtime)
@@ -195,7 +196,12 @@ def _finish(
             raise Interrupted(f"interrupted after round {state.round}", interrupted.number)
         loop.run(state, recorder.after_round)
         recorder.checkpoint(state)
-        return state, dict(runtime.memories(changed=False))
+        return state, _fingerprints(experiment, runtime)
+
+
+def _fingerprints(experiment: Experiment, runtime: Runtime) -> dict[int, bytes]:
+    """Return {client: fingerprint of what it remembers now}."""
+    return experiment.runtime.fingerprints(dict(runtime.memories(changed=False)))
 
 
 def _kept(
@@ -207,7 +213,8 @@ def _kept(
         return error
     state, memories = stored
     store.rewind()
-    result = {**summarise(experiment, state, shards, memories), "stopped_by": ALL_FAILED}
+    fingerprints = experiment.runtime.fingerprints(memories)
+    result = {**summarise(experiment, state, shards, fingerprints), "stopped_by": ALL_FAILED}
     store.finish(result, best_model(state))
     return AllClientsFailedError(
         error.round,
@@ -246,7 +253,7 @@ class _Recorder:
     def __init__(
         self,
         loop: Loop,
-        runtime: InProcess,
+        runtime: Runtime,
         store: Store | None,
         every_seconds: float,
         watcher: Watcher,
@@ -277,7 +284,7 @@ class _Recorder:
         self._stored_at = time.monotonic()
 
 
-def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
+def _loop(experiment: Experiment, runtime: Runtime) -> Loop:
     return Loop(
         plan=experiment.plan,
         selector=experiment.selector,
@@ -294,10 +301,12 @@ def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
 @contextmanager
 def _runtime(
     experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any] | None = None
-) -> Iterator[InProcess]:
+) -> Iterator[Runtime]:
     options = experiment.runtime
-    workers = options.workers if prepared is None else 0
-    runtime = InProcess(experiment.plan, shards, workers, options.threads, prepared)
+    if prepared is None:
+        runtime = options.start(experiment.plan, shards)
+    else:
+        runtime = InProcess(experiment.plan, shards, 0, options.threads, prepared)
     try:
         yield runtime
     finally:

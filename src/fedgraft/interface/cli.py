@@ -45,7 +45,7 @@ from fedgraft.reports.stored_runs import COSTS
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import tables, write_page
-from fedgraft.runtimes import signals
+from fedgraft.runtimes.workers import signals
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
 """Exit codes; 0 is success. One that a signal ended has `BY_SIGNAL` and its number: 130 for Ctrl-C, 143 for SIGTERM."""

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from fedgraft.runtimes.signals import ENDING, Terminated, deferred, handle, interrupt, leave, said
+from fedgraft.runtimes.workers.signals import ENDING, Terminated, deferred, handle, interrupt, leave, said
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
-from fedgraft.runtimes.in_process import InProcess
-from fedgraft.runtimes.pool import _Batch, _Job, _Worker
-from fedgraft.runtimes.shared_memory import SharedBlock
+from fedgraft.runtimes.workers.in_process import InProcess
+from fedgraft.runtimes.workers.pool import _Batch, _Job, _Worker
+from fedgraft.runtimes.workers.shared_memory import SharedBlock
 from fedgraft.wire import Message
 from fedgraft.wire.lazy import Made, MadeOnce
 from helpers.toy_methods import Published
@@ -53,7 +53,7 @@ def start(runtime):
 
 
 def pids(runtime):
-    return [worker.process.pid for worker in runtime._pool._workers]
+    return [worker.channel.process.pid for worker in runtime._pool._workers]
 
 
 def alive(pid):
@@ -182,7 +182,7 @@ def test_workers_that_die_are_replaced_and_none_is_left_behind():
         # Killed while they have nothing to do: nobody's fault.
         for pid in first:
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not any(worker.process.is_alive() for worker in runtime._pool._workers))
+        wait_for(lambda: not any(worker.channel.process.is_alive() for worker in runtime._pool._workers))
         assert all_answer(runtime)
         second = pids(runtime)
         assert not set(first) & set(second)
@@ -348,7 +348,7 @@ def test_no_request_is_made_twice(kind):
 def test_the_last_clients_wait_for_those_who_have_their_data():
     with closing(inprocess(1)) as runtime:
         pool = runtime._pool
-        one, two = (_Worker(None, None, ready=True, clients=clients) for clients in ({0, 1}, {2, 3, 4}))
+        one, two = (_Worker(None, ready=True, clients=clients) for clients in ({0, 1}, {2, 3, 4}))
         started, pool._workers = pool._workers, [one, two]
 
         def pick(waiting):

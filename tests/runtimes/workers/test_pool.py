@@ -13,10 +13,10 @@ from fedgraft.errors import MachineError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import execute, resume
-from fedgraft.runtimes.in_process import InProcess
-from fedgraft.runtimes.pool import LATE, Pool, _Batch, _Job
-from fedgraft.runtimes.processes import STARTS
-from fedgraft.runtimes.shared_memory import view_of
+from fedgraft.runtimes.workers.in_process import InProcess
+from fedgraft.runtimes.workers.pool import LATE, Pool, _Batch, _Job
+from fedgraft.runtimes.workers.shared_memory import view_of
+from fedgraft.runtimes.workers.starting import STARTS
 from fedgraft.wire import Message
 from helpers.killed_runs import measured
 from helpers.node_runs import OFTEN, SMALL
@@ -62,8 +62,8 @@ def results(folder, summary):
 
 
 def kill(worker):
-    worker.process.kill()
-    worker.process.join()
+    worker.channel.process.kill()
+    worker.channel.process.join()
 
 
 @pytest.fixture
@@ -242,12 +242,12 @@ def test_a_stopped_worker_is_given_up_at_the_deadline_in_scoring_as_well():
     with closing(inprocess(toy(), 2)) as runtime:
         ready(runtime._pool)
         stopped = runtime._pool._workers[0]
-        os.kill(stopped.process.pid, signal.SIGSTOP)
+        os.kill(stopped.channel.process.pid, signal.SIGSTOP)
         replies = hello(runtime, 1.0)
         late = [client for client, reply in replies.items() if reply == ClientFailed(LATE)]
         assert len(late) == 1
         assert all(isinstance(reply, bytes) for client, reply in replies.items() if client not in late)
-        assert not stopped.process.is_alive()
+        assert not stopped.channel.process.is_alive()
 
 
 def test_a_client_that_replies_something_else_when_it_is_served_anew_is_found_out(monkeypatch):

@@ -7,8 +7,8 @@ from types import TracebackType
 import torch
 
 from fedgraft.errors import memory_shortage
-from fedgraft.runtimes import worker
-from fedgraft.runtimes.processes import OUT_OF_MEMORY
+from fedgraft.runtimes.workers import worker
+from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY
 
 __all__ = ["worker"]
 

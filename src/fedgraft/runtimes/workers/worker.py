@@ -13,9 +13,9 @@ from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import Memory, pieces
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import memory_shortage
-from fedgraft.runtimes import signals
-from fedgraft.runtimes.processes import OUT_OF_MEMORY
-from fedgraft.runtimes.shared_memory import Blob, SharedBlock, keep, receive, send, shared, view_of, want_files
+from fedgraft.runtimes.workers import signals
+from fedgraft.runtimes.workers.shared_memory import Blob, SharedBlock, keep, receive, send, shared, view_of, want_files
+from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY
 
 
 class Answer(NamedTuple):

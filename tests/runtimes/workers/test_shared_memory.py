@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
-from fedgraft.runtimes import shared_memory
-from fedgraft.runtimes.shared_memory import LEAST, SharedBlock, bytes_of, receive, send, shared, view_of
+from fedgraft.runtimes.workers import shared_memory
+from fedgraft.runtimes.workers.shared_memory import LEAST, SharedBlock, bytes_of, receive, send, shared, view_of
 
 if not hasattr(os, "memfd_create"):
     pytest.skip("there are no blocks on this system", allow_module_level=True)

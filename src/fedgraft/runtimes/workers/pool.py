@@ -1,4 +1,4 @@
-"""Worker processes that serve clients' requests; what one was at when it was lost is done again in another.
+"""Workers that serve clients' requests; what one was at when it was lost is done again in another.
 
 A client's reply is a function of its shard, the request and its memory, so another worker makes the same bits of it. A
 worker that is killed, that ends or that lacks memory is this machine's failure and no client's: what it was asked is
@@ -11,32 +11,22 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.client_memory import Memory
-from fedgraft.engine.plan import Plan
 from fedgraft.errors import MachineError
-from fedgraft.runtimes.processes import OUT_OF_MEMORY, STARTS, UNKNOWN, ending, not_started, start, unreadable
-from fedgraft.runtimes.shared_memory import (
-    Blob,
-    SharedBlock,
-    bytes_of,
-    keep,
-    receive,
-    send,
-    shared,
-    view_of,
-    want_files,
-)
-from fedgraft.runtimes.worker import Answer, work
+from fedgraft.runtimes.workers.channel import Channel, Channels
+from fedgraft.runtimes.workers.shared_memory import Blob, bytes_of, view_of
+from fedgraft.runtimes.workers.starting import STARTS, not_started, unreadable
+from fedgraft.runtimes.workers.worker import Answer
 from fedgraft.wire.lazy import MadeOnce
 
 START_SECONDS = 120.0
 """How long a worker may take to import torch and to build its model."""
+ENDING_SECONDS = 5.0
+"""How long an idle worker may take to end."""
 LATE = "no reply within the deadline"
 GOES_ON = "rows"
 """The kind of request that takes a round up that waits; any other ends it."""
@@ -76,11 +66,10 @@ class _Step(NamedTuple):
 
 @dataclass
 class _Worker:
-    """A process, and what it has.
+    """A worker, and what it has.
 
     Args:
-        process: its handle.
-        pipe: to it.
+        channel: to it.
         starts: how often it was started before.
         due: when it must have started, or have replied.
         ready: whether it has started.
@@ -95,15 +84,14 @@ class _Worker:
         lacked: what it said before it ended for lack of memory.
     """
 
-    process: BaseProcess
-    pipe: Connection
+    channel: Channel
     starts: int = 0
     due: float | None = None
     ready: bool = False
     clients: set[int] = field(default_factory=set)
     holding: set[int] = field(default_factory=set)
     set_up: set[int] = field(default_factory=set)
-    memories: dict[int, SharedBlock] = field(default_factory=dict)
+    memories: dict[int, object] = field(default_factory=dict)
     scored: bytes = b""
     job: _Job | None = None
     anew: list[_Step] = field(default_factory=list)
@@ -129,35 +117,30 @@ class _Batch:
 
 
 class Pool:
-    """Worker processes for all clients of a run.
+    """Workers for all clients of a run.
 
     Args:
-        plan: what both ends agreed on.
-        shards: every client's own shard.
-        count: of processes, >= 1.
-        threads: torch threads of each.
+        channels: starts workers.
+        count: of workers, >= 1.
         memory: what a client remembers, the same object until that changes.
         set_up: the message that a client was sent before training, for whoever serves it; b"" = none.
     """
 
     def __init__(
         self,
-        plan: Plan,
-        shards: Mapping[int, Any],
+        channels: Channels,
         count: int,
-        threads: int,
         memory: Callable[[int], Memory | Blob],
         set_up: Callable[[int], Blob],
     ) -> None:
-        self._arguments = (plan, shards, threads)
+        self._channels = channels
         self._memory, self._set_up = memory, set_up
         self._seconds: dict[int, float] = {}
         self._paused: dict[int, list[_Step]] = {}
-        want_files()
         self._workers: list[_Worker] = []
         try:
             for _ in range(count):
-                self._workers.append(self._start())
+                self._workers.append(self._start(again=False))
         except BaseException:
             self.close()
             raise
@@ -183,7 +166,11 @@ class Pool:
                 if worker is not None and picked is not None:
                     batch.waiting.remove(picked)
                     known = batch.lost.get(picked)
-                    job = known[0] if known else _Job(picked, shared([requests[picked]]), scored.get(picked, b""))
+                    job = (
+                        known[0]
+                        if known
+                        else _Job(picked, self._channels.shared([requests[picked]]), scored.get(picked, b""))
+                    )
                     self._begin(worker, job, deadline_seconds)
             if isinstance(requests, MadeOnce):  # while all are at work
                 for client in batch.waiting[: len(self._workers)]:
@@ -194,14 +181,11 @@ class Pool:
     def close(self) -> None:
         """End all workers, those that are busy without waiting for them."""
         for worker in self._workers:
-            worker.pipe.close()
             if worker.job is not None or not worker.ready:
-                worker.process.kill()
+                worker.channel.kill()
+            worker.channel.close()
         for worker in self._workers:
-            worker.process.join(timeout=5)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
+            worker.channel.join(ENDING_SECONDS)
         self._workers = []
 
     # --- handing out -------------------------------------------------------------------------------------------------
@@ -211,7 +195,7 @@ class Pool:
         worker = self._workers[index]
         if not worker.ready or worker.job is not None:
             return None
-        if worker.pipe.poll():  # one that is alive says nothing unasked
+        if worker.channel.poll():  # one that is alive says nothing unasked
             self._replace(index)
             return None
         return worker
@@ -236,6 +220,12 @@ class Pool:
         last = len(free) < len(self._workers) and all(at_work)
         return next(own, next(new, None if last else next(iter(free), None)))
 
+    def _job(self, client: int, requests: Mapping[int, bytes], scored: Mapping[int, bytes], batch: _Batch) -> _Job:
+        """The job of a client, the same one where it was lost before."""
+        if client in batch.lost:
+            return batch.lost[client][0]
+        return _Job(client, self._channels.shared([requests[client]]), scored.get(client, b""))
+
     def _begin(self, worker: _Worker, job: _Job, deadline_seconds: float | None) -> None:
         """Hand a worker a job, behind all that the client's round began with where another worker was lost with it."""
         if wire.kind_of(view_of(job.request)) != GOES_ON:
@@ -257,14 +247,22 @@ class Pool:
         worker.since = time.monotonic()
         worker.due = None if deadline_seconds is None else worker.since + deadline_seconds
         try:
-            send(worker.pipe, client, request, None if has else memory, None if known else shared([scored]), set_up)
+            model = None if known else self._channels.shared([scored])
+            worker.channel.send(client, request, None if has else memory, model, set_up)
         except OSError:
-            worker.process.kill()  # if it is not gone but deaf
+            worker.channel.kill()  # if it is not gone but deaf
             return
         worker.scored = scored
-        keep(worker.memories, client, memory)
+        self._keep(worker, client, memory)
         if set_up:
             worker.set_up.add(client)
+
+    def _keep(self, worker: _Worker, client: int, memory: object) -> None:
+        """Note what both ends have of a client and need not send again."""
+        if self._channels.lasting(memory):
+            worker.memories[client] = memory
+        else:
+            worker.memories.pop(client, None)
 
     # --- what happens ------------------------------------------------------------------------------------------------
 
@@ -272,12 +270,12 @@ class Pool:
         """Wait for the next thing to happen: an answer, a start, a death, a deadline."""
         dues = [worker.due for worker in self._workers if worker.due is not None]
         timeout = max(0.0, min(dues) - time.monotonic()) if dues else None
-        happened = wait([worker.pipe for worker in self._workers], timeout)
+        happened = self._channels.wait([worker.channel for worker in self._workers], timeout)
         now = time.monotonic()
         for index, worker in enumerate(self._workers):
-            if worker.pipe in happened:
+            if worker.channel in happened:
                 try:
-                    message = receive(worker.pipe)
+                    message = worker.channel.receive()
                 except (EOFError, OSError):  # also in the middle of a reply
                     self._lost(index, batch)
                     continue
@@ -297,7 +295,7 @@ class Pool:
         assert worker.job is not None
         client, request, _ = worker.job
         memory = self._memory(client) if answer.memory is None else answer.memory
-        keep(worker.memories, client, memory)
+        self._keep(worker, client, memory)
         (worker.holding.add if answer.waits else worker.holding.discard)(client)
         reply = bytes_of(answer.reply)
         if worker.anew:
@@ -331,8 +329,7 @@ class Pool:
     def _lost(self, index: int, batch: _Batch) -> None:
         """Replace a worker that has ended; what it was at is done again, once."""
         worker = self._workers[index]
-        worker.process.join(timeout=5)
-        how = ending(worker.process, worker.lacked)
+        how = worker.channel.ending(worker.lacked)
         if not worker.ready:
             self._start_again(index, how)
             return
@@ -352,25 +349,22 @@ class Pool:
     # --- processes ---------------------------------------------------------------------------------------------------
 
     def _replace(self, index: int, starts: int = 0) -> None:
-        worker = self._workers[index]
-        worker.process.kill()
-        worker.process.join()
-        worker.pipe.close()
+        channel = self._workers[index].channel
+        channel.kill()
+        channel.close()
         self._workers[index] = self._start(starts)
 
     def _start_again(self, index: int, how: str) -> None:
         """Start a worker anew that has ended before it was ready, if that may help."""
         worker = self._workers[index]
-        code = worker.process.exitcode
-        if code is not None and code > 0 and code not in (OUT_OF_MEMORY, UNKNOWN):
+        if worker.channel.unreadable:
             raise unreadable(how)
         if worker.starts + 1 >= STARTS:
             raise not_started(how)
         self._replace(index, worker.starts + 1)
 
-    def _start(self, starts: int = 0) -> _Worker:
-        process, pipe = start(work, self._arguments)
-        return _Worker(process, pipe, starts, due=time.monotonic() + START_SECONDS)
+    def _start(self, starts: int = 0, again: bool = True) -> _Worker:
+        return _Worker(self._channels.open(again), starts, due=time.monotonic() + START_SECONDS)
 
 
 def _fingerprint(reply: bytes) -> bytes:

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from fedgraft.errors import FedgraftError, MachineError
-from fedgraft.runtimes import processes
-from fedgraft.runtimes.in_process import InProcess
-from fedgraft.runtimes.processes import OUT_OF_MEMORY, STARTS, UNKNOWN, ending, start
+from fedgraft.runtimes.workers import starting
+from fedgraft.runtimes.workers.in_process import InProcess
+from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY, STARTS, UNKNOWN, ending, start
 from fedgraft.wire import Message, encode
 from helpers.toy_runs import toy
 
@@ -57,7 +57,7 @@ def test_where_no_process_can_be_had_one_line_says_so(monkeypatch, error, said):
         raise error
 
     context = SimpleNamespace(Pipe=lambda: (None, None), Process=lambda **_: SimpleNamespace(start=failing))
-    monkeypatch.setattr(processes, "_context", lambda: context)
+    monkeypatch.setattr(starting, "_context", lambda: context)
     with pytest.raises(
         MachineError, match=rf"^A worker process could not start: {said}\. Where memory ran out, use fewer"
     ):
@@ -66,7 +66,7 @@ def test_where_no_process_can_be_had_one_line_says_so(monkeypatch, error, said):
 
 @pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), EOFError("unexpected EOF")])
 def test_one_that_is_killed_before_it_has_read_what_it_is_sent_is_started_again(monkeypatch, error):
-    started, times = processes._started, []
+    started, times = starting._started, []
 
     def killed_at_first(target, arguments):
         times.append(1)
@@ -74,7 +74,7 @@ def test_one_that_is_killed_before_it_has_read_what_it_is_sent_is_started_again(
             raise error
         return started(target, arguments)
 
-    monkeypatch.setattr(processes, "_started", killed_at_first)
+    monkeypatch.setattr(starting, "_started", killed_at_first)
     process, pipe = start(_ends, ())
     assert pipe.recv() == "here"
     process.join()
@@ -86,7 +86,7 @@ def test_ones_that_cannot_read_what_they_are_sent_end_the_run_with_what_to_do(mo
     def ends(target, arguments):
         raise error
 
-    monkeypatch.setattr(processes, "_started", ends)
+    monkeypatch.setattr(starting, "_started", ends)
     with pytest.raises(FedgraftError, match=r"could not start: it ended before it had read .* script's own classes"):
         start(_ends, ())
 
@@ -105,15 +105,15 @@ def test_workers_that_have_no_memory_for_their_clients_data_say_so():
 
 
 def test_workers_that_were_started_end_where_another_cannot_be(monkeypatch):
-    started, began = [], processes.start
+    started, began = [], starting.start
 
     def only_one(target, arguments):
         if started:
-            raise processes.not_started("no more")
+            raise starting.not_started("no more")
         started.append(began(target, arguments))
         return started[0]
 
-    monkeypatch.setattr("fedgraft.runtimes.pool.start", only_one)
+    monkeypatch.setattr("fedgraft.runtimes.workers.process_channel.start", only_one)
     experiment = toy()
     with pytest.raises(MachineError, match="no more"):
         InProcess(experiment.plan, experiment.data.load(1), 2)
