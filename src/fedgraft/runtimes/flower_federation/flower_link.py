@@ -4,15 +4,13 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 import httpx
-import numpy as np
-from flwr.app import Array, ArrayRecord, Message, MessageType, RecordDict
+from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
+from fedgraft.runtimes.flower_federation.record import bytes_in, record_of
 
-KEY: Final = "message"
-"""Name of the record, and of the array in it, that holds a message's bytes."""
 DAY_SECONDS: Final = 86400.0
 """How long a message may wait for its node."""
 
@@ -60,20 +58,6 @@ class FlowerLink(Link):
 
     def close(self) -> None:
         """Leave the grid to its ServerApp."""
-
-
-def record_of(content: bytes) -> RecordDict:
-    """Return a message's content for Flower."""
-    return RecordDict({KEY: ArrayRecord({KEY: Array(np.frombuffer(content, np.uint8))})})
-
-
-def bytes_in(content: RecordDict) -> bytes:
-    """Return the bytes in a message's content; b"" where it holds anything else."""
-    try:
-        array = content.array_records[KEY][KEY]
-        return array.numpy().tobytes() if array.dtype == "uint8" else b""
-    except (KeyError, ValueError, TypeError):
-        return b""
 
 
 def _cut(error: httpx.HTTPError) -> MachineError:

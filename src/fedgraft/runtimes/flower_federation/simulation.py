@@ -20,8 +20,9 @@ from flwr.simulation import run_simulation
 
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import MachineError
-from fedgraft.runtimes.flower_federation.flower_link import FlowerLink, bytes_in, record_of
+from fedgraft.runtimes.flower_federation.flower_link import FlowerLink
 from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.record import bytes_in, record_of
 
 PLAN, SHARD, MEMORIES = "plan.pickle", "shard.pickle", "memories"
 """Files and a folder of a simulation: the plan of all, the data of each client, what it remembers."""
@@ -95,7 +96,7 @@ class Simulation(FlowerLink):
         for name in ("flwr", "ray"):
             logging.getLogger(name).setLevel(logging.ERROR)
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of what it will do one day
-        resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": actors}}
+        resources: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": actors}}
         try:
             run_simulation(server, client, nodes, backend_config=resources)
         except BaseException as error:
