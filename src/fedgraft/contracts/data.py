@@ -65,7 +65,7 @@ class SiteData(Data[Shard]):
     """Ability: read one client's data at its site from tables of its own, where nobody has those of all clients."""
 
     site_tables: ClassVar[tuple[str, ...]]
-    """Options that name such tables, such as "ratings"; the first one is required."""
+    """Names of such tables, such as "ratings"; the first one is required."""
 
     @abstractmethod
     def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> Shard:

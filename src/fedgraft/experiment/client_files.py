@@ -155,7 +155,7 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number:
 
     Args:
         experiment: the recipe of the federation.
-        tables: {option of the data set: file}.
+        tables: {name of one of the data set's `site_tables`: file}.
         number: which client it is, 0, 1 ...
         name: of the client.
     """
