@@ -33,7 +33,7 @@ from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import Interrupted, execute
 from fedgraft.experiment.runner import resume as resume_run
 from fedgraft.experiment.units import human_bytes
-from fedgraft.interface import catalogue
+from fedgraft.interface import catalogue, federation
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
@@ -62,6 +62,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(federation.app)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Changes = Annotated[
