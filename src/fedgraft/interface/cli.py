@@ -62,6 +62,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(federation.app)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 app.add_typer(federation.app, name="federation")

@@ -4,9 +4,8 @@ import logging
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import torch
@@ -28,13 +27,14 @@ MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
 """What a node keeps beside its configuration: what its client remembers, the models that runs left, Flower's things."""
 
 
-def serve_node(path: Path, data: Sequence[str], say: Any) -> None:
-    """Check the data against the recipe, join the federation, and answer until a signal ends the process.
+def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool]) -> None:
+    """Check the data against the recipe, join the federation, and answer until told to stop.
 
     Args:
         path: the node's folder, as 'fedgraft federation init' made it.
         data: a file of 'fedgraft shard', a table, or NAME=FILE for each of several tables.
         say: tells the user a line.
+        stop: says when to end.
 
     Raises `InputError` for what is wrong with folder or data, and `MachineError` where Flower's SuperNode ends.
     """
@@ -50,7 +50,7 @@ def serve_node(path: Path, data: Sequence[str], say: Any) -> None:
         lambda run, content: SiteRun.write(path / RUNS / run, content, list(map(str, data)), path / MEMORIES / run),
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
-    _answer(node, folder, path)
+    _answer(node, folder, stop)
 
 
 def plan_of(recipe: bytes, own: Experiment) -> Plan:
@@ -72,26 +72,20 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     return experiment.plan
 
 
-def _answer(node: Node, folder: NodeFolder, path: Path) -> None:
-    sockets, stop = Path(tempfile.mkdtemp(prefix="fedgraft-node-")), Event()
-    socket = sockets / "socket"
+def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
+    sockets, path = Path(tempfile.mkdtemp(prefix="fedgraft-node-")), folder.path
     with open(path / LOGFILE, "ab") as log:
-        config = {"client": folder.client, "socket": socket}
+        config = {"client": folder.client, "socket": sockets / "socket"}
         child = supernode(folder.address, folder.trust(), config, log, path / HOME)
-        ended: list[int] = []
-
-        def watch() -> None:
-            ended.append(child.wait())
-            stop.set()
-
-        Thread(target=watch, daemon=True).start()
         try:
-            listen(socket, node.answer, stop)
+            listen(sockets / "socket", node.answer, lambda: stop() or child.ended())
+            if not stop():
+                raise MachineError(
+                    f"Flower's SuperNode has ended (exit code {child.wait()}): {last_line(path / LOGFILE)}"
+                )
         finally:
             child.close()
             shutil.rmtree(sockets, ignore_errors=True)
-    if ended:
-        raise MachineError(f"Flower's SuperNode has ended (exit code {ended[0]}): {last_line(path / LOGFILE)}")
 
 
 def _sections(text: str) -> Mapping[str, Any]:

@@ -75,7 +75,9 @@ def programs() -> Path:
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of Flower's processes, whose own folder is `home`."""
     path = os.pathsep.join([str(programs()), os.environ.get("PATH", "")])
-    return {**os.environ, **ENVIRONMENT, "PATH": path, "FLWR_HOME": str(home)}
+    here = ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "localhost", "127.0.0.1", "::1"]))
+    own = {"PATH": path, "FLWR_HOME": str(home), "NO_PROXY": here, "no_proxy": here}
+    return {**os.environ, **ENVIRONMENT, **own}
 
 
 def last_line(path: Path) -> str:
