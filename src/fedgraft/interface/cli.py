@@ -26,6 +26,7 @@ from fedgraft.errors import (
     printable,
 )
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predict import predict as predict_from
 from fedgraft.experiment.recipe import parse_override
@@ -95,6 +96,7 @@ def run(
     if seed is not None:
         given["seed"] = seed
     experiment = experiments.load(recipe, given)
+    portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = execute(experiment, folder, progress)
@@ -113,6 +115,7 @@ def resume(
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
+    portable.begin_again(experiment.runtime)
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = resume_run(folder, progress, before)
     _show_summary(summary, folder, as_json)
