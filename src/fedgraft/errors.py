@@ -12,7 +12,8 @@ FedgraftError
 import difflib
 import errno
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of control and format characters, surrogates, ends of lines and of paragraphs."""
@@ -146,3 +147,21 @@ def _seen(character: str) -> str:
     if unicodedata.category(character) not in _UNSEEN or character in _JOINERS:
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+@contextmanager
+def missing_extra(*extras: str, by: str) -> Iterator[None]:
+    """Say which extra to install where what is imported here is not there.
+
+    Args:
+        extras: of fedgraft, such as "ray".
+        by: what needs them, such as "runtime.name = 'ray'".
+
+    Raises `InputError` for a package that is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "fedgraft":
+            raise
+        raise InputError(f"{by} needs the package {error.name}: pip install 'fedgraft[{','.join(extras)}]'.") from error

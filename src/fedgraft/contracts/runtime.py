@@ -4,10 +4,12 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fedgraft.contracts.values import ClientFailed
 from fedgraft.errors import require, require_one_of
+
+FINGERPRINT_BYTES: Final = 16
 
 
 class Runtime(ABC):
@@ -106,5 +108,5 @@ class RuntimeOptions(ABC):
 
 
 def fingerprint(memory: bytes) -> bytes:
-    """Return the fingerprint of what a client remembers, 16 bytes."""
-    return hashlib.blake2b(memory, digest_size=16).digest()
+    """Return the fingerprint of what a client remembers."""
+    return hashlib.blake2b(memory, digest_size=FINGERPRINT_BYTES).digest()

@@ -1,10 +1,10 @@
 """Use a trained model: answers to queries from a run's folder and the clients' own data."""
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from fedgraft.wire.layouts import Arrays
 
 SHOWN = 10
 """Most names of clients that an error lists."""
+KEPT = 32
+"""Most clients whose models are kept from one prediction to the next."""
 
 
 class FinishedRun:
@@ -49,6 +51,24 @@ class FinishedRun:
         check_options(self._store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
         self.plan = replace(self.experiment.plan, device="cpu")
         self.models = _models(folder / MODEL, self.plan)
+
+    @property
+    def task(self) -> PredictingTask[Any, Any]:
+        """The task that the model is for. Raises `InputError` for one that answers no questions."""
+        task = self.plan.task
+        if not isinstance(task, PredictingTask):
+            raise InputError(f"Task {self.experiment.data.task!r} answers no questions.")
+        return task
+
+    @property
+    def own_data(self) -> OwnShardData[Any] | None:
+        """What reads one client's own tables as the run's data are read; None where nothing does."""
+        data = self.experiment.data
+        return data if isinstance(data, OwnShardData) else None
+
+    def load(self) -> None:
+        """Load now what else is loaded when it is first asked for: data, and what clients remember."""
+        _ = self.shards, self._end
 
     @cached_property
     def shards(self) -> list[Any]:
@@ -96,6 +116,11 @@ class FinishedRun:
         return _client_model(self.plan, self.shards[client], self.memory(client), shared, shared_alone)
 
     @cached_property
+    def answering_model(self) -> Callable[[int], torch.nn.Module]:
+        """What returns a client's model as it is kept to answer with, which nobody may change."""
+        return lru_cache(KEPT)(self.client_model)
+
+    @cached_property
     def _end(self) -> tuple[RunState, dict[int, bytes]]:
         stored, folder = self._store.load(older=True), self._store.folder
         if stored is None:
@@ -105,7 +130,7 @@ class FinishedRun:
 
 
 def predict(
-    folder: Path,
+    run: Path | FinishedRun,
     tables: Mapping[str, Given | None],
     client: str | None = None,
     *own: Given | None,
@@ -115,7 +140,7 @@ def predict(
     """Answer questions with the run's model, the one that was best on validation.
 
     Args:
-        folder: the run's folder.
+        run: its folder, or what was loaded from there, once for many questions; one thread at a time.
         tables: {name: CSV or Parquet file or DataFrame}: questions, by names of the task's `asks`, and perhaps one
             client's own tables, by names of the data set's `own_tables`.
         client: who answers all of them, by name; None leaves it to the task and to a column "client".
@@ -128,11 +153,8 @@ def predict(
         The rows of the first of the task's tables (of what it makes of the others where that is not given), once for
         each answer, the client that answered, and the task's answers.
     """
-    run = FinishedRun(folder)
-    task, data = run.plan.task, run.experiment.data
-    if not isinstance(task, PredictingTask):
-        raise InputError(f"Task {data.task!r} answers no questions.")
-    reader = data if isinstance(data, OwnShardData) else None
+    run = run if isinstance(run, FinishedRun) else FinishedRun(run)
+    task, data, reader = run.task, run.experiment.data, run.own_data
     own_tables = reader.own_tables if reader else ()
     every = {**tables, **_own_given(own_tables, own, own_by_name, data.task)}
     given = {name: table for name, table in every.items() if table is not None}
@@ -147,7 +169,7 @@ def predict(
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, asked).items():
         remembered = run.memory(number) if newcomer is None else {}
-        module = run.client_model(number) if newcomer is None else _client_model(run.plan, shards[0], {}, newcomer)
+        module = run.answering_model(number) if newcomer is None else _client_model(run.plan, shards[0], {}, newcomer)
         found = task.predict(module, shards[number], remembered, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))

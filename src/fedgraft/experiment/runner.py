@@ -2,10 +2,11 @@
 
 import os
 import platform
+import secrets
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from signal import SIGINT
@@ -31,6 +32,8 @@ from fedgraft.runtimes.workers.signals import Asked, deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
+RUN = "run"
+"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 
 
@@ -55,6 +58,18 @@ class Watcher(Protocol):
         ...
 
 
+class Sites(Protocol):
+    """Where the clients of a federation are: their data are loaded there."""
+
+    def joined(self, experiment: Experiment, run: str) -> AbstractContextManager[tuple[Runtime, Sequence[Any]]]:
+        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint."""
+        ...
+
+    def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
+        """Hand every client what the run leaves it."""
+        ...
+
+
 class Silent:
     """A watcher that shows nothing."""
 
@@ -67,6 +82,7 @@ def execute(
     folder: Path | None = None,
     watcher: Watcher | None = None,
     keep: Callable[[Experiment, Store], Experiment] | None = None,
+    sites: Sites | None = None,
 ) -> dict[str, Any]:
     """Run a new experiment; with a folder, store it there so that it can be resumed.
 
@@ -75,6 +91,7 @@ def execute(
         folder: not there yet, or empty; where the run cannot begin, all is left as it was before.
         watcher: follows the run.
         keep: puts what was given in memory, such as tables, into the new folder; the experiment that reads it there.
+        sites: where the clients' data are, if not here; needs a folder.
 
     Returns:
         The summary. Raises `InputError`, `BudgetError`, `AllClientsFailedError` or `Interrupted`.
@@ -85,6 +102,13 @@ def execute(
         experiment, shards = _loaded(experiment)
         return _train(experiment, shards, None, None, watcher)
     with Store.begin(folder) as store, store.taken_back():
+        if sites is not None:
+            run = secrets.token_hex(16)
+            with sites.joined(experiment, run) as (runtime, clients):
+                store.describe(
+                    experiment.to_toml(), {**environment(), RUN: run}, origin_of(experiment.sections, clients)
+                )
+                return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
         return _train(experiment, shards, store, None, watcher)
@@ -104,13 +128,16 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
     return summarise(experiment, state, shards, fingerprints)
 
 
-def resume(folder: Path, watcher: Watcher | None = None, before: bool = False) -> dict[str, Any]:
+def resume(
+    folder: Path, watcher: Watcher | None = None, before: bool = False, sites: Sites | None = None
+) -> dict[str, Any]:
     """Take a stored run up after its last checkpoint; a finished one is only summarised again.
 
     Args:
         folder: the run's.
         watcher: follows the run.
         before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
+        sites: where the clients' data are, if not here.
     """
     with Store.open(folder) as store:
         if before:
@@ -127,6 +154,10 @@ def resume(folder: Path, watcher: Watcher | None = None, before: bool = False) -
             check_state(stored[0], experiment.plan, experiment.selector, state_file)
         store.rewind()
         store.note_versions()
+        if sites is not None:
+            with sites.joined(experiment, store.environment()[RUN]) as (runtime, clients):
+                check_clients(began, clients, where)
+                return _train(experiment, clients, store, stored, watcher or Silent(), runtime, sites)
         shards = experiment.data.load(experiment.seed)
         check_clients(began, shards, where)
         return _train(experiment, shards, store, stored, watcher or Silent())
@@ -154,6 +185,8 @@ def _train(
     store: Store | None,
     stored: tuple[RunState, dict[int, bytes]] | None,
     watcher: Watcher,
+    runtime: Runtime | None = None,
+    sites: Sites | None = None,
 ) -> dict[str, Any]:
     if stored is not None and stored[0].round > experiment.stopping.rounds:
         require(False, "rounds", f">= {stored[0].round}, as many as were made", experiment.stopping.rounds)
@@ -161,7 +194,7 @@ def _train(
         state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
         try:
-            state, fingerprints = _finish(experiment, shards, store, stored, watcher)
+            state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
         except AllClientsFailedError as error:
             raise _kept(error, experiment, shards, store) from error
         except Exception as error:
@@ -171,6 +204,8 @@ def _train(
     result = summarise(experiment, state, shards, fingerprints)
     if store is not None:
         store.finish(result, best_model(state))
+    if sites is not None:
+        sites.leave(experiment, state, result)
     return result
 
 
@@ -180,10 +215,11 @@ def _finish(
     store: Store | None,
     stored: tuple[RunState, dict[int, bytes]] | None,
     watcher: Watcher,
+    given: Runtime | None = None,
 ) -> tuple[RunState, dict[int, bytes]]:
     """The state and the memories' fingerprints at the end of a run, from its beginning or from what was stored."""
     # First, or a signal could end the start of a worker half-way.
-    with deferred() as interrupted, _runtime(experiment, shards) as runtime:
+    with deferred() as interrupted, nullcontext(given) if given else _runtime(experiment, shards) as runtime:
         loop = _loop(experiment, runtime)
         recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:

@@ -1,4 +1,4 @@
-"""The command line: run, resume, predict, compare, report, study, list, show."""
+"""The command line: run, resume, predict, serve, compare, report, study, list, show."""
 
 import json
 import logging
@@ -35,6 +35,7 @@ from fedgraft.experiment.runner import Interrupted, execute
 from fedgraft.experiment.runner import resume as resume_run
 from fedgraft.experiment.units import human_bytes
 from fedgraft.interface import catalogue
+from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
 from fedgraft.reports.comparison import compare as compare_runs
@@ -154,6 +155,27 @@ def predict(
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
     _say(f"{len(answers)} answers in {out}")
+
+
+@app.command()
+def serve(
+    folder: Folder,
+    host: Annotated[str, typer.Option(help="Address to listen at; there is no authentication.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    max_request: Annotated[str, typer.Option(metavar="SIZE", help="Largest body of a request.")] = MAX_REQUEST,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Most rows of a table, and most answers, of a request.")
+    ] = MAX_ROWS,
+) -> None:
+    """Answer predictions over HTTP, as JSON, until Ctrl-C; needs the extra 'fedgraft[serve]'.
+
+    Ask with POST /predict; GET /schema says what there is to ask, GET /health which run answers.
+    """
+    from fedgraft.interface.serve import serve as answer  # what the extra installs is imported by no other command
+
+    number = answer(folder, host, port, max_request, max_rows, _say)
+    _say(f"{signals.said(number)}.")
+    raise Interrupted("interrupted", number)
 
 
 @app.command()

@@ -130,6 +130,7 @@ class Loop:
     def step(self, state: RunState) -> Row | None:
         """Run one round; None, and `state.finished`, if the budget does not pay for another."""
         began, round = time.perf_counter(), state.round + 1
+        self._broadcast.forgotten(self._runtime.forgotten())
         spent, computed = self.ledger.total, state.flops
         view, silent = self._view(state, round), self._plan.silent
         g = randomness.lazy(self._plan.seed, "collect", round)
