@@ -26,6 +26,7 @@ from fedgraft.errors import (
     printable,
 )
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predict import predict as predict_from
 from fedgraft.experiment.recipe import parse_override
@@ -109,6 +110,7 @@ def run(
         _show_summary(summary, folder, as_json)
         return
     experiment = experiments.load(recipe, given)
+    portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = execute(experiment, folder, progress)
@@ -131,6 +133,7 @@ def resume(
         with _resumable(folder):
             _show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
         return
+    portable.begin_again(experiment.runtime)
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = resume_run(folder, progress, before)
     _show_summary(summary, folder, as_json)
