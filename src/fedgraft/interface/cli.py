@@ -1,4 +1,4 @@
-"""The command line: run, resume, predict, serve, compare, report, study, list, show."""
+"""The command line: run, resume, predict, serve, compare, report, study, shard, list, show."""
 
 import json
 import logging
@@ -38,6 +38,7 @@ from fedgraft.interface import catalogue, federated, federation
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.shard import shard
 from fedgraft.reports.comparison import compare as compare_runs
 from fedgraft.reports.comparison import failures_text
 from fedgraft.reports.comparison import render as render_comparison
@@ -271,6 +272,9 @@ def study(
         _print_json({"study": name, "cells": {cell.key: result for cell, result in done.items()}})
     elif page is None:
         print(tables(found, done, seeds))
+
+
+app.command()(shard)
 
 
 @app.command(name="list")

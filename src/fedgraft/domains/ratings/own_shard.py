@@ -7,11 +7,32 @@ from fedgraft.contracts.data import OwnShardData
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ratings.shards import RatingShard, known_shard
 from fedgraft.domains.ratings.tables import Format, read_own_ratings
+from fedgraft.errors import InputError
 
 RATINGS, TRUST = OWN_TABLES = ("data", "trust")
 """Names of the tables: one row per rating; one row per trust link."""
 STARS = Format("data", low=1.0, high=5.0, unknown_trust="drop")
 """The usual columns, and the scale of every data set but the user's own tables."""
+
+
+def check_common(task: Any, scale: tuple[float | None, float | None]) -> None:
+    """Raise `InputError` unless clients need nothing in common but what the recipe says, where each has only its own.
+
+    Args:
+        task: the recipe's.
+        scale: lowest and highest rating, as the recipe says them.
+    """
+    if None in scale:
+        raise InputError(
+            "The recipe must say data.low and data.high, the lowest and highest rating there can be: no site knows "
+            "the ratings of the others."
+        )
+    if task.embeddings or task.share != "nothing":
+        what = "tables of users and items" if task.embeddings else "task.share = 'users'"
+        raise InputError(
+            f"A model with {what} needs users and items that are numbered alike at all sites, which a site's own "
+            "tables are not; give files of 'fedgraft shard'."
+        )
 
 
 class OwnRatings(OwnShardData[RatingShard]):

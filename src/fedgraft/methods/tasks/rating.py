@@ -170,6 +170,13 @@ class Rating(
             require(getattr(self, name) in (0, found), f"task.{name}", f"{found}, as many as ids", getattr(self, name))
         return replace(self, users=ends[0], items=ends[1])
 
+    def check_shard(self, shard: RatingShard) -> None:
+        """One client has some of the rows of the tables."""
+        for name, ids in zip(("users", "items"), _ids(shard), strict=True):
+            rows, needed = getattr(self, name), int(ids.max(initial=-1)) + 1
+            sound = not self.embeddings or rows >= needed
+            require(sound, f"task.{name}", f">= {needed}, as these data have ids up to {needed - 1}", rows)
+
     @property
     def statistics_layout(self) -> Layout:
         """Users' bits and bytes if they are shared."""
