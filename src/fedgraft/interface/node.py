@@ -15,11 +15,11 @@ from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.client_files import client_at
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.provenance import versions
-from fedgraft.experiment.site_run import SiteRun
+from fedgraft.experiment.site_run import write_site_run
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.local_socket import listen
-from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.node import Left, Node
 from fedgraft.runtimes.flower_federation.supernode import supernode
 
 LOG = logging.getLogger("fedgraft.node")
@@ -44,13 +44,20 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
     node = Node(
         folder.client,
         shard,
-        path / MEMORIES,
+        folder.path / MEMORIES,
         lambda recipe: plan_of(recipe, own),
         {"name": folder.name, "data": digest, **versions()},
-        lambda run, content: SiteRun.write(path / RUNS / run, content, list(map(str, data)), path / MEMORIES / run),
+        lambda left: _keep(left, folder.path, data, digest, say),
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
+
+
+def _keep(left: Left, path: Path, data: Sequence[str], digest: str, say: Callable[[str], None]) -> None:
+    """Keep what a run leaves this site, to predict with."""
+    folder = path / RUNS / left.run
+    write_site_run(folder, left.recipe, left.content, left.memory, left.set_up, data, digest)
+    say(f"A run has ended. Its model is here: fedgraft predict {folder} ...")
 
 
 def plan_of(recipe: bytes, own: Experiment) -> Plan:
