@@ -19,7 +19,7 @@ from fedgraft.experiment.site_run import write_site_run
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.local_socket import listen
-from fedgraft.runtimes.flower_federation.node import Left, Node
+from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.supernode import supernode
 
 LOG = logging.getLogger("fedgraft.node")
@@ -47,17 +47,25 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         folder.path / MEMORIES,
         lambda recipe: plan_of(recipe, own),
         {"name": folder.name, "data": digest, **versions()},
-        lambda left: _keep(left, folder.path, data, digest, say),
+        lambda run, *left: _keep(folder.path / RUNS / run, left, data, digest, say),
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
 
 
-def _keep(left: Left, path: Path, data: Sequence[str], digest: str, say: Callable[[str], None]) -> None:
-    """Keep what a run leaves this site, to predict with."""
-    folder = path / RUNS / left.run
-    write_site_run(folder, left.recipe, left.content, left.memory, left.set_up, data, digest)
-    say(f"A run has ended. Its model is here: fedgraft predict {folder} ...")
+def _keep(folder: Path, left: Sequence[bytes], data: Sequence[str], digest: str, say: Callable[[str], None]) -> None:
+    """Keep what a run leaves this site, to predict with.
+
+    Args:
+        folder: of this run at the site.
+        left: recipe, content, memory and set-up message, as `write_site_run` takes them.
+        data: where the site's data are.
+        digest: fingerprint of the data.
+        say: tells the user a line.
+    """
+    recipe, content, memory, set_up = left
+    write_site_run(folder, recipe, content, memory, set_up, data, digest)
+    say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
 
 
 def plan_of(recipe: bytes, own: Experiment) -> Plan:

@@ -45,7 +45,6 @@ class _Joined:
     """
 
     recipe: bytes
-    recipe: bytes
     client: Client
     store: MemoryStore
     waits: bool = False
@@ -132,10 +131,6 @@ class Node:
             if found is None:
                 return self._said(order, UNSET)
             set_up = found
-        if order.kind == "model":
-            if self.take is not None:
-                self.take(Left(order.run, joined.recipe, order.request, memory, set_up))
-            return self._said(order, SERVED)
         served = self._serve(joined, order, memory, set_up)
         kept = memory if served.memory is memory else packed_memory(served.memory)
         name = store.keep(kept) if kept else b""
