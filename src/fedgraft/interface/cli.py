@@ -67,7 +67,6 @@ app = typer.Typer(
 app.add_typer(federation.app)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
-app.add_typer(federation.app, name="federation")
 app.command()(federation.node)
 
 Changes = Annotated[

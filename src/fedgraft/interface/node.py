@@ -1,8 +1,6 @@
 """`fedgraft node`: a site's own process, which holds its data and answers the server's orders."""
 
 import logging
-import shutil
-import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +16,8 @@ from fedgraft.experiment.provenance import versions
 from fedgraft.experiment.site_run import write_site_run
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
-from fedgraft.runtimes.flower_federation.local_socket import listen
 from fedgraft.runtimes.flower_federation.node import Node
-from fedgraft.runtimes.flower_federation.supernode import supernode
+from fedgraft.runtimes.flower_federation.supernode import SuperNode
 
 LOG = logging.getLogger("fedgraft.node")
 MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
@@ -88,19 +85,17 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
 
 
 def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
-    sockets, path = Path(tempfile.mkdtemp(prefix="fedgraft-node-")), folder.path
-    with open(path / LOGFILE, "ab") as log:
-        config = {"client": folder.client, "socket": sockets / "socket"}
-        child = supernode(folder.address, folder.trust(), config, log, path / HOME)
+    """Answer orders until told to stop. Raises `MachineError` where the SuperNode ends before."""
+    path = folder.path / LOGFILE
+    with open(path, "ab") as log:
+        supernode = SuperNode(folder.address, folder.trust(), folder.path / HOME, log)
         try:
-            listen(sockets / "socket", node.answer, lambda: stop() or child.ended())
+            supernode.serve(node.answer, stop)
             if not stop():
-                raise MachineError(
-                    f"Flower's SuperNode has ended (exit code {child.wait()}): {last_line(path / LOGFILE)}"
-                )
+                code = supernode.wait()
+                raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {last_line(path)}")
         finally:
-            child.close()
-            shutil.rmtree(sockets, ignore_errors=True)
+            supernode.close()
 
 
 def _sections(text: str) -> Mapping[str, Any]:
