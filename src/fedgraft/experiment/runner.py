@@ -32,8 +32,9 @@ from fedgraft.runtimes.workers.signals import Asked, deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
-RUN = "run"
-"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it."""
+RUN, FEDERATION = "run", "federation"
+"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
+federation's folder."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 
 
@@ -59,7 +60,13 @@ class Watcher(Protocol):
 
 
 class Sites(Protocol):
-    """Where the clients of a federation are: their data are loaded there."""
+    """Where the clients of a federation are: their data are loaded there.
+
+    Attributes:
+        where: the federation's folder.
+    """
+
+    where: str
 
     def joined(self, experiment: Experiment, run: str) -> AbstractContextManager[tuple[Runtime, Sequence[Any]]]:
         """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint."""
@@ -105,9 +112,8 @@ def execute(
         if sites is not None:
             run = secrets.token_hex(16)
             with sites.joined(experiment, run) as (runtime, clients):
-                store.describe(
-                    experiment.to_toml(), {**environment(), RUN: run}, origin_of(experiment.sections, clients)
-                )
+                about = {**environment(), RUN: run, FEDERATION: sites.where}
+                store.describe(experiment.to_toml(), about, origin_of(experiment.sections, clients))
                 return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))

@@ -9,7 +9,6 @@ import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Final
 
 _LENGTH: Final = struct.Struct(">Q")
@@ -28,13 +27,13 @@ def ask(path: str, message: bytes) -> bytes:
         return _receive(link)
 
 
-def listen(path: Path, answer: Callable[[bytes], bytes], stop: Event) -> None:
+def listen(path: Path, answer: Callable[[bytes], bytes], stop: Callable[[], bool]) -> None:
     """Answer messages, one at a time, until told to stop. What `answer` raises ends that connection alone.
 
     Args:
         path: of the socket; made anew.
         answer: returns the answer to a message.
-        stop: set to end; noticed within a second.
+        stop: says when to end; asked every second.
     """
     path.unlink(missing_ok=True)
     before = os.umask(0o177)
@@ -46,7 +45,7 @@ def listen(path: Path, answer: Callable[[bytes], bytes], stop: Event) -> None:
     with server:
         server.listen()
         server.settimeout(1.0)
-        while not stop.is_set():
+        while not stop():
             try:
                 link, _ = server.accept()
             except TimeoutError:
