@@ -3,8 +3,8 @@
 Each of them picks its kernels by the processor, and MKL by the maker too; kernels round differently. What stops that is
 read from the environment while a library is loaded, so it must be there before, and worker processes inherit it.
 
-Two things stay as they are. `torch.sqrt` of a tensor is MKL's, which approximates by an instruction that makers build
-differently and heeds no setting. Data that a download or a library version changes are other data.
+Two things stay as they are. `torch.sqrt` of a tensor is MKL's, whose last bit differed between processors with every
+setting. Data that a download or a library version changes are other data.
 """
 
 import os
