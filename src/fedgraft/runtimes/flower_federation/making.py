@@ -31,9 +31,11 @@ HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-F
 APP: Final = {
     "__init__.py": '"""The federation\'s Flower app: fedgraft, which both ends have installed."""\n',
     "client_app.py": '"""What a node runs for a message."""\n\n'
-    "from fedgraft.runtimes.flower_federation.client_app import app as app\n",
-    "server_app.py": '"""What the server runs."""\n\nfrom fedgraft.interface.federated_run import app as app\n',
+    "from fedgraft.runtimes.flower_federation import client_app\n\napp = client_app.app\n",
+    "server_app.py": '"""What the server runs."""\n\n'
+    "from fedgraft.interface import federated_run\n\napp = federated_run.app\n",
 }
+"""Files of the Flower app; Flower wants to see `app` assigned in each."""
 UNIT: Final = """[Unit]
 Description={description}
 Wants=network-online.target
