@@ -12,17 +12,14 @@ from fedgraft.runtimes.flower_federation.folders import SUPERLINK, FederationFol
 CALL_SECONDS: Final = 120.0
 UNREACHABLE: Final = "Connection to the SuperLink is unavailable"
 """What Flower's commands say where nothing answers."""
+KNOWN_KEY: Final = "Public key already in use"
+"""What they say of a key that is registered, or was once."""
 
 
 def register(folder: FederationFolder, name: str) -> int:
     """Make a node's public key known to the SuperLink; return the node's id."""
     key = str(folder.public_key(name))
     return int(_json(folder, "supernode", "register", key, SUPERLINK, "--name", name)["node-id"])
-
-
-def unregister(folder: FederationFolder, node: int) -> None:
-    """Have the SuperLink forget a node."""
-    _json(folder, "supernode", "unregister", str(node), SUPERLINK)
 
 
 def nodes(folder: FederationFolder) -> list[dict[str, Any]]:
@@ -66,8 +63,8 @@ def _json(folder: FederationFolder, *arguments: str) -> dict[str, Any]:
     except ValueError as error:
         raise MachineError(f"'flwr {arguments[0]}' said something unexpected: {said.strip()[:200]!r}.") from error
     if found.get("success") is False:
-        why = str(found.get("error-message", "")).strip().splitlines() or ["no reason"]
-        raise _failed(folder, why[-1])
+        # what it was about to do, an empty line, and what went wrong
+        raise _failed(folder, " ".join(str(found.get("error-message", "")).partition("\n\n")[2].split()))
     return found
 
 

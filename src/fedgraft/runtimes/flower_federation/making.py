@@ -35,6 +35,7 @@ APP: Final = {
     "server_app.py": '"""What the server runs."""\n\n'
     "from fedgraft.interface import federated_run\n\napp = federated_run.app\n",
 }
+"""Files of the Flower app; Flower wants to see `app` assigned in each."""
 UNIT: Final = """[Unit]
 Description={description}
 Wants=network-online.target

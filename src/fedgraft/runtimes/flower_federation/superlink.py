@@ -3,7 +3,7 @@
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from typing import Final
 
@@ -77,21 +77,33 @@ class SuperLink:
 def register_all(folder: FederationFolder, stop: Callable[[], object]) -> int:
     """Make every key known that is not yet, until `stop()`; return how many nodes are registered.
 
-    Each is noted before the next. One that was registered and not noted, since the server was killed in between, is
-    registered anew.
+    Each id is noted before the next key, so that at most one is not where the server was killed in between.
+    Raises `MachineError` where a key is known under an id that cannot be told.
     """
-    ids = folder.node_ids()
-    missing = [name for name in folder.clients if name not in ids and folder.public_key(name).is_file()]
-    if missing:
-        for node in control.nodes(folder):
-            if int(node["node-id"]) not in ids.values():
-                control.unregister(folder, int(node["node-id"]))
-    for name in missing:
+    known = {int(node["node-id"]) for node in control.nodes(folder) if node["status"] != "unregistered"}
+    ids = {name: node for name, node in folder.node_ids().items() if node in known}
+    for name in folder.clients:
         if stop():
             break
-        ids[name] = control.register(folder, name)
-        folder.note_node_ids(ids)
+        if name not in ids and folder.public_key(name).is_file():
+            ids[name] = _registered(folder, name, known - set(ids.values()))
+            folder.note_node_ids(ids)
     return len(ids)
+
+
+def _registered(folder: FederationFolder, name: str, unnoted: Set[int]) -> int:
+    """Register a node and return its id, also where that was done already and its id is the only unnoted one."""
+    try:
+        return control.register(folder, name)
+    except MachineError as error:
+        if control.KNOWN_KEY not in str(error):
+            raise
+        if len(unnoted) == 1:
+            return next(iter(unnoted))
+        raise MachineError(
+            f"The key of {name} is registered, but nobody noted as which node. End the server, delete {folder.state} "
+            "and start it again: all nodes are then registered anew."
+        ) from error
 
 
 def _check_free(folder: FederationFolder) -> None:
