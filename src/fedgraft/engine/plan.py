@@ -33,6 +33,7 @@ from fedgraft.contracts.task_abilities import (
     NeighbourSamplingTask,
     ProfiledTask,
     PublishingTask,
+    SurveyedTask,
     SeededTask,
     VariantTask,
 )
@@ -110,6 +111,11 @@ class Plan:
     def profiled(self) -> ProfiledTask[Any, Any] | None:
         """The task, if it describes clients' data."""
         return self.task if isinstance(self.task, ProfiledTask) else None
+
+    @cached_property
+    def surveyed(self) -> SurveyedTask[Any, Any] | None:
+        """The task, if it tells how much a client has without preparing its data."""
+        return self.task if isinstance(self.task, SurveyedTask) else None
 
     @cached_property
     def manual(self) -> ManualGradientTask[Any, Any] | None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 
 from fedgraft.contracts import ClientFailed, Runtime
+from fedgraft.contracts.data import Shards
 from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import Kept, Memory, packed
@@ -28,7 +29,7 @@ class InProcess(Runtime):
 
     Args:
         plan: what both ends agreed on.
-        shards: every client's own shard, by client index.
+        shards: every client's own shard, by client index; those that can be made are made where they are used.
         workers: worker processes; 0 serves in the calling process (no deadlines, for debuggers and notebooks);
             -1 = one per core.
         threads: torch threads per worker, or of this process until `close` if it serves itself, since sums depend on
@@ -46,7 +47,7 @@ class InProcess(Runtime):
     ) -> None:
         require(workers >= -1, "runtime.workers", ">= 0, or -1 for one per core", workers)
         require(threads >= 1, "runtime.threads", ">= 1", threads)
-        self._shards = dict(enumerate(shards))
+        self._shards = shards if isinstance(shards, Shards) else dict(enumerate(shards))
         self._plan = plan
         self._memories: dict[int, Memory | Blob] = {}
         self._set_ups: dict[int, Blob] = {}

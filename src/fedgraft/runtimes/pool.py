@@ -9,14 +9,18 @@ waited in a lost worker is served anew from its first request on; its replies mu
 import hashlib
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.contracts.data import Recent
+from fedgraft.engine.client.client import Given, most_prepared
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import MachineError
@@ -84,7 +88,7 @@ class _Worker:
         starts: how often it was started before.
         due: when it must have started, or have replied.
         ready: whether it has started.
-        clients: whose data it has prepared.
+        clients: whose data it has prepared, as far as is known here.
         holding: whose rounds wait in it.
         set_up: clients whose set-up message it has.
         memories: large ones that it has.
@@ -100,7 +104,7 @@ class _Worker:
     starts: int = 0
     due: float | None = None
     ready: bool = False
-    clients: set[int] = field(default_factory=set)
+    clients: Recent[int, None] = field(default_factory=Recent)
     holding: set[int] = field(default_factory=set)
     set_up: set[int] = field(default_factory=set)
     memories: dict[int, SharedBlock] = field(default_factory=dict)
@@ -116,13 +120,13 @@ class _Batch:
     """The requests that are being served.
 
     Args:
-        waiting: clients that no worker is at, in the order in which they are picked.
+        waiting: {client that no worker is at: its place in the order in which they are picked}, ascending.
         deadline_seconds: how long a client may take; None = for ever.
         answers: of those that are done.
         lost: {client: its job, and how the worker ended that was at it}.
     """
 
-    waiting: list[int]
+    waiting: OrderedDict[int, int]
     deadline_seconds: float | None
     answers: dict[int, Answered | ClientFailed] = field(default_factory=dict)
     lost: dict[int, tuple[_Job, str]] = field(default_factory=dict)
@@ -143,7 +147,7 @@ class Pool:
     def __init__(
         self,
         plan: Plan,
-        shards: Mapping[int, Any],
+        shards: Given,
         count: int,
         threads: int,
         memory: Callable[[int], Memory | Blob],
@@ -175,18 +179,18 @@ class Pool:
         Raises `MachineError` where a request could not be served for reasons of this machine.
         """
         slowest = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))
-        batch = _Batch(slowest, deadline_seconds)
+        batch = _Batch(OrderedDict((client, place) for place, client in enumerate(slowest)), deadline_seconds)
         while len(batch.answers) < len(requests):
             for index in range(len(self._workers)):
                 worker = self._idle(index)
                 picked = None if worker is None else self._pick(worker, batch)
                 if worker is not None and picked is not None:
-                    batch.waiting.remove(picked)
+                    del batch.waiting[picked]
                     known = batch.lost.get(picked)
                     job = known[0] if known else _Job(picked, shared([requests[picked]]), scored.get(picked, b""))
                     self._begin(worker, job, deadline_seconds)
             if isinstance(requests, MadeOnce):  # while all are at work
-                for client in batch.waiting[: len(self._workers)]:
+                for client in [*islice(batch.waiting, len(self._workers))]:
                     requests[client]
             self._collect(batch)
         return {client: batch.answers[client] for client in requests}
@@ -225,16 +229,23 @@ class Pool:
         """
         others = [other for other in self._workers if other is not worker]
         at_work = [other.job is not None for other in others]
-        bound = set().union(*(other.holding for other in others))
-        waiting = [client for client in batch.waiting if client not in batch.lost]
-        if not waiting:
-            return None if any(at_work) else next(iter(batch.waiting), None)
-        free = [client for client in waiting if client not in bound]
-        elsewhere = set().union(*(other.clients for other in others))
-        own = (client for client in free if client in worker.clients)
-        new = (client for client in free if client not in elsewhere)
-        last = len(free) < len(self._workers) and all(at_work)
-        return next(own, next(new, None if last else next(iter(free), None)))
+        waiting = batch.waiting
+        kept = {client for client in batch.lost if client in waiting}
+        if len(kept) == len(waiting):
+            return None if any(at_work) else next(iter(waiting), None)
+        kept.update(client for other in others for client in other.holding if client in waiting)
+
+        # Of a hundred thousand that wait, or that a worker has, the fewer are looked at.
+        has = waiting if len(waiting) < len(worker.clients) else worker.clients
+        own = (client for client in has if client in waiting and client in worker.clients and client not in kept)
+        if (picked := min(own, key=waiting.__getitem__, default=None)) is not None:
+            return picked
+        free = (client for client in waiting if client not in kept)
+        new = (client for client in free if not any(client in other.clients for other in others))
+        if (picked := next(new, None)) is not None:
+            return picked
+        last = len(waiting) - len(kept) < len(self._workers) and all(at_work)
+        return None if last else next((client for client in waiting if client not in kept), None)
 
     def _begin(self, worker: _Worker, job: _Job, deadline_seconds: float | None) -> None:
         """Hand a worker a job, behind all that the client's round began with where another worker was lost with it."""
@@ -242,7 +253,7 @@ class Pool:
             self._paused.pop(job.client, None)
         there = job.client in worker.holding
         worker.job, worker.anew = job, [] if there else list(self._paused.get(job.client, ()))
-        worker.clients.add(job.client)
+        worker.clients[job.client] = None
         self._hand(worker, deadline_seconds)
 
     def _hand(self, worker: _Worker, deadline_seconds: float | None) -> None:
@@ -347,7 +358,7 @@ class Pool:
                 f"(there are {len(self._workers)}) or a machine with more."
             )
         batch.lost[client] = worker.job, how
-        batch.waiting.append(client)
+        batch.waiting[client] = 0  # whatever its place: lost ones come last
 
     # --- processes ---------------------------------------------------------------------------------------------------
 
@@ -370,7 +381,8 @@ class Pool:
 
     def _start(self, starts: int = 0) -> _Worker:
         process, pipe = start(work, self._arguments)
-        return _Worker(process, pipe, starts, due=time.monotonic() + START_SECONDS)
+        prepared: Recent[int, None] = Recent(most_prepared(self._arguments[1]))
+        return _Worker(process, pipe, starts, due=time.monotonic() + START_SECONDS, clients=prepared)
 
 
 def _fingerprint(reply: bytes) -> bytes:
