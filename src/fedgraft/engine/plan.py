@@ -1,6 +1,6 @@
 """What the server and every client have agreed on before the first round."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,8 +33,8 @@ from fedgraft.contracts.task_abilities import (
     NeighbourSamplingTask,
     ProfiledTask,
     PublishingTask,
-    SurveyedTask,
     SeededTask,
+    SurveyedTask,
     VariantTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -172,6 +172,12 @@ class Plan:
     def group(self, state: Any, client: int) -> int:
         """Return which global model a client gets, given the sharing method's state."""
         return self.sharing.group(state, client) if isinstance(self.sharing, GroupedSharing) else 0
+
+    def groups(self, state: Any, clients: Iterable[int]) -> Sequence[int]:
+        """Return the groups of some clients, ascending, given the sharing method's state."""
+        if not isinstance(self.sharing, GroupedSharing):
+            return [0]
+        return sorted({self.sharing.group(state, client) for client in clients})
 
     def personalise(self, received: Arrays, memory: Any) -> Arrays:
         """Return the shared parameters as a client uses them."""

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts.data import Data, OwnShardData, QueriedData
+from fedgraft.contracts.data import Data, OwnShardData, QueriedData, names_of
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.engine.client.client import shared_in
@@ -51,17 +51,17 @@ class FinishedRun:
         self.models = _models(folder / MODEL, self.plan)
 
     @cached_property
-    def shards(self) -> list[Any]:
+    def shards(self) -> Sequence[Any]:
         """The run's data, loaded again. Raises `InputError` where they have changed."""
         shards = self.experiment.data.load(self.experiment.seed)
         check_clients(self._store.origin(), shards, self._where)
         self.experiment.fitted(shards)  # raises where classes are others: of runs of older versions no more is known
-        return list(shards)
+        return shards
 
     @property
     def names(self) -> list[str]:
         """Names of the clients."""
-        return [str(getattr(shard, "name", number)) for number, shard in enumerate(self.shards)]
+        return list(names_of(self.shards))
 
     def memory(self, client: int) -> Mapping[str, Any]:
         """Return what a client remembered at the end."""
@@ -141,7 +141,8 @@ def predict(
     its_own = {name: given[name] for name in own_tables if name in given}
     asked = _counted(data.task, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
-        shards, names, newcomer = [reader.own_shard(task, its_own)], ["own"], _newcomer(run, own_tables[0])
+        own: Sequence[Any] = [reader.own_shard(task, its_own)]
+        shards, names, newcomer = own, ["own"], _newcomer(run, own_tables[0])
     else:
         shards, names, newcomer = run.shards, run.names, None
     answers: list[pd.DataFrame] = []
