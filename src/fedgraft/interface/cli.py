@@ -39,8 +39,8 @@ from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
 from fedgraft.interface.shard import shard
+from fedgraft.reports.comparison import clients_text, failures_text
 from fedgraft.reports.comparison import compare as compare_runs
-from fedgraft.reports.comparison import failures_text
 from fedgraft.reports.comparison import render as render_comparison
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import COSTS
@@ -327,6 +327,7 @@ def _show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
         f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}",
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
         *(f"  yardstick {name}: {_score(score)}" for name, score in summary["yardsticks"].items()),
+        *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
         *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
         f"  digest {summary['digest']}, in {folder}",
     ]
