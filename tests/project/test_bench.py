@@ -23,6 +23,7 @@ MODULES = (
     "nodes_least",
     "nodes_usual",
     "overhead",
+    "portable",
     "scale_figure",
     "scale_nodes",
     "timing",

@@ -49,6 +49,14 @@ class ProfiledTask(Task[Shard, Prepared]):
         """Return {name: scalar} with every name of `profile`; sent only if the selector needs it, and charged."""
 
 
+class SurveyedTask(Task[Shard, Prepared]):
+    """Ability: tell how much a client has from its shard as it is; to prepare it takes long, and most never train."""
+
+    @abstractmethod
+    def survey(self, shard: Shard) -> dict[str, float]:
+        """Return "examples", and every name of `ProfiledTask.profile`, as they are told of the prepared shard."""
+
+
 class PublishingTask(Task[Shard, Prepared]):
     """Ability: let clients publish statistics once before training, and get combined ones back."""
 

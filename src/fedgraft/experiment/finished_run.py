@@ -1,7 +1,7 @@
 """A finished run, loaded: its model, its clients' data and what they remember."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.data import OwnShardData, names_of
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.engine.client.client import shared_in
 from fedgraft.engine.client.ensemble import ensemble_of
@@ -70,18 +70,18 @@ class FinishedRun:
         _ = self.shards, self.memory(0)
 
     @cached_property
-    def shards(self) -> list[Any]:
+    def shards(self) -> Sequence[Any]:
         """The run's data, loaded again. Raises `InputError` where they have changed, or are at nodes."""
         self._check_here()
         shards = self.experiment.data.load(self.experiment.seed)
         check_clients(self._store.origin(), shards, self._where)
         self.experiment.fitted(shards)  # raises where classes are others: of runs of older versions no more is known
-        return list(shards)
+        return shards
 
     @property
     def names(self) -> list[str]:
         """Names of the clients."""
-        return [str(getattr(shard, "name", number)) for number, shard in enumerate(self.shards)]
+        return list(names_of(self.shards))
 
     def memory(self, client: int) -> Mapping[str, Any]:
         """Return what a client remembered at the end."""

@@ -52,7 +52,8 @@ def predict(
     its_own = {name: given[name] for name in own_tables if name in given}
     asked = _counted(data.task, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
-        shards, names, newcomer = [reader.own_shard(task, its_own)], ["own"], _newcomer(run, own_tables[0])
+        shards: Sequence[Any] = [reader.own_shard(task, its_own)]
+        names, newcomer = ["own"], _newcomer(run, own_tables[0])
     else:
         shards, names, newcomer = run.shards, run.names, None
     answers: list[pd.DataFrame] = []

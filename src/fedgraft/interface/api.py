@@ -181,6 +181,7 @@ class Run:
         return [
             ("recipe", f"{said['recipe']}, selector {self._stored.selector}"),
             ("data", f"{said['dataset']}, {said['clients']} clients, seed {said['seed']}"),
+            *([("scored", f"{said['scored']} of the clients")] if said.get("scored") else []),
             ("rounds", f"{said['rounds']} in {human_seconds(said['seconds'])}, ended by {said.get('stopped_by', '-')}"),
             ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
             (f"{metric} on validation, best", _score(self._stored.best_validation)),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts.data import telling
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.task_abilities import DetailedScores, FittedTask, PooledTask, PredictingTask, SeededTask
@@ -126,6 +127,7 @@ class Ranking(
 
         Raises `InputError` where clients do not know the same catalogue.
         """
+        shards = telling(shards)
         first = shards[0]
         told = {name: values.shape[1] for name, values in first.features.items()}
         for shard in shards[1:]:

@@ -1,10 +1,11 @@
 """Workers that are processes of this machine, behind a pipe each."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from fedgraft.engine.client.client import Given
 from fedgraft.engine.plan import Plan
 from fedgraft.runtimes.workers.channel import Channel, Channels
 from fedgraft.runtimes.workers.shared_memory import Blob, SharedBlock, receive, send, shared, want_files
@@ -74,7 +75,7 @@ class ProcessChannels(Channels):
         threads: torch threads of each.
     """
 
-    def __init__(self, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
+    def __init__(self, plan: Plan, shards: Given, threads: int) -> None:
         self._arguments = (plan, shards, threads)
         want_files()
 

@@ -1,15 +1,14 @@
 """A worker process: serves clients' requests until its pipe closes."""
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 
 from fedgraft.engine.allocator import keep_freed
-from fedgraft.engine.client.client import Client
+from fedgraft.engine.client.client import Client, Given
 from fedgraft.engine.client.client_memory import Memory, pieces
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import memory_shortage
@@ -36,7 +35,7 @@ class Answer(NamedTuple):
     keeps: bool
 
 
-def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
+def work(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
     """Answer (client, request, memory, model, set_up) with an `Answer`, one at a time.
 
     The memory is None where this process has it still; the model is what is to be scored, None for that of before.
@@ -64,7 +63,7 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
     os._exit(OUT_OF_MEMORY)
 
 
-def _serve(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
+def _serve(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
     torch.set_num_threads(threads)
     keep_freed()
     want_files()
