@@ -7,8 +7,11 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import contextmanager
 from pathlib import Path
+
+from fedgraft.runtimes.flower_federation.folders import file_name
 
 WAIT_SECONDS = 90
 
@@ -23,8 +26,10 @@ def call(*arguments, code=0, **options):
     done = subprocess.run(
         fedgraft(*arguments), capture_output=True, text=True, timeout=300, check=False, env=environment(), **options
     )
-    assert done.returncode == code, f"{arguments}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout if code == 0 else done.stderr
+    assert code is None or done.returncode == code, (
+        f"{arguments}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
+    return done.stdout if code == 0 else done.stderr or done.stdout
 
 
 def environment():
@@ -50,7 +55,7 @@ class Federation:
         self.root, self.recipe, self.processes = Path(root), self._shard(root, recipe, changes), {}
         self.port = free_port()
         self.said = call("federation", "init", self.root, "--port", self.port)
-        self.names = sorted(path.name for path in (self.root / "nodes").iterdir())
+        self.names = [file_name(name) for name in tomllib.loads((self.root / "clients.toml").read_text())["names"]]
 
     def _shard(self, root, recipe, changes):
         call("shard", recipe, "-o", root, *changes)
@@ -68,17 +73,17 @@ class Federation:
 
     def start_server(self):
         self._start("server", "federation", "start", self.root)
-        self.wait_for("server", "ready at")
+        self.wait_for("server", f"ready at localhost:{self.port}")
 
     def start(self, name, folder=None, data=None):
         folder = folder or self.root / "nodes" / name
         self._start(name, "node", folder, "--data", data or self.root / "clients" / f"{name}.data")
 
     def _start(self, name, *arguments):
-        log = open(self.root / f"{name}.log", "ab")  # noqa: SIM115
-        self.processes[name] = subprocess.Popen(
-            fedgraft(*arguments), stdout=log, stderr=log, env=environment(), start_new_session=True
-        )
+        with open(self.root / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(
+                fedgraft(*arguments), stdout=log, stderr=log, env=environment(), start_new_session=True
+            )
 
     def log(self, name):
         return (self.root / f"{name}.log").read_text(errors="replace")

@@ -71,13 +71,12 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     Classes that are not fedgraft's are found only where the node's own recipe names them.
     """
     text = recipe.decode(errors="replace")
-    given = _sections(text)
+    given, known = _sections(text), _sections(own.to_toml())
     for name in ("data", "task"):
-        if _plain(given.get(name)) != _plain(own.sections[name]):
+        if _plain(given.get(name)) != _plain(known[name]):
             raise InputError(f"its [{name}] is not that of this node's recipe")
-    known = set(_classes(own.sections))
     for named in _classes(given):
-        if named not in known:
+        if named not in _classes(known):
             raise InputError(f"it names the class {named!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")
     torch.set_num_threads(experiment.runtime.threads)
