@@ -17,7 +17,7 @@ from fedgraft.runtimes.flower_federation.making import write_connection
 
 START_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.1
-ENDING_SECONDS: Final = 15.0
+ENDING_SECONDS: Final = 5.0
 PROGRAM: Final = "fedgraft.runtimes.flower_federation.guarded_superlink"
 
 
