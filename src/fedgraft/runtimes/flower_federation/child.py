@@ -29,7 +29,7 @@ class Child:
         log: where its output goes.
     """
 
-    ENDING_SECONDS: Final = 10.0
+    ENDING_SECONDS: Final = 5.0
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]) -> None:
         self._process = subprocess.Popen(

@@ -21,6 +21,7 @@ HERE: Final = frozenset(("127.0.0.1", "::1"))
 OF_NODES: Final = "/v1/fleet/"
 """What the paths of the nodes' interface begin with."""
 LOOK_SECONDS: Final = 0.2
+ENDING_SECONDS: Final = 5.0
 
 Content: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Content]]
@@ -67,6 +68,8 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(LOOK_SECONDS)
     signal.raise_signal(signal.SIGTERM)
+    time.sleep(ENDING_SECONDS)
+    os._exit(1)  # it waits for requests that are open, which no one needs any more
 
 
 if __name__ == "__main__":
