@@ -185,5 +185,5 @@ def test_data_that_have_changed_are_refused(site) -> None:
 @pytest.mark.parametrize("content", [b"", b"x" * 30])
 def test_a_result_that_is_none_leaves_nothing(tmp_path: Path, content) -> None:
     with pytest.raises(InputError, match="no result of a run"):
-        write_site_run(tmp_path / "site", b"", content, b"", b"", [], "")
+        write_site_run(tmp_path / "site", (b"", content, b"", b""), 0, "a", [], "")
     assert not (tmp_path / "site").exists()

@@ -39,16 +39,17 @@ class LocalSites:
             own, digest = client_at(experiment, given, client, name)
             self.digests.append(digest)
             nodes[client] = Node(
-                client, own, root / name / "memories", self._plan, {"name": name}, self._keep(name, given, digest)
+                client, own, root / name / "memories", self._plan, {"name": name}, self._keep(client, given, digest)
             )
         self.link = LocalLink(nodes)
 
     def _plan(self, recipe):
         return Experiment.from_toml(recipe.decode()).plan
 
-    def _keep(self, name, given, digest):
-        def take_model(run, recipe, content, memory, set_up):
-            write_site_run(self.root / name / "runs" / run, recipe, content, memory, set_up, given, digest)
+    def _keep(self, client, given, digest):
+        def take_model(run, *left):
+            name = self.names[client]
+            write_site_run(self.root / name / "runs" / run, left, client, name, given, digest)
 
         return take_model
 
@@ -59,7 +60,9 @@ class LocalSites:
         yield self.runtime, [Remote(*each) for each in zip(self.names, self.digests, strict=True)]
 
     def leave(self, experiment, state, summary):
-        left = {client: pack_site_run(experiment, state, summary, client) for client in state.joined}
+        left = {
+            client: pack_site_run(experiment, state, summary, client, self.names[client]) for client in state.joined
+        }
         assert self.runtime.hand_over(left, 10) == []
 
     def run_folder(self, name: str) -> Path:

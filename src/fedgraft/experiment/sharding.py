@@ -12,6 +12,7 @@ from typing import Final
 
 import tomli_w
 
+from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
 from fedgraft.experiment import disk, folder_check
 from fedgraft.experiment.client_files import SUFFIX, packages_of, write_client
@@ -39,14 +40,14 @@ def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, in
     shards = experiment.data.load(experiment.seed)
     fitted = experiment.fitted(shards)
     recipe = fitted.to_toml().encode()
-    names = [str(getattr(each, "name", number)) for number, each in enumerate(shards)]
+    names = list(names_of(shards))
     paths = [folder / FILES / f"{name}{SUFFIX}" for name in _file_names(names)]
     try:
         made = [*folder_check.make(folder), *folder_check.make(folder / FILES)]
         (folder / FILES).chmod(0o700)
         try:
-            for number, (name, path, each) in enumerate(zip(names, paths, shards, strict=True)):
-                size = write_client(path, number, name, fitted.data.task, each, packages_of(fitted.data))
+            for number, (name, path) in enumerate(zip(names, paths, strict=True)):
+                size = write_client(path, number, name, fitted.data.task, shards[number], packages_of(fitted.data))
                 written(name, path, size)
             disk.replace(folder, {CLIENTS: tomli_w.dumps({"names": names}).encode(), RECIPE: recipe})
         except BaseException:
@@ -73,9 +74,10 @@ def _check_free(folder: Path) -> None:
 
 def _file_names(names: list[str]) -> list[str]:
     """Return a name of a file for each client, all distinct, whatever clients are called."""
-    found: list[str] = []
+    found: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
     for number, name in enumerate(names):
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:_LONGEST] or "client"
-        taken = {each.casefold() for each in found}
-        found.append(safe if safe.casefold() not in taken else f"{safe}-{number}")
-    return found
+        while safe.casefold() in found:
+            safe += f"-{number}"
+        found[safe.casefold()] = safe
+    return list(found.values())

@@ -33,7 +33,7 @@ MEMORY: Final = "memory.bin"
 _DATA: Final = "data"
 
 
-def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str, Any], client: int) -> bytes:
+def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
     """Return what a node is handed when a run has ended: its client's model, and its part of the summary.
 
     Args:
@@ -41,32 +41,33 @@ def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str,
         state: the run's end.
         summary: the run's.
         client: whose node it is.
+        name: of the client.
     """
-    name = list(summary["test_per_client"])[client]
-    own = {**summary, "test_per_client": {name: summary["test_per_client"][name]}}
+    own = {**summary, "test_per_client": {name: summary["test_per_client"].get(name)}}
     model = shared_model(experiment.plan, state, best_model(state), client)
-    return wire.pack({"client": client, "name": name, "summary": json.dumps(own), "model": {**model}})
+    return wire.pack({"summary": json.dumps(own), "model": {**model}})
 
 
 def write_site_run(
-    folder: Path, recipe: bytes, content: bytes, memory: bytes, set_up: bytes, data: Sequence[str], digest: str
+    folder: Path, left: Sequence[bytes], client: int, name: str, data: Sequence[str], digest: str
 ) -> None:
     """Store what a run leaves a client, where only the owner can read it; what was there of the same run is replaced.
 
     Args:
         folder: of this run at the site; made when missing.
-        recipe: what was run, as the server said when the node joined.
-        content: what `pack_site_run` made.
-        memory: what the client remembers; b"" for nothing.
-        set_up: the set-up message that it was sent; b"" for none.
+        left: what was run, as the server said when the node joined; what `pack_site_run` made; what the client
+            remembers; and the set-up message that it was sent. b"" for none.
+        client: which client it is.
+        name: of the client.
         data: where its data are, as `client_files.client_at` takes it.
         digest: fingerprint of its data.
 
     Raises `InputError` for content that is none.
     """
+    recipe, content, memory, set_up = left
     try:
         tree: Any = wire.unpack(content)
-        client, name, model = int(tree["client"]), str(tree["name"]), disk.model_bytes(tree["model"])
+        model = disk.model_bytes(tree["model"])
         summary = disk.json_table(json.loads(tree["summary"]))
     except (WireError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"The server has sent something that is no result of a run ({error}).") from error

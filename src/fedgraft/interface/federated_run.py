@@ -105,7 +105,7 @@ class _Nodes:
         """Give every node the model that the run leaves its client."""
         runtime, names = self._runtime, self._folder.clients
         assert runtime is not None, "joined before"
-        models = {client: pack_site_run(experiment, state, summary, client) for client in state.joined}
+        models = {client: pack_site_run(experiment, state, summary, client, names[client]) for client in state.joined}
         for client in runtime.hand_over(models, HAND_OVER_SECONDS):
             self._told.tell("note", f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
         if outside := sum(runtime.outside.values()):

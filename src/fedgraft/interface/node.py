@@ -44,24 +44,27 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         folder.path / MEMORIES,
         lambda recipe: plan_of(recipe, own),
         {"name": folder.name, "data": digest, **versions()},
-        lambda run, *left: _keep(folder.path / RUNS / run, left, data, digest, say),
+        lambda run, *left: _keep(folder, run, left, data, digest, say),
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
 
 
-def _keep(folder: Path, left: Sequence[bytes], data: Sequence[str], digest: str, say: Callable[[str], None]) -> None:
+def _keep(
+    node: NodeFolder, run: str, left: Sequence[bytes], data: Sequence[str], digest: str, say: Callable[[str], None]
+) -> None:
     """Keep what a run leaves this site, to predict with.
 
     Args:
-        folder: of this run at the site.
+        node: the site's folder.
+        run: its name.
         left: recipe, content, memory and set-up message, as `write_site_run` takes them.
         data: where the site's data are.
         digest: fingerprint of the data.
         say: tells the user a line.
     """
-    recipe, content, memory, set_up = left
-    write_site_run(folder, recipe, content, memory, set_up, data, digest)
+    folder = node.path / RUNS / run
+    write_site_run(folder, left, node.client, node.name, data, digest)
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
 
 
