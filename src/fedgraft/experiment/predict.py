@@ -141,8 +141,8 @@ def predict(
     its_own = {name: given[name] for name in own_tables if name in given}
     asked = _counted(data.task, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
-        own: Sequence[Any] = [reader.own_shard(task, its_own)]
-        shards, names, newcomer = own, ["own"], _newcomer(run, own_tables[0])
+        alone: Sequence[Any] = [reader.own_shard(task, its_own)]
+        shards, names, newcomer = alone, ["own"], _newcomer(run, own_tables[0])
     else:
         shards, names, newcomer = run.shards, run.names, None
     answers: list[pd.DataFrame] = []
