@@ -23,6 +23,7 @@ MODULES = (
     "nodes_least",
     "nodes_usual",
     "overhead",
+    "scale_clients",
     "scale_figure",
     "scale_nodes",
     "timing",
