@@ -24,6 +24,7 @@ MODULES = (
     "nodes_usual",
     "overhead",
     "portable",
+    "scale_clients",
     "scale_figure",
     "scale_nodes",
     "timing",

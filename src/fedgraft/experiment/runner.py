@@ -35,6 +35,8 @@ ALL_FAILED = "all clients failed"
 RUN, FEDERATION = "run", "federation"
 """Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
 federation's folder."""
+MOST_STORING = 0.05
+"""Share of a run's time that checkpoints may take, unless every round is to be stored."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 
 
@@ -306,6 +308,7 @@ class _Recorder:
         self._loop, self._runtime, self._store, self._watcher = loop, runtime, store, watcher
         self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
+        self._took = 0.0  # to store the last one
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""
@@ -313,7 +316,9 @@ class _Recorder:
         if self._store is not None:
             self._store.append(row, entries)
         stop = bool(self._interrupted) and not state.finished
-        if stop or time.monotonic() - self._stored_at >= self._every_seconds:
+        # A state of very many clients takes long to store: so little of the time goes to that.
+        every = max(self._every_seconds, self._took / MOST_STORING) if self._every_seconds else 0.0
+        if stop or time.monotonic() - self._stored_at >= every:
             self.checkpoint(state)
         self._watcher.after_round(state, row)
         if stop:
@@ -321,11 +326,12 @@ class _Recorder:
 
     def checkpoint(self, state: RunState) -> None:
         """Make this state what a resume starts from, with whatever was charged since the last row."""
-        entries = self._loop.ledger.drain()
+        began, entries = time.monotonic(), self._loop.ledger.drain()
         if self._store is not None:
             self._store.append(None, entries)
             self._store.checkpoint(state, self._runtime.memories())
         self._stored_at = time.monotonic()
+        self._took = self._stored_at - began
 
 
 def _loop(experiment: Experiment, runtime: Runtime) -> Loop:

@@ -150,7 +150,7 @@ class Client:
             spent = 0 if kind in FREE else meter.flops
             if reply.kind == "wait":
                 return Served(encoded, memory, flops=spent, waits=True)
-            if kind == "statistics" and self._most is not None:  # to prepare the client's data once more
+            if kind == "statistics" and self._most is not None:  # to prepare the client's data with it, once or more
                 self._set_ups[client] = bytes(request)
             after = memory if same(remembered, before) else settled(remembered)
             return Served(encoded, after, kind == "statistics", spent)
@@ -191,6 +191,9 @@ class Client:
 
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
         shared = self._plan.rows.decode(message.arrays or {}, self._plan.combined_layout)
+        if self._most is not None:  # prepared when it is needed: most clients' data would be gone by then
+            self._prepared.pop(client, None)
+            return Message("statistics", message.round)
         self._prepared[client] = self._plan.task.prepare(self._shards[client], shared)
         return Message("statistics", message.round)
 
