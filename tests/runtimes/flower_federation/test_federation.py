@@ -8,6 +8,7 @@ import time
 
 import pandas as pd
 import pytest
+
 from helpers.federations import Federation, call, federation, same
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")

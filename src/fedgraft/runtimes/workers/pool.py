@@ -22,7 +22,7 @@ from fedgraft.engine.client.client_memory import Memory
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.workers.channel import Channel, Channels
 from fedgraft.runtimes.workers.shared_memory import Blob, bytes_of, view_of
-from fedgraft.runtimes.workers.starting import STARTS, not_started, unreadable
+from fedgraft.runtimes.workers.starting import STARTS
 from fedgraft.runtimes.workers.worker import Answer
 from fedgraft.wire.lazy import MadeOnce
 
@@ -307,7 +307,7 @@ class Pool:
         if worker.anew:
             if _fingerprint(reply) != worker.anew.pop(0).reply:
                 raise MachineError(
-                    f"Client {client} was served anew after its worker process was lost, and replied something else: "
+                    f"Client {client} was served anew after its worker was lost, and replied something else: "
                     "what it computes depends on more than its data, what it is sent and the seed."
                 )
             self._hand(worker, batch.deadline_seconds)
@@ -323,10 +323,10 @@ class Pool:
         worker.job = worker.due = None
 
     def _late(self, index: int, batch: _Batch) -> None:
-        """Give up a client that hangs, and its process."""
+        """Give up a client that hangs, and its worker."""
         worker = self._workers[index]
         if not worker.ready:
-            raise MachineError(f"A worker process did not start within {START_SECONDS:g} s.")
+            raise self._channels.not_started(f"it took longer than {START_SECONDS:g} s")
         if worker.job is not None:
             batch.answers[worker.job.client] = ClientFailed(LATE)
             self._paused.pop(worker.job.client, None)
@@ -346,13 +346,13 @@ class Pool:
         if client in batch.lost:
             raise MachineError(
                 f"Client {client} could not be served: {batch.lost[client][1]}; and when that was done again in "
-                f"another process, with no other at work: {how}. Where memory ran out, use fewer runtime.workers "
-                f"(there are {len(self._workers)}) or a machine with more."
+                f"another worker, with no other at work: {how}. Where memory ran out, use fewer "
+                f"{self._channels.option} (there are {len(self._workers)}) or a machine with more."
             )
         batch.lost[client] = worker.job, how
         batch.waiting[client] = 0  # whatever its place: lost ones come last
 
-    # --- processes ---------------------------------------------------------------------------------------------------
+    # --- workers -----------------------------------------------------------------------------------------------------
 
     def _replace(self, index: int, starts: int = 0) -> None:
         channel = self._workers[index].channel
@@ -364,9 +364,9 @@ class Pool:
         """Start a worker anew that has ended before it was ready, if that may help."""
         worker = self._workers[index]
         if worker.channel.unreadable:
-            raise unreadable(how)
+            raise self._channels.unreadable(how)
         if worker.starts + 1 >= STARTS:
-            raise not_started(how)
+            raise self._channels.not_started(how)
         self._replace(index, worker.starts + 1)
 
     def _start(self, starts: int = 0, again: bool = True) -> _Worker:

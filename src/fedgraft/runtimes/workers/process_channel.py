@@ -7,9 +7,10 @@ from typing import Any
 
 from fedgraft.engine.client.client import Given
 from fedgraft.engine.plan import Plan
+from fedgraft.errors import FedgraftError
 from fedgraft.runtimes.workers.channel import Channel, Channels
-from fedgraft.runtimes.workers.shared_memory import Blob, SharedBlock, receive, send, shared, want_files
-from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY, UNKNOWN, ending, start
+from fedgraft.runtimes.workers.shared_memory import Blob, lasting, receive, send, shared, want_files
+from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY, UNKNOWN, ending, not_started, start, unreadable
 from fedgraft.runtimes.workers.worker import work
 
 _ENDED_SECONDS = 5.0
@@ -75,6 +76,8 @@ class ProcessChannels(Channels):
         threads: torch threads of each.
     """
 
+    option = "runtime.workers"
+
     def __init__(self, plan: Plan, shards: Given, threads: int) -> None:
         self._arguments = (plan, shards, threads)
         want_files()
@@ -94,4 +97,12 @@ class ProcessChannels(Channels):
 
     def lasting(self, blob: object) -> bool:
         """Return whether the bytes are in memory that both ends have; what is smaller is sent every time."""
-        return isinstance(blob, SharedBlock)
+        return lasting(blob)
+
+    def not_started(self, why: str) -> FedgraftError:
+        """Return the error for a process that does not start."""
+        return not_started(why)
+
+    def unreadable(self, why: str) -> FedgraftError:
+        """Return the error for processes that cannot read what they are sent."""
+        return unreadable(why)
