@@ -35,7 +35,7 @@ from fedgraft.contracts.task_abilities import (
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.engine.server.disconnections import Dropout
-from fedgraft.engine.server.safeguards import Safeguards
+from fedgraft.engine.server.safeguards import SIZES, Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
@@ -168,7 +168,7 @@ def build(recipe: str, content: Section) -> Experiment:
     _check_needs(selector, task)
     sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
     settings = {
-        name: discovery.construct(cls, name, section_of(content, name, named=False), named=False)
+        name: discovery.construct(cls, name, _with_sizes(name, section_of(content, name, named=False)), named=False)
         for name, cls in SETTINGS.items()
     }
     _check_averaging(sharing, settings["evaluation"].averaging)
@@ -197,6 +197,12 @@ def build(recipe: str, content: Section) -> Experiment:
     resolved = _resolve(content, data, plan, chosen, stopping, settings, yardsticks)
     used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "checkpoint")}
     return Experiment(recipe, resolved, data, plan, **chosen, stopping=stopping, yardsticks=yardsticks, **used)
+
+
+def _with_sizes(name: str, section: Section) -> Section:
+    """A section whose sizes are numbers of bytes, whatever units they are written in."""
+    sizes = SIZES if name == "safeguards" else ()
+    return {key: parse_bytes(value, f"{name}.{key}") if key in sizes else value for key, value in section.items()}
 
 
 def _integer(content: Section, key: str, default: int) -> int:

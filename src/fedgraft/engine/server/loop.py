@@ -88,7 +88,8 @@ class Loop:
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
         self.ledger = Ledger()
         self._runtime = runtime
-        self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds)
+        guards = self._merging.safeguards
+        self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards)
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
