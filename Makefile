@@ -17,8 +17,8 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-federation lint bench bench-nodes-scale same-results study-fedacs study-cefgl \
-  study-fedais study-levers study-reputation-ucb study-attackers clean
+.PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients same-results study-fedacs \
+  study-cefgl study-fedais study-levers study-reputation-ucb study-attackers clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ bench: .venv/.installed  ## time the hot paths against their limits
 
 bench-nodes-scale: .venv/.installed  ## measure node classification as graphs grow, and draw it; half an hour
 	$(BIN)/python benchmarks/scale_nodes.py $(ARGS)
+
+bench-clients: .venv/.installed  ## measure federations of up to 100,000 made-up clients; a quarter of an hour
+	$(BIN)/python benchmarks/scale_clients.py $(ARGS)
 
 same-results: .venv/.installed  ## run two commits in turns and compare digests, bytes, scores:  make same-results ARGS=HEAD~1
 	$(BIN)/python benchmarks/same_results.py $(ARGS)

@@ -63,11 +63,19 @@ def prepare(plan: Plan, shards: Sequence[Any]) -> list[Any]:
 class Federation:
     """A federation in its own loop; `round` is one step of it, with what a stored run writes after each."""
 
-    def __init__(self, plan: Plan, selector: Selector[Any], shards: Sequence[Any], workers: int, folder: Path) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        selector: Selector[Any],
+        shards: Sequence[Any],
+        workers: int,
+        folder: Path,
+        evaluation: Evaluation | None = None,
+    ) -> None:
         self._runtime = InProcess(plan, shards, workers, threads=1)
         # A round is trained, not scored: the floors beside it do not score either.
-        stopping, evaluation = Stopping(rounds=NEVER), Evaluation(every=NEVER)
-        self._loop = Loop(plan, selector, self._runtime, Clock(), stopping, evaluation)
+        stopping = Stopping(rounds=NEVER)
+        self._loop = Loop(plan, selector, self._runtime, Clock(), stopping, evaluation or Evaluation(every=NEVER))
         self._store = Store.create(folder, "", {})
         self.plan, self.state = plan, self._loop.start()
         self._loop.ledger.drain()
@@ -95,11 +103,15 @@ class Federation:
 
 @contextmanager
 def federation(
-    plan: Plan, shards: Sequence[Any], selector: Selector[Any] | None = None, workers: int = 0
+    plan: Plan,
+    shards: Sequence[Any],
+    selector: Selector[Any] | None = None,
+    workers: int = 0,
+    evaluation: Evaluation | None = None,
 ) -> Iterator[Federation]:
     """A federation that has begun; all clients take part in every round unless a selector says otherwise."""
     with tempfile.TemporaryDirectory() as folder:
-        running = Federation(plan, selector or All(), shards, workers, Path(folder) / "run")
+        running = Federation(plan, selector or All(), shards, workers, Path(folder) / "run", evaluation)
         try:
             yield running
         finally:

@@ -23,6 +23,8 @@ MODULES = (
     "nodes_least",
     "nodes_usual",
     "overhead",
+    "portable",
+    "scale_clients",
     "scale_figure",
     "scale_nodes",
     "timing",

@@ -1,8 +1,10 @@
 """On which data? The contract of data sets, and what only some of them can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 import pandas as pd
 
@@ -17,8 +19,33 @@ class Data(ABC, Generic[Shard]):
     """Name of the task that understands these shards."""
 
     @abstractmethod
-    def load(self, seed: int) -> list[Shard]:
+    def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, split into train, validation and test; equal seeds give equal shards."""
+
+
+@dataclass(frozen=True)
+class Clients(Generic[Shard]):
+    """The clients of a data set that can make one shard at a time.
+
+    Args:
+        names: of the clients, all different, known before any shard is made.
+        make: returns the shard of a client, by its index; equal however often it is asked.
+    """
+
+    names: Sequence[str]
+    make: Callable[[int], Shard]
+
+
+class ClientData(Data[Shard]):
+    """Ability: make one client's shard at a time, wherever it is used, so that nobody holds all of them."""
+
+    @abstractmethod
+    def clients_of(self, seed: int) -> Clients[Shard]:
+        """Return the clients. What they share, such as a whole set that they are parts of, is made here, once."""
+
+    def load(self, seed: int) -> "Shards[Shard]":
+        """Return all shards; each is made when it is asked for."""
+        return Shards(self, seed)
 
 
 class GivenData(Data[Shard]):
@@ -59,3 +86,113 @@ class OwnShardData(Data[Shard]):
 
         `task` is the run's, fitted to its data; `tables` holds the first of `own_tables` and perhaps others.
         """
+
+
+class SiteData(Data[Shard]):
+    """Ability: read one client's data at its site from tables of its own, where nobody has those of all clients."""
+
+    site_tables: ClassVar[tuple[str, ...]]
+    """Names of such tables, such as "ratings"; the first one is required."""
+
+    @abstractmethod
+    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> Shard:
+        """Return the shard of a client, split by `seed`, from its tables alone.
+
+        Args:
+            task: the recipe's; what all sites must have in common, such as names of classes, it must know.
+            tables: {one of `site_tables`: table}.
+            client: which client it is, 0, 1 ...
+            name: of the client.
+            seed: the experiment's.
+
+        Raises `InputError`, naming the option, where the recipe does not say what all sites must have in common.
+        """
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Recent(OrderedDict[Key, Value]):
+    """The values that were used last, by key; what was not used for longest goes.
+
+    Args:
+        most: values that are kept, >= 1; None = all.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self._most = most
+
+    def __getitem__(self, key: Key) -> Value:
+        """Return a value, which is now the one used last."""
+        value = super().__getitem__(key)
+        self.move_to_end(key)
+        return value
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        """Keep a value as the one used last."""
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if self._most is not None and len(self) > self._most:
+            del self[next(iter(self))]
+
+
+class Shards(Sequence[Shard]):
+    """All shards of a data set, each made when it is asked for; the last few are kept.
+
+    It is pickled as the data set and the seed: another process makes for itself what its own clients need.
+
+    Args:
+        data: makes them.
+        seed: the experiment's.
+    """
+
+    KEPT: ClassVar[int] = 32
+    """Shards that a process keeps: all of a small experiment, next to nothing of a large one."""
+
+    def __init__(self, data: ClientData[Shard], seed: int) -> None:
+        self.data, self.seed = data, seed
+        self._clients: Clients[Shard] | None = None
+        self._made: Recent[int, Shard] = Recent(self.KEPT)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the clients; no shard is made."""
+        return self._opened.names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, client: int) -> Shard: ...
+    @overload
+    def __getitem__(self, client: slice) -> list[Shard]: ...
+    def __getitem__(self, client: int | slice) -> Shard | list[Shard]:
+        if isinstance(client, slice):
+            return [self[each] for each in range(*client.indices(len(self)))]
+        number = range(len(self))[client]
+        if number not in self._made:
+            self._made[number] = self._opened.make(number)
+        return self._made[number]
+
+    def __reduce__(self) -> tuple[type["Shards[Any]"], tuple[ClientData[Shard], int]]:
+        return type(self), (self.data, self.seed)
+
+    @property
+    def _opened(self) -> Clients[Shard]:
+        if self._clients is None:
+            self._clients = self.data.clients_of(self.seed)
+        return self._clients
+
+
+def names_of(shards: Sequence[Any]) -> Sequence[str]:
+    """Return the clients' names, or their numbers where shards have no names."""
+    if isinstance(shards, Shards):
+        return shards.names
+    return [str(getattr(shard, "name", number)) for number, shard in enumerate(shards)]
+
+
+def telling(shards: Sequence[Shard]) -> Sequence[Shard]:
+    """Return the shards that tell what clients must have alike: all, or the first of those that one data set makes."""
+    return shards[:1] if isinstance(shards, Shards) else shards

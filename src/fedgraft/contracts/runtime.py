@@ -76,16 +76,20 @@ class RuntimeOptions(ABC):
         threads: torch threads of whatever serves clients, >= 1; sums depend on them.
         device: "cpu" or "cuda".
         deadline_seconds: how long to wait for a client; 0 = for ever.
+        portable: whether the same bits are wanted on every x86-64 processor with AVX2, on "cpu"; slower, and but for
+            `torch.sqrt`. Without it, a processor's bits are its own.
     """
 
     threads: int = 1
     device: str = "cpu"
     deadline_seconds: float = 0.0
+    portable: bool = False
 
     def __post_init__(self) -> None:
         require(self.threads >= 1, "runtime.threads", ">= 1", self.threads)
         require_one_of("runtime.device", self.device, ("cpu", "cuda"))
         require(self.deadline_seconds >= 0, "runtime.deadline_seconds", ">= 0 (0 = for ever)", self.deadline_seconds)
+        require(not self.portable or self.device == "cpu", "runtime.portable", "false on a device", self.portable)
 
     def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
         """Return {client: fingerprint} of what such a runtime's `memories` yielded."""

@@ -1,6 +1,6 @@
 """What the server and every client have agreed on before the first round."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ from fedgraft.contracts.task_abilities import (
     ProfiledTask,
     PublishingTask,
     SeededTask,
+    SurveyedTask,
     VariantTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -112,6 +113,11 @@ class Plan:
         return self.task if isinstance(self.task, ProfiledTask) else None
 
     @cached_property
+    def surveyed(self) -> SurveyedTask[Any, Any] | None:
+        """The task, if it tells how much a client has without preparing its data."""
+        return self.task if isinstance(self.task, SurveyedTask) else None
+
+    @cached_property
     def manual(self) -> ManualGradientTask[Any, Any] | None:
         """The task, if it computes gradients itself."""
         return self.task if isinstance(self.task, ManualGradientTask) else None
@@ -166,6 +172,12 @@ class Plan:
     def group(self, state: Any, client: int) -> int:
         """Return which global model a client gets, given the sharing method's state."""
         return self.sharing.group(state, client) if isinstance(self.sharing, GroupedSharing) else 0
+
+    def groups(self, state: Any, clients: Iterable[int]) -> Sequence[int]:
+        """Return the groups of some clients, ascending, given the sharing method's state."""
+        if not isinstance(self.sharing, GroupedSharing):
+            return [0]
+        return sorted({self.sharing.group(state, client) for client in clients})
 
     def personalise(self, received: Arrays, memory: Any) -> Arrays:
         """Return the shared parameters as a client uses them."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.scores import add
-from fedgraft.contracts.task_abilities import PooledTask
+from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.simulated_clock import Clock
@@ -30,7 +30,12 @@ Scores = dict[str, float]
 
 
 def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
-    """{yardstick: {"validation": score, "test": score, measure: on test}} for the experiment's, or for `names`."""
+    """{yardstick: {"validation": score, "test": score, measure: on test}} for the experiment's, or for `names`.
+
+    None where a sample is scored of clients whose data are parts of one graph: a few parts of it are no graph.
+    """
+    if experiment.evaluation.sample and isinstance(experiment.plan.task, HaloTask):
+        return {}
     return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
 
 
@@ -101,5 +106,5 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
         used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
         state.update(f"averaging {experiment.evaluation.averaging};".encode())
         state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
-    state.update(digest_of(list(shards)).encode())
+    state.update(digest_of(shards).encode())
     return state.hexdigest()

@@ -8,7 +8,7 @@ import hashlib
 import math
 import pickle
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
@@ -19,7 +19,9 @@ import pandas as pd
 import torch
 from scipy import sparse
 
+from fedgraft.contracts.data import Shards, names_of
 from fedgraft.errors import InputError
+from fedgraft.experiment.discovery import options_of
 from fedgraft.experiment.recipe import RENAMED
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
@@ -28,8 +30,12 @@ COMPUTING: Final = ("fedgraft", "torch", "numpy")
 """Libraries that a run's bits depend on."""
 _DIGEST_BYTES: Final = 16
 
+MOST_DIGESTS: Final = 16
+"""Clients with a digest where a data set makes each client's data, so that its options and the seed tell the rest."""
+
 Origin = Mapping[str, Mapping[str, Any]]
-"""{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it."""
+"""{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it; and "made", the options
+of a data set that makes more clients than have digests."""
 
 
 def origin_of(sections: Mapping[str, Any], shards: Sequence[Any]) -> Origin:
@@ -39,8 +45,11 @@ def origin_of(sections: Mapping[str, Any], shards: Sequence[Any]) -> Origin:
         sections: its resolved options.
         shards: its clients' data.
     """
-    clients = {str(getattr(shard, "name", number)): digest_of(shard) for number, shard in enumerate(shards)}
-    return {"options": _kept(sections), "clients": clients}
+    origin: dict[str, dict[str, Any]] = {"options": _kept(sections)}
+    if isinstance(shards, Shards) and len(shards) > MOST_DIGESTS:
+        places = np.linspace(0, len(shards) - 1, MOST_DIGESTS).astype(int).tolist()
+        return {**origin, "clients": _digests(shards, places), "made": _made(shards)}
+    return {**origin, "clients": _digests(shards, range(len(shards)))}
 
 
 @cache
@@ -56,7 +65,7 @@ def check_shape(began: Mapping[str, Any], where: str) -> None:
         began: the content.
         where: the file.
     """
-    parts = [began.get(name, {}) for name in ("options", "clients")]
+    parts = [began.get(name, {}) for name in ("options", "clients", "made")]
     digests = parts[1].values() if isinstance(parts[1], dict) else ()
     if not all(isinstance(part, dict) for part in parts) or not all(isinstance(each, str) for each in digests):
         raise InputError(f"{where} is damaged: it does not hold options and the clients' data.")
@@ -102,8 +111,19 @@ def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
         shards: the clients' data as they are now.
         where: the file whose [data] says where they are.
     """
-    then, now = began.get("clients", {}), origin_of({}, shards)["clients"]
-    changed = [name for name in {**then, **now} if then.get(name) != now.get(name)] if then else []
+    then = began.get("clients", {})
+    if not then:
+        return
+    made, makes = began.get("made", {}), _made(shards) if isinstance(shards, Shards) else {}
+    for key in {**made, **makes} if made else ():
+        if made.get(key) != makes.get(key):
+            raise InputError(
+                f"{where}: data.{key} = {makes.get(key)!r}, but the run began with {made.get(key)!r}. Undo that, or "
+                "begin a new run."
+            )
+    names = names_of(shards)
+    now = _digests(shards, [place for place, name in enumerate(names) if not made or name in then])
+    changed = [name for name in {**then, **now} if then.get(name) != now.get(name)]
     if changed:
         which = f"client {changed[0]!r}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
         raise InputError(
@@ -111,6 +131,16 @@ def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
             "other rows, or the same in another order. A run goes on, and its model answers, only with what it began "
             "with; what is new since then is asked about."
         )
+
+
+def _digests(shards: Sequence[Any], clients: Iterable[int]) -> dict[str, str]:
+    names = names_of(shards)
+    return {names[client]: digest_of(shards[client]) for client in clients}
+
+
+def _made(shards: Shards[Any]) -> dict[str, Any]:
+    """The data set that makes the clients' data: its class as "name", and its options."""
+    return {"name": type(shards.data).__name__, **_plain(options_of(shards.data))}
 
 
 def digest_of(value: Any) -> str:
@@ -161,7 +191,7 @@ def _feed(hasher: Any, value: Any) -> None:
         _feed(hasher, [rows.shape, rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data])
     elif isinstance(value, Mapping):
         _feed(hasher, [[key, each] for key, each in value.items()])
-    elif isinstance(value, list | tuple | np.ndarray):
+    elif isinstance(value, list | tuple | np.ndarray | Shards):
         hasher.update(f"list {len(value)};".encode())
         for each in value:
             _feed(hasher, each)

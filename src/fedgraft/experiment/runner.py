@@ -14,12 +14,13 @@ from typing import Any, Protocol
 
 import torch
 
-from fedgraft.contracts import Runtime
+from fedgraft.contracts import Runtime, RuntimeOptions
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import AllClientsFailedError, FedgraftError, InputError, MachineError, memory_shortage, require
+from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
@@ -31,8 +32,11 @@ from fedgraft.runtimes.workers.signals import Asked, deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
-RUN = "run"
-"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it."""
+RUN, FEDERATION = "run", "federation"
+"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
+federation's folder."""
+MOST_STORING = 0.05
+"""Share of a run's time that checkpoints may take, unless every round is to be stored."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 
 
@@ -58,7 +62,13 @@ class Watcher(Protocol):
 
 
 class Sites(Protocol):
-    """Where the clients of a federation are: their data are loaded there."""
+    """Where the clients of a federation are: their data are loaded there.
+
+    Attributes:
+        where: the federation's folder.
+    """
+
+    where: str
 
     def joined(self, experiment: Experiment, run: str) -> AbstractContextManager[tuple[Runtime, Sequence[Any]]]:
         """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint."""
@@ -95,7 +105,7 @@ def execute(
     Returns:
         The summary. Raises `InputError`, `BudgetError`, `AllClientsFailedError` or `Interrupted`.
     """
-    _check_device(experiment.runtime.device)
+    _check_machine(experiment.runtime)
     watcher = watcher or Silent()
     if folder is None:
         experiment, shards = _loaded(experiment)
@@ -104,9 +114,8 @@ def execute(
         if sites is not None:
             run = secrets.token_hex(16)
             with sites.joined(experiment, run) as (runtime, clients):
-                store.describe(
-                    experiment.to_toml(), {**environment(), RUN: run}, origin_of(experiment.sections, clients)
-                )
+                about = {**environment(), RUN: run, FEDERATION: sites.where}
+                store.describe(experiment.to_toml(), about, origin_of(experiment.sections, clients))
                 return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
@@ -118,6 +127,7 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 
     `prepared` keeps the clients' prepared data for the next experiment with the same shards and the same task.
     """
+    _check_machine(experiment.runtime)
     experiment = experiment.fitted(shards)
     with _runtime(experiment, shards, prepared) as runtime:
         loop = _loop(experiment, runtime)
@@ -143,7 +153,7 @@ def resume(
         where = str(folder / "experiment.toml")
         written = store.experiment_toml()
         experiment = Experiment.from_toml(written, where)
-        _check_device(experiment.runtime.device)
+        _check_machine(experiment.runtime)
         stored, began = store.load(), store.origin()
         check_known(began, str(folder / ORIGIN))
         check_options(began, experiment.sections, tomllib.loads(written), where)
@@ -298,6 +308,7 @@ class _Recorder:
         self._loop, self._runtime, self._store, self._watcher = loop, runtime, store, watcher
         self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
+        self._took = 0.0  # to store the last one
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""
@@ -305,7 +316,9 @@ class _Recorder:
         if self._store is not None:
             self._store.append(row, entries)
         stop = bool(self._interrupted) and not state.finished
-        if stop or time.monotonic() - self._stored_at >= self._every_seconds:
+        # A state of very many clients takes long to store: so little of the time goes to that.
+        every = max(self._every_seconds, self._took / MOST_STORING) if self._every_seconds else 0.0
+        if stop or time.monotonic() - self._stored_at >= every:
             self.checkpoint(state)
         self._watcher.after_round(state, row)
         if stop:
@@ -313,11 +326,12 @@ class _Recorder:
 
     def checkpoint(self, state: RunState) -> None:
         """Make this state what a resume starts from, with whatever was charged since the last row."""
-        entries = self._loop.ledger.drain()
+        began, entries = time.monotonic(), self._loop.ledger.drain()
         if self._store is not None:
             self._store.append(None, entries)
             self._store.checkpoint(state, self._runtime.memories())
         self._stored_at = time.monotonic()
+        self._took = self._stored_at - began
 
 
 def _loop(experiment: Experiment, runtime: Runtime) -> Loop:
@@ -349,6 +363,7 @@ def _runtime(
         runtime.close()
 
 
-def _check_device(device: str) -> None:
-    if device == "cuda" and not torch.cuda.is_available():
+def _check_machine(options: RuntimeOptions) -> None:
+    portable.check(options)
+    if options.device == "cuda" and not torch.cuda.is_available():
         raise InputError("runtime.device = 'cuda', but torch sees no CUDA device here; use runtime.device=cpu.")

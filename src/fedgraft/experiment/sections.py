@@ -51,8 +51,9 @@ class CheckpointOptions:
     """Options of checkpoints: how often a run is stored.
 
     Args:
-        every_seconds: least seconds between two checkpoints, >= 0; 0 stores every round. The result does not depend
-            on it, only how much a resume has to do again.
+        every_seconds: least seconds between two checkpoints, >= 0; 0 stores every round, while others come so rarely
+            that they take a twentieth of the time. The result does not depend on it, only how much a resume has to do
+            again.
     """
 
     every_seconds: float = 1.0

@@ -223,7 +223,7 @@ def _check_sharing(state: RunState, plan: Plan) -> None:
     clients = len(state.profiles)
     _check_like(state.sharing, plan.sharing.init(plan.first, clients), "state.sharing")
     with _within("state.sharing"):
-        for group in sorted({plan.group(state.sharing, client) for client in range(clients)}):
+        for group in plan.groups(state.sharing, range(clients)):
             wire.check(plan.sharing.model(state.sharing, group), plan.download_layout)
             wire.check(scored_model(plan, state.sharing, state.averages, group), plan.model_layout)
 

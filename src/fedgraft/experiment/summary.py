@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedgraft.contracts.data import names_of
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.engine.server.run_state import RunState
@@ -24,22 +25,28 @@ def summarise(
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
 
+    "scored" is the size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then
+    holds the clients of the sample, and yardsticks see their data alone.
     Where clients keep models of their own, the digest covers the fingerprints of what they remember as well. A score
     that lacks clients, and the test score of a client that could not be scored, are None. Raises
     `AllClientsFailedError` where no client ever trained: there is no result.
     """
     _check_answered(state)
     last = state.curve[-1]
+    names, scored = names_of(shards), experiment.evaluation.scored(state.joined, experiment.seed)
+    sampled = len(scored) < len(state.joined)
     by_client = {
-        str(getattr(shard, "name", client)): _number(state.scores.get(str(client), {}).get("test"))
-        for client, shard in enumerate(shards)
+        names[client]: _number(state.scores.get(str(client), {}).get("test"))
+        for client in (scored if sampled else range(len(shards)))
     }
     known = [] if "lacking" in last else [score for score in by_client.values() if score is not None]
-    scores = {name: values["test"] for name, values in baselines.scores(experiment, shards).items()}
+    measured = [shards[client] for client in scored] if sampled else shards
+    scores = {name: values["test"] for name, values in baselines.scores(experiment, measured).items()}
     return {
         "recipe": experiment.recipe,
         "dataset": experiment.sections["data"]["name"],
         "clients": len(shards),
+        "scored": len(scored) if sampled else 0,
         "seed": experiment.seed,
         "rounds": state.round,
         "stopped_by": state.finished,
@@ -90,7 +97,7 @@ def _all_models(experiment: Experiment, state: RunState, fingerprints: Mapping[i
     """Everything that a run's digest covers: the trained and the scored parameters of every group, and own models."""
     plan = experiment.plan
     models: Arrays = {}
-    for group in sorted({plan.group(state.sharing, client) for client in range(len(state.profiles))}):
+    for group in plan.groups(state.sharing, range(len(state.profiles))):
         trained = plan.sharing.model(state.sharing, group)
         scored = scored_model(plan, state.sharing, state.averages, group)
         models |= {f"model/{group}/{name}": array for name, array in trained.items()}

@@ -1,4 +1,4 @@
-"""The command line: run, resume, predict, serve, compare, report, study, list, show."""
+"""The command line: run, resume, predict, serve, compare, report, study, shard, list, show."""
 
 import json
 import logging
@@ -26,6 +26,7 @@ from fedgraft.errors import (
     printable,
 )
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predict import predict as predict_from
 from fedgraft.experiment.recipe import parse_override
@@ -33,12 +34,13 @@ from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import Interrupted, execute
 from fedgraft.experiment.runner import resume as resume_run
 from fedgraft.experiment.units import human_bytes
-from fedgraft.interface import catalogue, federation
+from fedgraft.interface import catalogue, federated, federation
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.shard import shard
+from fedgraft.reports.comparison import clients_text, failures_text
 from fedgraft.reports.comparison import compare as compare_runs
-from fedgraft.reports.comparison import failures_text
 from fedgraft.reports.comparison import render as render_comparison
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import COSTS
@@ -65,6 +67,8 @@ app = typer.Typer(
 app.add_typer(federation.app)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
+app.command()(federation.node)
+
 Changes = Annotated[
     list[str] | None,
     typer.Argument(metavar="SECTION.KEY=VALUE", help="Overrides, such as selector.name=oort budget.bytes=2MB."),
@@ -89,6 +93,9 @@ def run(
     changes: Changes = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")] = None,
     out: Annotated[Path | None, typer.Option(help="New or empty folder. Default: runs/RECIPE-DATE-TIME.")] = None,
+    on: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run at the nodes of a federation, see 'fedgraft federation'.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -96,7 +103,14 @@ def run(
     given = dict(parse_override(change) for change in changes or [])
     if seed is not None:
         given["seed"] = seed
+    if on is not None:
+        folder = out or Path("runs") / f"{on.resolve().name}-{datetime.now():%Y%m%d-%H%M%S}"
+        with _resumable(folder):
+            summary = federated.run_on(on, recipe, given, folder, quiet)
+        _show_summary(summary, folder, as_json)
+        return
     experiment = experiments.load(recipe, given)
+    portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = execute(experiment, folder, progress)
@@ -115,6 +129,11 @@ def resume(
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
+    if federated.is_federated(folder):
+        with _resumable(folder):
+            _show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
+        return
+    portable.begin_again(experiment.runtime)
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = resume_run(folder, progress, before)
     _show_summary(summary, folder, as_json)
@@ -254,6 +273,9 @@ def study(
         print(tables(found, done, seeds))
 
 
+app.command()(shard)
+
+
 @app.command(name="list")
 def list_(
     what: Annotated[
@@ -305,6 +327,7 @@ def _show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
         f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}",
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
         *(f"  yardstick {name}: {_score(score)}" for name, score in summary["yardsticks"].items()),
+        *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
         *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
         f"  digest {summary['digest']}, in {folder}",
     ]

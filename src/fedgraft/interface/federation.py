@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedgraft.errors import printable
+from fedgraft.errors import missing_extra, printable
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.runner import Interrupted
 from fedgraft.runtimes.flower_federation import control, making
@@ -100,6 +100,22 @@ def status(
     console.print(_table(nodes, "name", "client", "state", "since"))
     if runs:
         console.print(_table(runs, "run", "status", "since"))
+
+
+def node(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, from 'fedgraft federation init'.")],
+    data: Annotated[
+        list[str],
+        typer.Option(metavar="FILE", help="A file of 'fedgraft shard', a CSV or Parquet table, or NAME=FILE for each."),
+    ],
+) -> None:
+    """Check the data against the recipe, join the federation, and train here when the server asks for it."""
+    with missing_extra("flower", by="A federation"):
+        from fedgraft.interface.node import serve_node
+    with signals.deferred() as asked:
+        serve_node(folder, data, _say, lambda: bool(asked))
+    _say(f"{signals.said(asked.number)}. The node goes on where it was when it is started again.")
+    raise Interrupted("interrupted", asked.number)
 
 
 def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:

@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.errors import InputError, memory_shortage, printable, require
-from fedgraft.experiment.predict import FinishedRun, predict
+from fedgraft.experiment.predict import predict
+from fedgraft.experiment.site_run import open_run
 from fedgraft.experiment.units import human_bytes, parse_bytes
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS, RefusedError, Request, read_request, rendered, to_json
 from fedgraft.interface.request_schema import request_schema
@@ -73,7 +74,7 @@ class Predictor:
         require(max_rows >= 1, "--max-rows", ">= 1", max_rows)
         self.max_request, self._max_rows = max_request, max_rows
         stored = RunFolder(folder)
-        self._run = FinishedRun(folder)
+        self._run = open_run(folder)
         self._asks, self._counted = self._run.task.asks[0], self._run.task.count_column
         self.lacking = ""  # why the run's own data cannot answer
         try:

@@ -24,8 +24,8 @@ def size(clients: int, view: View, parameter: str) -> int:
 
 def candidates(view: View) -> list[int]:
     """The available clients that the budget pays for one by one, ascending: any one of them is a valid cohort."""
-    left = _left(view)
-    return [int(k) for k in np.flatnonzero(view.available) if int(view.bytes_per_client[k]) <= left]
+    found: list[int] = np.flatnonzero(view.available & (view.bytes_per_client <= _left(view))).tolist()
+    return found
 
 
 def affordable(order: Sequence[int], view: View, least: int = 1, most: int | None = None) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -25,6 +26,8 @@ from fedgraft.reports.stored_runs import RunFolder
 
 FEW_CLIENTS = 24
 """Up to here each client has bars of its own; beyond, their scores are one box per run."""
+MOST_POINTS = 2_000
+"""Up to here the box has a point for each client."""
 PANEL = 260
 """Pixels of a client's panel."""
 
@@ -38,7 +41,11 @@ def score_per_client(runs: Sequence[RunFolder]) -> go.Figure:
     for index, (run, each) in enumerate(zip(runs, scores, strict=True)):
         values = [each.get(name) for name in names]
         look = {"name": run_name(run), "marker_color": run_colour(index)}
-        if len(names) > FEW_CLIENTS:
+        if len(names) > MOST_POINTS:
+            known = [value for value in values if value is not None]
+            low, first, middle, third, high = np.quantile(known, [[0], [0.25], [0.5], [0.75], [1]])
+            figure.add_trace(go.Box(lowerfence=low, q1=first, median=middle, q3=third, upperfence=high, **look))
+        elif len(names) > FEW_CLIENTS:
             figure.add_trace(go.Box(y=values, text=labels, boxpoints="all", jitter=0.5, pointpos=0, **look))
         else:
             text = ["" if value is None else f"{value:.3g}" for value in values]

@@ -179,6 +179,7 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         "bytes_down": said["bytes"]["down"],
         "bytes_up": said["bytes"]["up"],
         "flops": said.get("flops"),
+        "scored": said.get("scored", 0),
         "failures": said.get("failures"),
         **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
         "target": None if math.isnan(target) else target,
@@ -188,6 +189,14 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         "simulated_seconds_to_target": _known(point, "simulated_seconds"),
         "flops_to_target": None if (flops := _known(point, "flops")) is None else int(flops),
     }
+
+
+def clients_text(summary: Mapping[str, Any]) -> str:
+    """Return how many clients a run has, and how many of them were scored where that is a sample."""
+    if not summary.get("scored"):  # also of earlier versions
+        return str(summary["clients"])
+    yardsticks = "; yardsticks see their data alone" if summary["yardsticks"] else ""
+    return f"{summary['clients']}, scored on {summary['scored']} of them{yardsticks}"
 
 
 def failures_text(failures: Mapping[str, int] | None) -> str:
@@ -209,6 +218,7 @@ def _caption(table: Sequence[dict[str, Any]]) -> str:
         lines.append(f"Target: validation {metric} {'≤' if better == 'lower' else '≥'} {target:.4g}.")
     if len({row["dataset"] for row in table}) > 1:
         lines.append("Not the same data set: scores cannot be compared.")
+    lines += [f"{row['run']}: {clients_text(row)} clients." for row in table if row["scored"]]
     lines += [f"{row['run']}: {failed}" for row in table if (failed := failures_text(row["failures"]))]
     if any(row["yardsticks"] for row in table):
         lines.append("Below the line: yardsticks, scored on the same test split.")

@@ -44,6 +44,8 @@ from fedgraft.reports.orders import is_timed
 from fedgraft.reports.stored_runs import COSTS, RunFolder, check_comparable, default_target
 from fedgraft.reports.time_figures import timeline, waiting
 
+MOST_LANES = 500
+"""Clients that are shown of very many, those chosen most often: a line of a pixel each."""
 FEW_ROUNDS = 12
 """Up to here every round has its own tick; Plotly would put some between two rounds."""
 GIGA = 1e9
@@ -162,13 +164,14 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
     scale = [[0, NOT_CHOSEN], [1 / 3, NOT_CHOSEN], [1 / 3, CHOSEN], [2 / 3, CHOSEN], [2 / 3, FAILED], [1, FAILED]]
     for index, run in enumerate(runs):
         place = {"row": index // columns + 1, "col": index % columns + 1}
-        cells = _choices(run)
+        shown = _often_chosen(run)
+        cells = _choices(run)[shown]
         roomy = cells.shape[0] <= 40 and cells.shape[1] <= 80
         figure.add_trace(
             go.Heatmap(
                 z=cells,
                 x=np.arange(cells.shape[1] + 1) + 0.5,
-                y=np.arange(cells.shape[0] + 1) - 0.5,
+                y=np.arange(cells.shape[0] + 1) - 0.5 if len(shown) == run.clients else list(map(str, shown)),
                 colorscale=scale,
                 zmin=0,
                 zmax=2,
@@ -183,7 +186,9 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
             **place,
         )
         few = run.clients <= 20
-        figure.update_yaxes(title="client", dtick=1 if few else None, tickformat="d", autorange="reversed", **place)
+        some = {} if len(shown) == run.clients else {"type": "category"}
+        what = f"client (of {run.clients:,})" if some else "client"
+        figure.update_yaxes(title=what, dtick=1 if few else None, tickformat="d", autorange="reversed", **some, **place)
         figure.update_xaxes(title="round", dtick=1 if cells.shape[1] <= FEW_ROUNDS else None, tickformat="d", **place)
     for name, colour in (("chosen", CHOSEN), ("chosen, failed", FAILED)):
         key = {"color": colour, "size": 13, "symbol": "square"}
@@ -319,6 +324,15 @@ def _add_switch(figure: go.Figure, splits: Sequence[str], runs: int) -> None:
             }
         ]
     )
+
+
+def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The clients to show, ascending: all, or of very many those chosen most often."""
+    if run.clients <= MOST_LANES:
+        return np.arange(run.clients)
+    times = np.bincount([client for each in run.rounds["selected"] for client in each], minlength=run.clients)
+    most = np.argsort(-times, kind="stable")[:MOST_LANES]
+    return np.sort(most[times[most] > 0])
 
 
 def _choices(run: RunFolder) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:

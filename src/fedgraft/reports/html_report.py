@@ -134,7 +134,7 @@ def _facts(runs: Sequence[RunFolder]) -> dict[str, str]:
     """{name: value} of the line under the title."""
     return {
         "Data": _distinct(run.summary["dataset"] for run in runs),
-        "Clients": _distinct(run.summary["clients"] for run in runs),
+        "Clients": _distinct(comparison.clients_text(run.summary) for run in runs),
         "Recipes": _distinct(run.summary["recipe"] for run in runs),
         "Seeds": _distinct(run.summary["seed"] for run in runs),
         "Metric": f"{runs[0].metric} ({runs[0].better} is better)",

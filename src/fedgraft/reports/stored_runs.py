@@ -273,6 +273,7 @@ def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "bytes", isinstance(sizes, dict) and all(_is_count(sizes.get(name)) for name in wanted)
     curve = summary.get("curve")
     yield "curve", isinstance(curve, list) and len(curve) > 0 and all(map(_is_point, curve))
+    yield "scored", _is_count(summary.get("scored", 0))
     yardsticks = summary.get("yardsticks")
     yield "yardsticks", isinstance(yardsticks, dict) and all(map(_is_score, yardsticks.values()))
 
@@ -319,7 +320,7 @@ def _is_timing(value: object) -> bool:
 
 
 _ROUND: Mapping[str, Check] = {
-    **dict.fromkeys(("round", "bytes", "bytes_total", "flops"), _is_count),
+    **dict.fromkeys(("round", "bytes", "bytes_total", "flops", "scored"), _is_count),
     "selected": lambda value: isinstance(value, list) and all(map(_is_count, value)),
     "failed": _by_client(_is_text),
     "timings": _by_client(_is_timing),

@@ -21,6 +21,8 @@ class Processes(RuntimeOptions):
         threads: torch threads of each, >= 1.
         device: "cpu" or "cuda".
         deadline_seconds: how long to wait for a client; 0 = for ever.
+        portable: whether the same bits are wanted on every x86-64 processor with AVX2; slower, and but for
+            `torch.sqrt`.
     """
 
     workers: int = -1

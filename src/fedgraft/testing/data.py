@@ -3,12 +3,13 @@
 import dataclasses
 import pickle
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from fedgraft.contracts.data import Data, OwnShardData
+from fedgraft.contracts.data import ClientData, Data, OwnShardData, Shards, names_of
 from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards, undirected
 from fedgraft.domains.ranking.shards import RankingShard
@@ -83,7 +84,7 @@ def shards_survive_the_way_to_a_worker(data: Data[Any]) -> None:
 @LAWS.where(lambda cls: bool(cls.task == "rating"))
 def rating_shards_are_sound(data: Data[Any]) -> None:
     """Number users and items as they occur, with one rating a pair, on the scale, and categories known in training."""
-    shards: list[RatingShard] = data.load(SEED)
+    shards: Sequence[RatingShard] = data.load(SEED)
     _check_names(shards)
     for shard in shards:
         _check_ratings(shard)
@@ -95,7 +96,7 @@ def rating_shards_are_sound(data: Data[Any]) -> None:
 @LAWS.where(lambda cls: bool(cls.task == "ranking"))
 def ranking_shards_are_sound(data: Data[Any]) -> None:
     """Know one catalogue, number users as they occur, with distinct pairs, and a training interaction of each user."""
-    shards: list[RankingShard] = data.load(SEED)
+    shards: Sequence[RankingShard] = data.load(SEED)
     _check_names(shards)
     first = shards[0]
     for shard in shards:
@@ -110,7 +111,7 @@ def ranking_shards_are_sound(data: Data[Any]) -> None:
 @LAWS.where(lambda cls: bool(cls.task == "graph"))
 def graph_shards_are_sound(data: Data[Any]) -> None:
     """Have graphs with tidy edges, finite features, and every class among the training graphs."""
-    shards: list[GraphShard] = data.load(SEED)
+    shards: Sequence[GraphShard] = data.load(SEED)
     _check_names(shards)
     for shard in shards:
         _check_graphs(shard)
@@ -120,7 +121,7 @@ def graph_shards_are_sound(data: Data[Any]) -> None:
 @LAWS.where(lambda cls: bool(cls.task == "node"))
 def node_shards_are_sound(data: Data[Any]) -> None:
     """Be parts of one graph, with edges at both ends, and no split without a label."""
-    shards: list[NodeShard] = data.load(SEED)
+    shards: Sequence[NodeShard] = data.load(SEED)
     _check_names(shards)
     for k, shard in enumerate(shards):
         _check_nodes(k, shard)
@@ -137,6 +138,21 @@ def node_shards_are_sound(data: Data[Any]) -> None:
     expect({0, 1, 2} <= set(whole.split), "there must be training, validation and test nodes", set(whole.split))
     labels = set(whole.label[whole.label >= 0])
     expect(len(labels) > 1, "there must be more than one class", labels)
+
+
+@LAWS.having(ClientData)
+def a_client_alone_is_the_client_among_all(data: Data[Any]) -> None:
+    """Make the same shard of a client whoever else is made, in another process too, and know its name before."""
+    assert isinstance(data, ClientData)
+    shards = data.load(SEED)
+    expect(isinstance(shards, Shards), "load must return shards that are made when they are asked for", shards)
+    every = [content(shard) for shard in shards]
+    there: Sequence[Any] = pickle.loads(pickle.dumps(data.load(SEED)))
+    for client in sorted({len(every) - 1, len(every) // 2, 0}, reverse=True):
+        found = content(there[client])
+        expect(found == every[client], f"client {client} must be the same without the others", found, every[client])
+    names = [shard.name for shard in shards]
+    expect(list(names_of(there)) == names, "names must be known before shards are made", list(names_of(there)), names)
 
 
 @LAWS.having(OwnShardData)
@@ -161,7 +177,7 @@ def every_table_of_an_own_shard_has_a_keyword_of_its_own(data: Data[Any]) -> Non
     expect(len({*keywords}) == len(keywords), "tables must have different keywords", keywords)
 
 
-def _check_names(shards: list[Any]) -> None:
+def _check_names(shards: Sequence[Any]) -> None:
     names = [shard.name for shard in shards]
     expect(len(set(names)) == len(names), "clients must have different names", names)
 

@@ -19,6 +19,7 @@ from fedgraft.contracts.task_abilities import (
     ProfiledTask,
     PublishingTask,
     SeededTask,
+    SurveyedTask,
 )
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
@@ -78,6 +79,20 @@ def describes_what_its_profile_names(case: TaskCase) -> None:
         expect(described.keys() == task.profile, f"describe must tell {sorted(task.profile)}", sorted(described))
         fit = all(type(value) is float and math.isfinite(value) for value in described.values())
         expect(fit, "what describe tells must be finite floats", described)
+
+
+@LAWS.having(SurveyedTask)
+def a_survey_tells_what_prepared_data_tell(case: TaskCase) -> None:
+    """Tell of a shard as it is what is told once it is prepared."""
+    task = case.task
+    assert isinstance(task, SurveyedTask)
+    for client, shard in enumerate(case.shards):
+        data = case.prepared(client)
+        known = {"examples": float(task.examples(data))}
+        if isinstance(task, ProfiledTask):
+            known |= task.describe(data)
+        found = task.survey(shard)
+        expect(found == known, "a survey must tell what prepared data tell", found, known)
 
 
 @LAWS.having(PublishingTask)

@@ -122,7 +122,7 @@ def test_a_node_that_lost_its_memory_goes_on_as_new_and_the_row_says_so(tmp_path
 
 
 def test_a_node_that_is_away_is_waited_for_and_only_a_deadline_gives_it_up(hello):
-    link, runtime, ask = hello
+    link, _runtime, ask = hello
     link.away = {102}
     assert ask().reason == "no reply within the deadline"
     assert ask(deadline_seconds=30.0) == ClientFailed(AWAY), "it is not waited for again"
@@ -143,7 +143,7 @@ def test_a_node_that_is_away_is_waited_for_and_only_a_deadline_gives_it_up(hello
     ids=["garbage", "replayed", "another client's", "another run's", "oversized", "refused"],
 )
 def test_an_answer_that_is_none_fails_its_client_alone(hello, change, reason):
-    link, runtime, ask = hello
+    link, _runtime, ask = hello
     link.change = lambda node, data: change(opened(Answer, data))
     found = ask()
     assert isinstance(found, ClientFailed)
@@ -152,7 +152,7 @@ def test_an_answer_that_is_none_fails_its_client_alone(hello, change, reason):
 
 
 def test_a_second_answer_is_not_taken(hello):
-    link, runtime, ask = hello
+    link, _runtime, ask = hello
     assert isinstance(ask(), bytes)
     link.answers["again"] = link.answers.get("message 5")
     assert isinstance(ask(3), bytes)

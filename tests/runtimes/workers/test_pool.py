@@ -147,7 +147,7 @@ def test_what_is_lost_twice_ends_the_run_and_its_checkpoint_goes_on(tmp_path, fa
     with pytest.raises(MachineError) as caught:
         execute(toy(**STORED, task=task, runtime={"workers": 2}), folder)
     how, said = ENDS[fault], str(caught.value)
-    again = "; and when that was done again in another process, with no other at work: "
+    again = "; and when that was done again in another worker, with no other at work: "
     what = r"\. Where memory ran out, use fewer runtime\.workers \(there are 2\) or a machine with more\. "
     go_on = f"The last checkpoint is intact: continue with 'fedgraft resume {folder}', where "
     assert re.fullmatch(f"Client 2 could not be served: {how}{again}{how}{what}{go_on}.*", said)

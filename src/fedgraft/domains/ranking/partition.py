@@ -9,13 +9,16 @@ Split       8:1:1 of all interactions, before users are dealt: the same for ever
 """
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.data import Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
+from fedgraft.domains.sorting import by_key
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
@@ -72,12 +75,14 @@ def deal_users(counts: Ids, shares: NDArray[np.float64], g: np.random.Generator)
         filled = np.cumsum(candidates)
         taken = int(np.searchsorted(filled, wanted[number], side="right"))
         gap = wanted[number] - (filled[taken - 1] if taken else 0)
-        own = np.arange(len(left)) < taken
-        if taken < len(candidates):
-            nearest = taken + int(np.abs(candidates[taken:] - gap).argmin())
-            own[nearest] = not taken or abs(candidates[nearest] - gap) < gap
-        client[left[own]] = number
-        left = left[~own]
+        client[left[:taken]] = number
+        nearest = taken + int(np.abs(candidates[taken:] - gap).argmin()) if taken < len(candidates) else 0
+        if taken < len(candidates) and (not taken or abs(candidates[nearest] - gap) < gap):
+            client[left[nearest]] = number
+            # Mostly it is the next one, and then nothing need be copied.
+            left = left[taken + 1 :] if nearest == taken else np.delete(left[taken:], nearest - taken)
+        else:
+            left = left[taken:]
     return client
 
 
@@ -106,7 +111,13 @@ def split_rows(user: Ids, g: np.random.Generator, time: NDArray[np.float64] | No
 
 
 def make_shards(data: Interactions, clients: int | None, partition: str, ubi: float, seed: int) -> list[RankingShard]:
-    """Return one shard per client, dealt and split by `seed`; the notes of `data` go to the log.
+    """Return one shard per client; arguments and errors as `deal`."""
+    dealt = deal(data, clients, partition, ubi, seed)
+    return [dealt.make(client) for client in range(len(dealt.names))]
+
+
+def deal(data: Interactions, clients: int | None, partition: str, ubi: float, seed: int) -> Clients[RankingShard]:
+    """Return clients with shards dealt and split by `seed`; the notes of `data` go to the log.
 
     Args:
         data: the whole set.
@@ -127,7 +138,24 @@ def make_shards(data: Interactions, clients: int | None, partition: str, ubi: fl
     for number, name in enumerate(SPLITS):
         if not (split == number).any():
             raise InputError(f"No interaction is for {name}: of {len(split):,} in all, every part needs one.")
-    return [_shard(data, client, number, name, split) for number, name in enumerate(names)]
+    return Clients(names, _Dealt(data, client, names, split).shard)
+
+
+def site_shard(data: Interactions, name: str, seed: int, client: int) -> RankingShard:
+    """Return one client with all of the data, split as the data say or by itself; the notes of `data` go to the log.
+
+    Args:
+        data: the client's interactions.
+        name: of the client.
+        seed: the experiment's.
+        client: which client it is, 0, 1 ...
+    """
+    for note in data.notes:
+        LOG.warning(note)
+    split = data.split
+    if split is None:
+        split = split_rows(data.user, generator(seed, "split", client=client), data.time)
+    return _Dealt(data, np.zeros(len(data.user_ids), np.int64), [name], split).shard(0)
 
 
 def reached(shards: list[RankingShard]) -> float:
@@ -148,18 +176,39 @@ def _names(clients: int) -> list[str]:
     return [f"client {number:0{len(str(clients - 1))}d}" for number in range(clients)]
 
 
-def _shard(data: Interactions, client: Ids, number: int, name: str, split: NDArray[np.int8]) -> RankingShard:
-    users = np.flatnonzero(client == number)
-    rows = np.flatnonzero(client[data.user] == number)
-    if not len(rows):
-        raise InputError(f"Client {name!r} is empty: it needs at least one user with an interaction.")
-    return RankingShard(
-        name=name,
-        user=np.searchsorted(users, data.user[rows]),
-        item=data.item[rows],
-        split=split[rows],
-        user_ids=data.user_ids[users],
-        item_ids=data.item_ids,
-        features=data.features,
-        titles=data.titles,
-    )
+class _Dealt:
+    """A whole data set, sorted so that a client's part of it is found without a look at all others'.
+
+    Args:
+        data: the whole.
+        client: int64 [users], of each user; every client has an interaction.
+        names: of the clients.
+        split: int8 [n], of each interaction.
+    """
+
+    def __init__(self, data: Interactions, client: Ids, names: Sequence[str], split: NDArray[np.int8]) -> None:
+        self._data, self._names, self._split = data, names, split
+        owner = client[data.user]
+        empty = np.bincount(owner, minlength=len(names)) == 0
+        if empty.any():
+            raise InputError(
+                f"Client {names[int(empty.argmax())]!r} is empty: it needs at least one user with an interaction."
+            )
+        self._users, self._of_users = by_key(client, len(names))
+        self._rows, self._of_rows = by_key(owner, len(names))
+
+    def shard(self, client: int) -> RankingShard:
+        """Return one client's shard."""
+        data = self._data
+        users = self._users[self._of_users[client] : self._of_users[client + 1]]
+        rows = self._rows[self._of_rows[client] : self._of_rows[client + 1]]
+        return RankingShard(
+            name=self._names[client],
+            user=np.searchsorted(users, data.user[rows]),
+            item=data.item[rows],
+            split=self._split[rows],
+            user_ids=data.user_ids[users],
+            item_ids=data.item_ids,
+            features=data.features,
+            titles=data.titles,
+        )

@@ -277,8 +277,8 @@ def _side_features(side: Side) -> Floats:
 
 def _category_features(known: Known, user: Ids, category: Ids) -> tuple[Floats, Ids, Floats, Ids]:
     """Per pair: the user's shrunk residual in the category and how often it rated there; the category's, likewise."""
-    categories = known.shard.n_categories
-    known_category = known.shard.category[known.rows]
+    here, place = np.unique(np.concatenate([known.shard.category[known.rows], category]), return_inverse=True)
+    categories, known_category, category = len(here), place[: len(known.rows)], place[len(known.rows) :]
     cell = known.user * categories + known_category
     asked = user * categories + category
     count = np.bincount(cell, minlength=known.users * categories)

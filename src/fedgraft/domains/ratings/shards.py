@@ -14,12 +14,15 @@ Rules, the same for every source:
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.data import Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.sorting import by_key
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -28,6 +31,8 @@ LOG = logging.getLogger("fedgraft.data")
 
 PARTITIONS = ("average", "skewed", "extreme")
 """Ways to hand whole categories to clients."""
+SHARES = (0.8, 0.1, 0.1)
+"""Of a client's ratings in each of `SPLITS`."""
 
 Ids = NDArray[np.int64]
 
@@ -202,7 +207,7 @@ def partition_by_category(ratings: Ratings, clients: int, partition: str, g: np.
 
 
 def split(
-    n: int, g: np.random.Generator, shares: tuple[float, float, float] = (0.8, 0.1, 0.1), groups: Ids | None = None
+    n: int, g: np.random.Generator, shares: tuple[float, float, float] = SHARES, groups: Ids | None = None
 ) -> NDArray[np.uint8]:
     """uint8 [n]: to which of `SPLITS` each of a client's ratings belongs.
 
@@ -223,16 +228,27 @@ def split(
     reserved = np.ones(n, np.bool_)
     reserved[first] = False
     order = order[np.argsort(reserved, kind="stable")]
-    validation = min(round(shares[1] * n), n - len(first))
-    test = min(round(shares[2] * n), n - len(first) - validation)
+    validation, test = (int(size) for size in _held_out(np.int64(n), np.int64(len(first)), shares))
     parts = np.zeros(n, np.uint8)
     parts[order[n - validation - test : n - test]] = 1
     parts[order[n - test :]] = 2
     return parts
 
 
+def _held_out(n: Any, groups: Any, shares: tuple[float, float, float]) -> tuple[Any, Any]:
+    """Sizes of validation and test of clients with `n` ratings in so many groups, int64 each."""
+    validation = np.minimum(np.rint(shares[1] * n).astype(np.int64), n - groups)
+    return validation, np.minimum(np.rint(shares[2] * n).astype(np.int64), n - groups - validation)
+
+
 def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int) -> list[RatingShard]:
-    """One shard per client, partitioned and split by `seed`; the notes of `ratings` go to the log.
+    """One shard per client; arguments and errors as `deal`."""
+    dealt = deal(ratings, clients, partition, seed)
+    return [dealt.make(client) for client in range(len(dealt.names))]
+
+
+def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Clients[RatingShard]:
+    """Return clients with shards partitioned and split by `seed`; the notes of `ratings` go to the log.
 
     Args:
         ratings: the whole data set; the rule for duplicates is applied here if it was not before.
@@ -253,22 +269,41 @@ def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int
             owner_of[categories] = client
         owner = owner_of[ratings.category]
         names = [_name(categories, ratings.category_names) for categories in dealt]
-    shards = [_shard(ratings, np.flatnonzero(owner == c), name, seed, c) for c, name in enumerate(names)]
-    for part in (1, 2):
-        if not any((shard.split == part).any() for shard in shards):
+    _check_held_out(owner, ratings)
+    return Clients(names, _Dealt(ratings, owner, names, seed).shard)
+
+
+def _check_held_out(owner: Ids, ratings: Ratings) -> None:
+    """Raise `InputError` where no client has a validation rating, or none a test rating."""
+    counts = np.bincount(owner)
+    groups = np.bincount(np.unique(owner * ratings.categories + ratings.category) // ratings.categories)
+    for name, sizes in zip(SPLITS[1:], _held_out(counts, groups, SHARES), strict=True):
+        if not (sizes > 0).any():
             raise InputError(
-                f"No client has a {SPLITS[part]} rating: a tenth of each client's ratings, rounded, is held out, "
-                f"so one of them needs at least six; the largest has {max(len(s.rating) for s in shards)}."
+                f"No client has a {name} rating: a tenth of each client's ratings, rounded, is held out, "
+                f"so one of them needs at least six; the largest has {counts.max()}."
             )
-    return shards
+
+
+def site_shard(ratings: Ratings, name: str, seed: int, client: int) -> RatingShard:
+    """Return one client with all of the data, split as among others; the notes of `ratings` go to the log.
+
+    Args:
+        ratings: the client's; users, items and categories are numbered by what the client has.
+        name: of the client.
+        seed: the experiment's.
+        client: which client it is, 0, 1 ...
+    """
+    ratings = drop_repeats(ratings)
+    for note in ratings.notes:
+        LOG.warning(note)
+    owner = np.full(len(ratings.rating), client, np.int64)
+    return _Dealt(ratings, owner, [name] * (client + 1), seed).shard(client)
 
 
 def known_shard(ratings: Ratings, name: str) -> RatingShard:
     """One client with all of the data, every rating of it for training; the notes of `ratings` go to the log."""
-    ratings = drop_repeats(ratings)
-    for note in ratings.notes:
-        LOG.warning(note)
-    shard = _shard(ratings, np.arange(len(ratings.rating)), name, seed=0, client=0)
+    shard = site_shard(ratings, name, seed=0, client=0)
     return replace(shard, split=np.zeros_like(shard.split))
 
 
@@ -290,28 +325,51 @@ def _name(categories: Ids, names: Sequence[str], shown: int = 3) -> str:
     return " + ".join(words[:shown] + more)
 
 
-def _shard(ratings: Ratings, rows: Ids, name: str, seed: int, client: int) -> RatingShard:
-    users, user = np.unique(ratings.user[rows], return_inverse=True)
-    items, item = np.unique(ratings.item[rows], return_inverse=True)
-    local = np.full(ratings.users, -1, np.int64)
-    local[users] = np.arange(len(users))
-    trust = local[ratings.trust]
-    category = ratings.category[rows]
-    return RatingShard(
-        name=name,
-        users=users,
-        items=items,
-        user=user.astype(np.int64),
-        item=item.astype(np.int64),
-        category=category,
-        rating=ratings.rating[rows],
-        split=split(len(rows), generator(seed, "split", client=client), groups=category),
-        trust=trust[:, (trust >= 0).all(axis=0)],
-        scale=ratings.scale,
-        n_categories=ratings.categories,
-        user_ids=users if ratings.user_ids is None else ratings.user_ids[users],
-        item_ids=items if ratings.item_ids is None else ratings.item_ids[items],
-    )
+class _Dealt:
+    """A whole data set, sorted so that a client's part of it is found without a look at all others'.
+
+    Args:
+        ratings: all of them.
+        owner: int64 [n], the client of each.
+        names: of the clients.
+        seed: of the split.
+    """
+
+    def __init__(self, ratings: Ratings, owner: Ids, names: Sequence[str], seed: int) -> None:
+        self._ratings, self._names, self._seed = ratings, names, seed
+        self._rows, self._starts = by_key(owner, len(names))
+        self._links, self._sources = by_key(ratings.trust[0], ratings.users)
+
+    def shard(self, client: int) -> RatingShard:
+        """Return one client's shard."""
+        ratings, rows = self._ratings, self._rows[self._starts[client] : self._starts[client + 1]]
+        users, user = np.unique(ratings.user[rows], return_inverse=True)
+        items, item = np.unique(ratings.item[rows], return_inverse=True)
+        category = ratings.category[rows]
+        return RatingShard(
+            name=self._names[client],
+            users=users,
+            items=items,
+            user=user.astype(np.int64),
+            item=item.astype(np.int64),
+            category=category,
+            rating=ratings.rating[rows],
+            split=split(len(rows), generator(self._seed, "split", client=client), groups=category),
+            trust=self._trust(users),
+            scale=ratings.scale,
+            n_categories=ratings.categories,
+            user_ids=users if ratings.user_ids is None else ratings.user_ids[users],
+            item_ids=items if ratings.item_ids is None else ratings.item_ids[items],
+        )
+
+    def _trust(self, users: Ids) -> Ids:
+        """Links between some users, ascending, in the order of all links: int64 [2, m], places among `users`."""
+        begin, counts = self._sources[users], self._sources[users + 1] - self._sources[users]
+        place = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
+        source, target = self._ratings.trust[:, np.sort(self._links[place])]
+        found = np.minimum(np.searchsorted(users, target), len(users) - 1)
+        here = users[found] == target
+        return np.stack([np.searchsorted(users, source[here]), found[here]])
 
 
 def merge_shards(shards: Sequence[RatingShard]) -> RatingShard:

@@ -17,6 +17,7 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import Draw, Sums, randomness
+from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.scores import improves
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -35,6 +36,15 @@ Buffer: TypeAlias = bytes | memoryview
 FREE = ("measure", "relay")
 """Kinds of the experimenter's requests: remembered halo states play no part, and the work is not counted."""
 Value = TypeVar("Value")
+Given: TypeAlias = Mapping[int, Any] | Shards[Any]
+"""Shards by client: all of them, or what makes each when it is asked for."""
+PREPARED = 256
+"""Clients whose prepared data a process keeps where shards can be made again: some cohorts, and a sample to score."""
+
+
+def most_prepared(shards: Given) -> int | None:
+    """Return how many clients' prepared data a process keeps; None = all."""
+    return PREPARED if isinstance(shards, Shards) else None
 
 
 @dataclass(frozen=True)
@@ -76,13 +86,14 @@ class Client:
 
     Args:
         plan: what both ends agreed on.
-        shards: {client: its own shard}; prepared when first needed, then kept.
+        shards: the clients' own, by client; prepared when first needed, then kept: all, or the last `most_prepared`.
         prepared: where to keep what was prepared; given by callers that run several experiments on the same shards.
     """
 
-    def __init__(self, plan: Plan, shards: Mapping[int, Any], prepared: dict[int, Any] | None = None) -> None:
+    def __init__(self, plan: Plan, shards: Given, prepared: dict[int, Any] | None = None) -> None:
         self._plan, self._shards = plan, shards
-        self._prepared: dict[int, Any] = {} if prepared is None else prepared
+        self._most = most_prepared(shards) if prepared is None else None
+        self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
         self._halo_codec = HaloCodec(plan)
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
@@ -139,6 +150,8 @@ class Client:
             spent = 0 if kind in FREE else meter.flops
             if reply.kind == "wait":
                 return Served(encoded, memory, flops=spent, waits=True)
+            if kind == "statistics" and self._most is not None:  # to prepare the client's data with it, once or more
+                self._set_ups[client] = bytes(request)
             after = memory if same(remembered, before) else settled(remembered)
             return Served(encoded, after, kind == "statistics", spent)
         except Exception as error:  # a client's failure is its reply, whatever it was
@@ -160,10 +173,7 @@ class Client:
 
     def _hello(self, client: int, message: Message, memory: Memory) -> Message:
         plan, shard = self._plan, self._shards[client]
-        data = plan.task.prepare(shard, {})
-        known = {"examples": float(plan.task.examples(data))}
-        if plan.profiled:
-            known |= plan.profiled.describe(data)
+        known = plan.surveyed.survey(shard) if plan.surveyed else self._known(plan.task.prepare(shard, {}))
         report = {name: known[name] for name in plan.names("hello")}
         published = plan.publishing.statistics(shard) if plan.publishing else {}
         if published:
@@ -171,8 +181,19 @@ class Client:
             published, _ = plan.rows.encode(published, plan.rows.init(plan.statistics_layout), g)
         return Message("hello", message.round, report, published or None)
 
+    def _known(self, data: Any) -> dict[str, float]:
+        """What prepared data tell of a client."""
+        plan = self._plan
+        return {
+            "examples": float(plan.task.examples(data)),
+            **(plan.profiled.describe(data) if plan.profiled else {}),
+        }
+
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
         shared = self._plan.rows.decode(message.arrays or {}, self._plan.combined_layout)
+        if self._most is not None:  # prepared when it is needed: most clients' data would be gone by then
+            self._prepared.pop(client, None)
+            return Message("statistics", message.round)
         self._prepared[client] = self._plan.task.prepare(self._shards[client], shared)
         return Message("statistics", message.round)
 
@@ -305,7 +326,8 @@ class Client:
         if client not in self._prepared:
             shared = shared_in(plan, self._set_ups.get(client, b""))
             self._prepared[client] = plan.task.prepare(self._shards[client], shared)
-            self._set_ups.pop(client, None)
+            if self._most is None:
+                self._set_ups.pop(client, None)
         data = self._prepared[client]
         model = self._model(plan.variants.variant(data) if plan.variants else None)
         if plan.halo:

@@ -1,6 +1,6 @@
 """What the server has sent of the global models: encoded once a version and group, and who has which."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from fedgraft import wire
@@ -86,7 +86,3 @@ class Broadcast:
         """Drop encoded models that are not sent again: those of a method whose rounds all collect."""
         if self._plan.silent is None:
             self._tree["published"].clear()
-
-    def groups(self, sharing: Any, clients: Iterable[int]) -> Sequence[int]:
-        """Return the groups of some clients, ascending, given the sharing method's state."""
-        return sorted({self._plan.group(sharing, client) for client in clients})

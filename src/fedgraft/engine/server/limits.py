@@ -15,6 +15,8 @@ class Limits:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._most: dict[str, int] = {}
+        self._requests: dict[str, int] = {}
+        self._replies: dict[str, int] = {}
 
     def most_bytes(self, kind: str) -> int:
         """Return the most bytes that one client's request and reply of this kind can take."""
@@ -24,6 +26,11 @@ class Limits:
 
     def request_bytes(self, kind: str) -> int:
         """Return the most bytes of one request of this kind."""
+        if kind not in self._requests:
+            self._requests[kind] = self._request_bytes(kind)
+        return self._requests[kind]
+
+    def _request_bytes(self, kind: str) -> int:
         plan = self._plan
         if kind not in plan.request_bounds:
             return wire.message_bytes(plan.request_layouts[kind])
@@ -38,6 +45,11 @@ class Limits:
 
     def reply_bytes(self, kind: str) -> int:
         """Return the most bytes of one reply of this kind; an error's text always fits."""
+        if kind not in self._replies:
+            self._replies[kind] = self._reply_bytes(kind)
+        return self._replies[kind]
+
+    def _reply_bytes(self, kind: str) -> int:
         plan = self._plan
         if kind == "train":
             message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), plan.upload_bounds)

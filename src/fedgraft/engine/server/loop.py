@@ -165,7 +165,7 @@ class Loop:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
         aside, lasted = {**made.probe_failures, **unscored}, made.arrived.seconds
-        return Row.of(state, outcome, scores, state.flops - computed, aside, lasted)
+        return Row.of(state, outcome, scores, state.flops - computed, aside, lasted, self._sampled)
 
     # --- the training of a round -------------------------------------------------------------------------------------
 
@@ -229,8 +229,8 @@ class Loop:
         None if the budget does not pay for the current model to those who lack it.
         """
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
-        able = np.flatnonzero(view.available).tolist()
-        cohort = [client for client in state.cohort if client in able] or able
+        cohort = [client for client in state.cohort if view.available[client]]
+        cohort = cohort or np.flatnonzero(view.available).tolist()
         lacking = [client for client in self._broadcast.lacking(cohort) if client not in disconnected]
         cost = len(lacking) * self._messenger.limits.request_bytes("alone")
         if not cohort or (view.bytes_left is not None and cost > view.bytes_left):
@@ -285,7 +285,7 @@ class Loop:
     def _average(self, state: RunState) -> None:
         """Move the running means, if models are averaged for scoring."""
         if decay := self._evaluation.averaging:
-            groups = self._broadcast.groups(state.sharing, self._clients)
+            groups = self._plan.groups(state.sharing, self._clients)
             merges = self._broadcast.version
             state.averages = averaged(self._plan, state.sharing, state.averages, groups, decay, merges)
 
@@ -303,9 +303,12 @@ class Loop:
         self._broadcast = Broadcast(plan, state.broadcast)
         self._arrivals = Arrivals(self._clock, state.in_flight)
         messenger.open(state.halos, state.halo_store)
-        devices, examples = (self._clock, self._devices), state.examples
-        self._merging.open(examples)
-        self._views = Views(plan, messenger, self.ledger, *devices, stopping, self._evaluation, examples)
+        devices, joined = (self._clock, self._devices), state.joined
+        self._examples = state.examples
+        self._scored = self._evaluation.scored(joined, plan.seed)
+        self._sampled = len(self._scored) if len(self._scored) < len(joined) else 0
+        self._merging.open(self._examples)
+        self._views = Views(plan, messenger, self.ledger, *devices, stopping, self._evaluation, self._examples)
 
     def _view(self, state: RunState, round: int) -> View:
         return self._views.of(state, round, self._arrivals.busy, self._selector.score_split)
@@ -319,13 +322,13 @@ class Loop:
         state.failing.update({str(client): reason for client, reason in trained.failed.items()})
         if trained.reports:
             return
-        able = {str(client) for client, examples in enumerate(state.examples) if examples}
+        able = {str(client) for client, examples in enumerate(self._examples) if examples}
         if able <= state.failing.keys():
             raise AllClientsFailedError(round, {int(client): reason for client, reason in state.failing.items()})
 
     def _timings(self, state: RunState, cohort: Iterable[int], trained: Trained) -> dict[int, Timing]:
         """Count the selections; the simulated seconds of each client's round."""
-        samples, moved, waits = state.examples, trained.bytes, trained.waits
+        samples, moved, waits = self._examples, trained.bytes, trained.waits
         epochs, timings = self._plan.training.epochs, {}
         for client in cohort:
             state.chosen[client] += 1
@@ -361,13 +364,13 @@ class Loop:
         """
         scoring = self._scoring(state)
         self._note_computed(state, "evaluation")
-        groups = self._broadcast.groups(state.sharing, self._clients)
+        groups = self._plan.groups(state.sharing, self._clients)
         scores = note_scores(self._plan, state, scoring, self.ledger.total, groups)
         return scores, {client: SCORING + reason for client, reason in scoring.failed.items()}
 
     def _scoring(self, state: RunState) -> Scoring:
         """Added sums of every split for the models that the clients would keep."""
-        clients, messenger, broadcast = state.joined, self._messenger, self._broadcast
+        clients, messenger, broadcast = self._scored, self._messenger, self._broadcast
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         if self._evaluation.at == "clients" and state.round:
             if self._plan.silent:

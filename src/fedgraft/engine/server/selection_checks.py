@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +36,10 @@ def check_clients(name: str, did: str, clients: Sequence[int], prices: NDArray[n
         view: what the selector saw.
     """
     chosen = list(clients)
-    known = set(np.flatnonzero(view.available).tolist())
-    if any(type(client) is not int for client in chosen) or chosen != sorted(known.intersection(chosen)):
-        raise FedgraftError(f"{name} {did} {chosen}; available, each once and ascending, are {sorted(known)}.")
+    fit = all(type(client) is int and 0 <= client < view.clients and view.available[client] for client in chosen)
+    if not fit or any(after <= before for before, after in pairwise(chosen)):
+        known = np.flatnonzero(view.available).tolist()
+        raise FedgraftError(f"{name} {did} {chosen}; available, each once and ascending, are {known}.")
     cost = int(prices[chosen].sum())
     if view.bytes_left is not None and cost > view.bytes_left:
         raise FedgraftError(f"{name} {did} clients for {cost} bytes with {view.bytes_left} left.")

@@ -1,13 +1,13 @@
 """The terms of a run: when it ends, how it is scored, and what is told of each round."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 import numpy as np
 
-from fedgraft.contracts import Outcome
+from fedgraft.contracts import Outcome, randomness
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import require, require_one_of
 
@@ -70,6 +70,8 @@ class Evaluation:
         at: "server": on held-out data that the server has, outside the protocol and free, as the papers assume; or
             "clients": the model is sent to every client, which scores it on its own held-out data; from round 1
             on all of it is charged.
+        sample: score so many clients in place of all, >= 0; drawn by the seed, the same ones in every round, so that
+            scores of rounds can be compared. 0 = everybody.
         every: rounds between two evaluations, >= 1; the last round is always evaluated.
         averaging: decay of an exponential running mean over the global models of past rounds, in [0, 1). That mean is
             scored and kept, while training goes on from the model itself. It costs no bytes and evens out the noise of
@@ -79,15 +81,24 @@ class Evaluation:
     """
 
     at: str = "server"
+    sample: int = 0
     every: int = 1
     averaging: float = 0.0
     keep: str = "best"
 
     def __post_init__(self) -> None:
         require_one_of("evaluation.at", self.at, ("server", "clients"))
+        require(self.sample >= 0, "evaluation.sample", ">= 0 (0 = everybody)", self.sample)
         require(self.every >= 1, "evaluation.every", ">= 1", self.every)
         require(0 <= self.averaging < 1, "evaluation.averaging", "in [0, 1)", self.averaging)
         require_one_of("evaluation.keep", self.keep, ("best", "last"))
+
+    def scored(self, clients: Sequence[int], seed: int) -> list[int]:
+        """Return those of some clients that are scored, in their order: all, or a sample that `seed` draws."""
+        if not 0 < self.sample < len(clients):
+            return list(clients)
+        drawn = randomness.generator(seed, "evaluation-sample").choice(len(clients), self.sample, replace=False)
+        return [clients[place] for place in sorted(drawn.tolist())]
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,7 @@ class Row:
         late: those of the cohort that missed the deadline.
         staleness: {client: rounds by which its answer was late}, of late answers that arrived.
         began: when the orders were sent, after the probe, in simulated seconds of the run; 0 in earlier versions.
+        scored: how many clients the scores are of, where they are a sample; 0 where they are all.
     """
 
     round: int
@@ -124,6 +136,7 @@ class Row:
     late: tuple[int, ...] = ()
     staleness: dict[int, int] = field(default_factory=dict)
     began: float = 0.0
+    scored: int = 0
 
     @classmethod
     def of(
@@ -134,6 +147,7 @@ class Row:
         flops: int,
         aside: Mapping[int, str],
         lasted: float,
+        scored: int = 0,
     ) -> "Row":
         """The row of the round that `state` has just finished.
 
@@ -144,6 +158,7 @@ class Row:
             flops: of the round.
             aside: {client: reason}, failures to do anything but to train.
             lasted: simulated seconds, from the orders on.
+            scored: how many clients the scores are of; 0 = all.
         """
         losses = [report["loss"] for report in outcome.reports.values()]
         return cls(
@@ -162,4 +177,5 @@ class Row:
             late=outcome.late,
             staleness=dict(outcome.staleness),
             began=max(0.0, state.simulated_seconds - lasted),
+            scored=scored if scores else 0,
         )

@@ -90,8 +90,9 @@ class Views:
     @cached_property
     def fixed_bytes(self) -> int:
         """The most bytes that a round takes whoever trains: scoring at the clients."""
-        at_clients = self._evaluation.at == "clients"
-        return self._messenger.limits.most_bytes("evaluate") * len(self._examples) if at_clients else 0
+        count, sample = len(self._examples), self._evaluation.sample
+        scored = min(sample or count, count) if self._evaluation.at == "clients" else 0
+        return self._messenger.limits.most_bytes("evaluate") * scored if scored else 0
 
     @cached_property
     def _first(self) -> View:

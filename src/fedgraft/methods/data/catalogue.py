@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Data
+from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
-from fedgraft.domains.ranking.partition import check_partition, make_shards
+from fedgraft.domains.ranking.partition import check_partition, deal
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
@@ -19,10 +19,12 @@ HEAD = 20
 """A twentieth of items has about equal popularity, and of users equal activity; after it, both fall as 1 / rank."""
 LEAST = 5
 """Interactions of the least active user, where the items are that many."""
+AT_ONCE = 1 << 20
+"""Pairs of user and item that are drawn at a time: arrays of 8 MB."""
 
 
 @dataclass(frozen=True)
-class Catalogue(Data[RankingShard]):
+class Catalogue(ClientData[RankingShard]):
     """A generator of users and items: items have topics, users have tastes for topics; a client holds whole users.
 
     An item is a mixture of few topics, and a user likes few. A user takes items without repeats, with probability
@@ -92,9 +94,9 @@ class Catalogue(Data[RankingShard]):
             titles=np.array([f"Item {k + 1} of topic {t + 1}" for k, t in enumerate(topic.argmax(axis=1).tolist())]),
         )
 
-    def load(self, seed: int) -> list[RankingShard]:
-        """Load one shard per client; `seed` makes users and items as well as their partition and split."""
-        return make_shards(self.interactions(seed), self.clients, self.partition, self.ubi, seed)
+    def clients_of(self, seed: int) -> Clients[RankingShard]:
+        """Return the clients, parts of one whole; `seed` makes users and items as well as their partition and split."""
+        return deal(self.interactions(seed), self.clients, self.partition, self.ubi, seed)
 
     def _taken(self, g: np.random.Generator, log_odds: Floats) -> tuple[Ids, Ids]:
         """Users and items of the interactions: each user's are drawn at once, without repeats (Gumbel's top k)."""
@@ -104,8 +106,12 @@ class Catalogue(Data[RankingShard]):
         while left := self.count - counts.sum():
             free = np.where(counts < most, shares, 0)
             counts = np.minimum(counts + g.multinomial(left, free / free.sum()), most)
-        order = np.argsort(-(log_odds + g.gumbel(size=log_odds.shape)), axis=1, kind="stable")
-        return np.repeat(np.arange(self.users), counts), order[np.arange(self.items) < counts[:, None]]
+        taken, step = [], max(1, AT_ONCE // self.items)
+        for first in range(0, self.users, step):
+            odds, wanted = log_odds[first : first + step], counts[first : first + step]
+            order = np.argsort(-(odds + g.gumbel(size=odds.shape)), axis=1, kind="stable")
+            taken.append(order[np.arange(self.items) < wanted[:, None]])
+        return np.repeat(np.arange(self.users), counts), np.concatenate(taken)
 
     def _features(self, g: np.random.Generator, topic: Floats, columns: int) -> NDArray[np.float32]:
         """Noisy linear functions of topics, float32 [items, columns], of which a modality sees some more clearly."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Data
+from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_labels, split_graphs, tidy_edges
@@ -40,7 +40,7 @@ EVEN = 10.0
 
 
 @dataclass(frozen=True)
-class Molecules(Data[GraphShard]):
+class Molecules(ClientData[GraphShard]):
     """A generator of assays: molecules with skeletons, rings and functional groups; a client is an assay of its own.
 
     Every client has an alphabet of its own, so one-hot columns differ in number and meaning, and two or three classes.
@@ -82,10 +82,11 @@ class Molecules(Data[GraphShard]):
             value = getattr(self, name)
             require(0 <= value <= 1, f"Molecules.{name}", "in [0, 1]", value)
 
-    def load(self, seed: int) -> list[GraphShard]:
-        """Load one shard per client; `seed` makes the molecules as well as their split."""
+    def clients_of(self, seed: int) -> Clients[GraphShard]:
+        """Return the assays; `seed` makes the molecules as well as their split."""
         shared = generator(seed, "molecules").normal(size=len(MOTIFS))
-        return [self._assay(seed, client, shared) for client in range(self.clients)]
+        names = [_name(client) for client in range(self.clients)]
+        return Clients(names, lambda client: self._assay(seed, client, shared))
 
     def _assay(self, seed: int, client: int, shared: Floats) -> GraphShard:
         g = generator(seed, "assay", client=client)
@@ -115,7 +116,7 @@ class Molecules(Data[GraphShard]):
         classes = CLASSES[client % (self.classes - 1)]
         label = self._labels(g, activity, len(classes))
         shard = GraphShard(
-            name=f"assay-{client + 1}",
+            name=_name(client),
             sizes=sizes,
             edges=edges,
             kind=column[letter].astype(np.int32),
@@ -138,6 +139,10 @@ class Molecules(Data[GraphShard]):
         label = np.searchsorted(bounds, rank, side="right")
         chance = g.random(len(label)) < self.noise
         return np.where(chance, g.integers(0, classes, len(label)), label)
+
+
+def _name(client: int) -> str:
+    return f"assay-{client + 1}"
 
 
 def _molecules(g: np.random.Generator, skeleton: Indices, counts: Indices) -> tuple[Indices, Indices, Indices]:

@@ -6,9 +6,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.ratings.own_shard import OwnRatings
-from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition, make_shards
+from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition, deal
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
 
@@ -26,7 +27,7 @@ HEAD = 50
 
 
 @dataclass(frozen=True)
-class Shops(OwnRatings):
+class Shops(ClientData[RatingShard], OwnRatings):
     """A generator of shops: users in circles of friends rate items of categories; a client holds whole categories.
 
     A user's taste is the circle's plus an own part, an item's character is its category's plus an own part, both
@@ -119,9 +120,9 @@ class Shops(OwnRatings):
             category_names=tuple(_labels("category", self.categories).tolist()),
         )
 
-    def load(self, seed: int) -> list[RatingShard]:
-        """Load one shard per client; `seed` makes the shops as well as their partition and split."""
-        return make_shards(self.ratings(seed), self.clients, self.partition, seed)
+    def clients_of(self, seed: int) -> Clients[RatingShard]:
+        """Return the clients, parts of one whole; `seed` makes the shops as well as their partition and split."""
+        return deal(self.ratings(seed), self.clients, self.partition, seed)
 
     def _pairs(self, g: np.random.Generator, tastes: Floats, characters: Floats, category: Ids) -> tuple[Ids, Ids]:
         """`count` distinct pairs (user, item); every category has one."""

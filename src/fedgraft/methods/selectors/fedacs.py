@@ -140,8 +140,8 @@ class FedACS(Selector[FedACSState]):
         n, pulls = view.clients, state["number_pulls"]
         if view.round == 1:
             return n
-        untried = [m for m in range(lowest, min(fitting, n - 1) + 1) if pulls[m - 1] == 0]
-        if view.round <= n and untried:
+        untried = lowest + np.flatnonzero(pulls[lowest - 1 : min(fitting, n - 1)] == 0)
+        if view.round <= n and len(untried):
             return int(g.choice(untried))
         if self.number == "random":
             return int(g.integers(lowest, n + 1))

@@ -1,7 +1,6 @@
 """Oort: prefer clients whose data is useful and who are fast."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypedDict
 
@@ -134,9 +133,9 @@ class Oort(Selector[OortState]):
 
     def select(self, state: OortState, view: View, g: np.random.Generator) -> Selection:
         """Exploited, then explored clients; blacklisted ones only where nobody else is left."""
-        pool, excluded = candidates(view), self._blacklisted(state)
-        tried = [k for k in pool if state["picks"][k] and k not in excluded]
-        untried = [k for k in pool if not state["picks"][k]]
+        pool, excluded = np.array(candidates(view), np.int64), self._blacklisted(state)
+        picked = state["picks"][pool] > 0
+        tried, untried = pool[picked & ~excluded[pool]], pool[~picked]
         wanted = min(size(self.clients, view, "Oort.clients"), len(pool))
         epsilon = max(self.epsilon * self.epsilon_decay ** (view.round - 1), self.epsilon_min)
         explored = min(int(epsilon * wanted + g.random()), len(untried))
@@ -146,7 +145,7 @@ class Oort(Selector[OortState]):
         slowness = self._slowness(state, view)
         order = self._exploit(tried, exploited, slowness, state, view, g)
         order += self._explore(untried, explored, slowness, view, g)
-        order += sorted((k for k in pool if k in excluded), key=lambda k: int(state["picks"][k]))
+        order += sorted(pool[excluded[pool]].tolist(), key=lambda k: int(state["picks"][k]))
         return Selection(affordable(order[:wanted], view))
 
     def update(self, state: OortState, view: View, outcome: Outcome) -> OortState:
@@ -184,12 +183,14 @@ class Oort(Selector[OortState]):
             return max(percentile - self.pacer_step, min(self.pacer_step, percentile))
         return percentile
 
-    def _blacklisted(self, state: OortState) -> set[int]:
-        if not self.blacklist:
-            return set()
+    def _blacklisted(self, state: OortState) -> NDArray[np.bool_]:
+        """Whether each client is excluded, bool [N]."""
         picks = state["picks"]
-        most = np.argsort(-picks, kind="stable")[: int(self.blacklist_share * len(picks))]
-        return {int(k) for k in most if picks[k] > self.blacklist}
+        excluded = (picks > self.blacklist) & (self.blacklist > 0)
+        most = int(self.blacklist_share * len(picks))
+        if excluded.sum() > most:  # which is rare, and sorting takes long
+            excluded[np.argsort(-picks, kind="stable")[most:]] = False
+        return excluded
 
     def _slowness(self, state: OortState, view: View) -> NDArray[np.float64]:
         """(T / t)^alpha where a client's round takes longer than T, else 1."""
@@ -202,7 +203,7 @@ class Oort(Selector[OortState]):
 
     def _exploit(
         self,
-        tried: Sequence[int],
+        tried: NDArray[np.int64],
         count: int,
         slowness: NDArray[np.float64],
         state: OortState,
@@ -224,7 +225,7 @@ class Oort(Selector[OortState]):
         return weighted_order([tried[int(k)] for k in eligible], score[eligible], g)[:count]
 
     def _explore(
-        self, untried: Sequence[int], count: int, slowness: NDArray[np.float64], view: View, g: np.random.Generator
+        self, untried: NDArray[np.int64], count: int, slowness: NDArray[np.float64], view: View, g: np.random.Generator
     ) -> list[int]:
         reward = view.samples[untried] * slowness[untried]
         largest = np.argsort(-reward, kind="stable")[: int(self.explore_window * count)]

@@ -17,6 +17,7 @@ from fedgraft.contracts.task_abilities import (
     PooledTask,
     PredictingTask,
     ProfiledTask,
+    SurveyedTask,
     VariantTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -70,6 +71,7 @@ class Graph(
     PooledTask[GraphShard, GraphData],
     PredictingTask[GraphShard, GraphData],
     ProfiledTask[GraphShard, GraphData],
+    SurveyedTask[GraphShard, GraphData],
     VariantTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.
@@ -144,9 +146,7 @@ class Graph(
         seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
         variant = Variant(shard.kinds, seen, len(shard.classes))
         train = shard.rows("train")
-        part = shard.label[train] * LABEL_BINS // len(shard.classes)
-        shares = np.bincount(part, minlength=LABEL_BINS) / max(1, len(train))
-        return GraphData(collator, train, held_out, tuple(shares.tolist()), variant)
+        return GraphData(collator, train, held_out, _label_shares(shard, train), variant)
 
     def examples(self, data: GraphData) -> int:
         """Return how many training graphs the client has."""
@@ -155,6 +155,12 @@ class Graph(
     def describe(self, data: GraphData) -> dict[str, float]:
         """Shares of training graphs in consecutive parts of the list of classes."""
         return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
+
+    def survey(self, shard: GraphShard) -> dict[str, float]:
+        """Return the number of training graphs, and what `describe` tells."""
+        train = shard.rows("train")
+        labels = {f"label_{k}": share for k, share in enumerate(_label_shares(shard, train))}
+        return {"examples": float(len(train)), **labels}
 
     def variant(self, data: GraphData) -> Variant:
         """Widths of features, number of classes."""
@@ -243,3 +249,9 @@ class Graph(
         number = np.cumsum(shard.sizes[graphs]) // MOST_NODES
         cuts = np.flatnonzero(np.diff(number)) + 1
         return [collator.batch(part) for part in np.split(graphs, cuts)]
+
+
+def _label_shares(shard: GraphShard, graphs: Indices) -> tuple[float, ...]:
+    """Shares of graphs in consecutive parts of the list of classes."""
+    part = shard.label[graphs] * LABEL_BINS // len(shard.classes)
+    return tuple((np.bincount(part, minlength=LABEL_BINS) / max(1, len(graphs))).tolist())

@@ -21,6 +21,7 @@ from fedgraft.contracts.task_abilities import (
     PredictingTask,
     ProfiledTask,
     PublishingTask,
+    SurveyedTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
@@ -80,6 +81,7 @@ class Rating(
     PredictingTask[RatingShard, RatingData],
     ProfiledTask[RatingShard, RatingData],
     PublishingTask[RatingShard, RatingData],
+    SurveyedTask[RatingShard, RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.
 
@@ -170,6 +172,13 @@ class Rating(
             require(getattr(self, name) in (0, found), f"task.{name}", f"{found}, as many as ids", getattr(self, name))
         return replace(self, users=ends[0], items=ends[1])
 
+    def check_shard(self, shard: RatingShard) -> None:
+        """One client has some of the rows of the tables."""
+        for name, ids in zip(("users", "items"), _ids(shard), strict=True):
+            rows, needed = getattr(self, name), int(ids.max(initial=-1)) + 1
+            sound = not self.embeddings or rows >= needed
+            require(sound, f"task.{name}", f">= {needed}, as these data have ids up to {needed - 1}", rows)
+
     @property
     def statistics_layout(self) -> Layout:
         """Users' bits and bytes if they are shared."""
@@ -210,13 +219,12 @@ class Rating(
         known = self._known(shard, rows)
         view = self._view(known, graph, elsewhere)
         held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SCORED_SPLITS}
-        edges = np.linspace(*shard.scale, LABEL_BINS + 1)
-        shares = np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))
+        shares = _label_shares(shard, rows)
         pseudo = None
         if self.relations and self.pseudo and self.items:
             g = randomness.generator(0, "pseudo-items", client=len(rows))
             pseudo = pseudo_items(shard, rows, self.items, self.pseudo, g)
-        return RatingData(parts, fold, place, held_out, tuple(shares.tolist()), shard.scale, pseudo)
+        return RatingData(parts, fold, place, held_out, shares, shard.scale, pseudo)
 
     def examples(self, data: RatingData) -> int:
         """Return how many training ratings the client has."""
@@ -225,6 +233,12 @@ class Rating(
     def describe(self, data: RatingData) -> dict[str, float]:
         """Shares of training ratings in equal parts of the scale."""
         return {f"label_{k}": share for k, share in enumerate(data.label_shares)}
+
+    def survey(self, shard: RatingShard) -> dict[str, float]:
+        """Return the number of training ratings, and what `describe` tells."""
+        rows = shard.rows("train")
+        labels = {f"label_{k}": share for k, share in enumerate(_label_shares(shard, rows))}
+        return {"examples": float(len(rows)), **labels}
 
     def pooled(self, shards: Sequence[RatingShard]) -> RatingShard:
         """One client with everybody's ratings and links."""
@@ -377,3 +391,9 @@ def _float32(array: NDArray[np.float64]) -> Tensor:
 
 def _ids(shard: RatingShard) -> tuple[Indices, Indices]:
     return shard.users, shard.items
+
+
+def _label_shares(shard: RatingShard, rows: Indices) -> tuple[float, ...]:
+    """Shares of ratings in equal parts of the scale."""
+    edges = np.linspace(*shard.scale, LABEL_BINS + 1)
+    return tuple((np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))).tolist())

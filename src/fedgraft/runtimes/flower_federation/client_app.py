@@ -1,19 +1,12 @@
-"""The ClientApp: hands each message on to the node's own process, and the answer back.
-
-Flower starts a process for every message, so this one imports little: no torch, and nothing of the data.
-"""
+"""The ClientApp that Flower's app must have; nodes answer by themselves, see `executor`."""
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-
-from fedgraft.runtimes.flower_federation.local_socket import ask
-from fedgraft.runtimes.flower_federation.record import bytes_in, record_of
 
 app = ClientApp()
 
 
 @app.query()
 def query(message: Message, context: Context) -> Message:
-    """Answer an order; what is raised here reaches the server as a message that will not be answered."""
-    answer = ask(str(context.node_config["socket"]), bytes_in(message.content))
-    return Message(record_of(answer), reply_to=message)
+    """Refuse: a SuperNode that Flower's own program runs has no data."""
+    raise RuntimeError("This node was not started by 'fedgraft node'.")

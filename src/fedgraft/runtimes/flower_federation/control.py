@@ -1,16 +1,13 @@
 """What is asked of the SuperLink: to register nodes, to list them, to run, stop and show."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.errors import InputError, MachineError
+from fedgraft.runtimes.flower_federation.child import environment, programs
 from fedgraft.runtimes.flower_federation.folders import SUPERLINK, FederationFolder
-from fedgraft.runtimes.flower_federation.supernode import ENVIRONMENT
 
 CALL_SECONDS: Final = 120.0
 UNREACHABLE: Final = "Connection to the SuperLink is unavailable"
@@ -59,19 +56,6 @@ def log_of(folder: FederationFolder, run: str) -> str:
     return lines[-1] if lines else "no word"
 
 
-def programs() -> Path:
-    """Return the folder with Flower's programs."""
-    return Path(sys.executable).parent
-
-
-def environment(folder: FederationFolder) -> dict[str, str]:
-    """Return the environment of Flower's processes at the server."""
-    path = os.pathsep.join([str(programs()), os.environ.get("PATH", "")])
-    here = ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "localhost", "127.0.0.1", "::1"]))
-    own = {"PATH": path, "FLWR_HOME": str(folder.home), "NO_PROXY": here, "no_proxy": here}
-    return {**os.environ, **ENVIRONMENT, **own}
-
-
 def _json(folder: FederationFolder, *arguments: str) -> dict[str, Any]:
     said = _call(folder, *arguments, "--format", "json")
     try:
@@ -89,7 +73,7 @@ def _call(folder: FederationFolder, *arguments: str) -> str:
     try:
         done = subprocess.run(
             command,
-            env=environment(folder),
+            env=environment(folder.home),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             start_new_session=True,  # Ctrl-C is for the command of ours, which waits for this one

@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,11 +114,11 @@ class FederationFolder:
 
     def node(self, name: str) -> Path:
         """Return the folder that is handed to a site."""
-        return self.path / "nodes" / name
+        return self.path / "nodes" / file_name(name)
 
     def public_key(self, name: str) -> Path:
         """Return the file of a node's public key."""
-        return self.server / "keys" / f"{name}.pub"
+        return self.server / "keys" / f"{file_name(name)}.pub"
 
     def node_ids(self) -> dict[str, int]:
         """Return {name: id of its node at Flower}, of those that are registered."""
@@ -195,6 +196,11 @@ class NodeFolder:
         if self.insecure:
             return ["--insecure"]
         return ["--root-certificates", str(self.certificate), "--auth-supernode-private-key", str(self.key)]
+
+
+def file_name(name: str) -> str:
+    """Return a client's name as files are called: letters, digits, ".", "_" and "-"."""
+    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")
 
 
 def address(host: str, port: int) -> str:

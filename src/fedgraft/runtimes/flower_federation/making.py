@@ -19,13 +19,13 @@ from fedgraft.runtimes.flower_federation.folders import (
     FederationFolder,
     NodeFolder,
     address,
+    file_name,
 )
 
 CLIENTS: Final = "clients.toml"
 """What 'fedgraft shard' leaves beside the recipe: `names`, in the order of clients."""
 CONFIG: Final = ("federation", "folder", "socket", "recipe", "order")
 """What a run of the Flower app is told; Flower takes no other names than those that the app has."""
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 """A name of DNS or an address of IPv4, or one of IPv6."""
 APP: Final = {
@@ -139,16 +139,11 @@ def check_names(names: Sequence[str]) -> None:
     """Raise `InputError` unless names are there, name folders, and differ."""
     require(bool(names), "the number of clients", ">= 1", len(names))
     for name in names:
-        require(
-            NAME.fullmatch(name) is not None,
-            "a client's name",
-            "up to 64 letters, digits, '.', '_' and '-', the first a letter or digit",
-            name,
-        )
-    lower = [name.lower() for name in names]
-    twice = next((name for name in names if lower.count(name.lower()) > 1), None)
+        require(bool(file_name(name)), "a client's name", "a text with a letter or a digit", name)
+    lower = [file_name(name).lower() for name in names]
+    twice = next((name for name in names if lower.count(file_name(name).lower()) > 1), None)
     if twice is not None:
-        raise InputError(f"Names of clients must differ, also in lower case; got {twice!r} twice.")
+        raise InputError(f"Names of clients must differ as names of folders, also in lower case; got {twice!r} twice.")
 
 
 def _make_node(federation: FederationFolder, number: int, name: str, key: tuple[bytes, bytes] | None) -> None:

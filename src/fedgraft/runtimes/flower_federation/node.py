@@ -37,12 +37,14 @@ class _Joined:
     """A run that the node takes part in.
 
     Args:
+        recipe: what is run, as the server said.
         client: serves it.
         store: what the client remembers in it.
         waits: whether a round waits in `client`.
         scored: the last model to score; the client knows it again by its identity.
     """
 
+    recipe: bytes
     client: Client
     store: MemoryStore
     waits: bool = False
@@ -62,7 +64,8 @@ class Node:
         folder: where its memories are kept.
         plan_of: makes the plan of what a server says is run; raises `InputError` for what this node does not take.
         about: what the node says of itself when it joins.
-        take_model: keeps a trained model: (run, what the server sent).
+        take_model: keeps what a run leaves the client: (run, what was run, what the server sent, what the client
+            remembers, the set-up message).
     """
 
     number: int
@@ -70,7 +73,7 @@ class Node:
     folder: Path
     plan_of: Callable[[bytes], Plan]
     about: Mapping[str, Tree] = field(default_factory=dict)
-    take_model: Callable[[str, bytes], None] | None = None
+    take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -93,12 +96,10 @@ class Node:
             return self._said(order, SERVED, wire.pack({**self.about}))
         if order.client != self.number:
             return self._said(order, REFUSED, f"this node is client {self.number}, not {order.client}".encode())
-        if order.kind == "model":
-            if self.take_model is not None:
-                self.take_model(order.run, order.request)
-            return self._said(order, SERVED)
         if order.run not in self._runs:
             return self._said(order, STRANGE)
+        if order.kind == "model":
+            return self._taken(self._runs[order.run], order)
         return self._served(self._runs[order.run], order)
 
     def _joined(self, order: Order) -> _Joined:
@@ -106,7 +107,18 @@ class Node:
         if order.run in self._runs:
             return self._runs[order.run]
         client = Client(self.plan_of(order.request), {self.number: self.shard})
-        return _Joined(client, store_of(self.folder, order.run))
+        return _Joined(order.request, client, store_of(self.folder, order.run))
+
+    def _taken(self, joined: _Joined, order: Order) -> Answer:
+        """Keep the model that a run leaves, with what the client remembers."""
+        memory, set_up = joined.store.load(order.memory), order.set_up_message or joined.store.load(order.set_up)
+        if memory is None:
+            return self._said(order, LOST)
+        if set_up is None:
+            return self._said(order, UNSET)
+        if self.take_model is not None:
+            self.take_model(order.run, joined.recipe, order.request, memory, set_up)
+        return self._said(order, SERVED)
 
     def _served(self, joined: _Joined, order: Order) -> Answer:
         store, memory, set_up = joined.store, joined.store.load(order.memory), order.set_up_message

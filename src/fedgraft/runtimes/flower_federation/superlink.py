@@ -1,9 +1,6 @@
 """Flower's SuperLink as a child of the server's own process."""
 
-import os
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Set
@@ -12,12 +9,12 @@ from typing import Final
 
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.flower_federation import control
+from fedgraft.runtimes.flower_federation.child import Child, environment, last_line
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.making import write_connection
 
 START_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.1
-ENDING_SECONDS: Final = 5.0
 PROGRAM: Final = "fedgraft.runtimes.flower_federation.guarded_superlink"
 
 
@@ -49,14 +46,7 @@ class SuperLink:
         command += ["--database", str(folder.state), "--disable-runtime-dependency-installation"]
         command += ["--host", folder.listens_at, "--port", str(folder.port)]
         with open(folder.log, "wb") as log:
-            self._process = subprocess.Popen(
-                command,
-                env=control.environment(folder),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the other
-            )
+            self._process = Child(command, environment(folder.home), log)
 
     def wait_until_ready(self, stop: Callable[[], object]) -> None:
         """Wait until it answers, or until `stop()`. Raises `MachineError` where it ends, or takes too long."""
@@ -66,30 +56,22 @@ class SuperLink:
             with suppress(OSError), socket.create_connection((self._folder.own_host, self._folder.port), timeout=1.0):
                 return
             if time.monotonic() > until:
-                raise MachineError(f"Flower's SuperLink does not answer after {START_SECONDS:g} s: {self._last_line()}")
+                raise MachineError(
+                    f"Flower's SuperLink does not answer after {START_SECONDS:g} s: {last_line(self._folder.log)}"
+                )
             time.sleep(LOOK_SECONDS)
 
     def check(self) -> None:
         """Raise `MachineError` where it has ended by itself."""
-        if self._process.poll() is not None:
+        if self._process.ended():
             raise MachineError(
-                f"Flower's SuperLink has ended (exit code {self._process.returncode}): {self._last_line()} More is in "
-                f"{self._folder.log}."
+                f"Flower's SuperLink has ended (exit code {self._process.wait()}): {last_line(self._folder.log)} More "
+                f"is in {self._folder.log}."
             )
 
     def close(self) -> None:
         """End it, and with it all that it has started."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(ENDING_SECONDS)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _last_line(self) -> str:
-        lines = [line for line in self._folder.log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it said nothing."
+        self._process.close()
 
 
 def register_all(folder: FederationFolder, stop: Callable[[], object]) -> int:

@@ -1,75 +1,61 @@
-"""Flower's SuperNode as a child of the node's own process."""
+"""Flower's SuperNode as a child of the node's own process, which executes its tasks."""
 
 import os
-import signal
+import secrets
 import socket
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
-ENDING_SECONDS: Final = 10.0
-ENVIRONMENT: Final = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
-    "OMP_NUM_THREADS": "1",
-}
-"""What Flower's processes are told: nothing is sent to others or installed, and tasks are looked for often."""
+from fedgraft.runtimes.flower_federation.child import Child, environment
+
+PROGRAM: Final = "fedgraft.runtimes.flower_federation.quick_supernode"
+_PRIVATE: Final = 0o600
 
 
 class SuperNode:
-    """A process that fetches messages from the SuperLink and starts ClientApps; it ends with this process.
+    """A process that fetches messages from the SuperLink, and brings the answers there.
 
     Args:
         address: of the SuperLink, "host:port".
         trust: Flower's options for TLS and authentication.
-        config: of the node, for its ClientApp.
+        home: Flower's own folder.
         log: where its output goes.
-        home: Flower's own folder, where it installs apps.
     """
 
-    def __init__(
-        self, address: str, trust: Sequence[str], config: Mapping[str, Any], log: IO[bytes], home: Path
-    ) -> None:
-        said = " ".join(f"{key}={_quoted(value)}" for key, value in config.items())
-        program = Path(sys.executable).parent / "flower-supernode"
-        port = ["--host", "127.0.0.1", "--port", str(_free_port())]
-        command = [str(program), "--superlink", address, *trust, *port, "--node-config", said]
-        path = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
-        environment = {**os.environ, **ENVIRONMENT, "PATH": path, "FLWR_HOME": str(home)}
-        self._process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+    def __init__(self, address: str, trust: Sequence[str], home: Path, log: IO[bytes]) -> None:
+        self._port, self._secret = _free_port(), secrets.token_hex(32).encode()
+        home.mkdir(parents=True, exist_ok=True)
+        self._file = home / "secret"
+        with suppress(FileNotFoundError):
+            self._file.unlink()
+        with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE), "wb") as file:
+            file.write(self._secret)
+        own = ["--host", "127.0.0.1", "--port", str(self._port), "--isolation", "process"]
+        own += ["--superexec-auth-secret-file", str(self._file)]
+        command = [sys.executable, "-m", PROGRAM, "--superlink", address, *trust, *own]
+        self._child = Child(command, environment(home), log)
 
-    def ended(self) -> bool:
-        """Return whether it has ended by itself."""
-        return self._process.poll() is not None
+    def serve(self, answer: Callable[[bytes], bytes], stop: Callable[[], bool]) -> None:
+        """Answer messages until told to stop, or until the SuperNode ends."""
+        from fedgraft.runtimes.flower_federation.executor import execute_tasks
+
+        execute_tasks(self._port, self._secret, answer, lambda: stop() or self._child.ended())
 
     def wait(self) -> int:
         """Wait until it ends; return its exit code."""
-        return self._process.wait()
+        return self._child.wait()
 
     def close(self) -> None:
-        """End it with all that it has started; it says goodbye to the SuperLink."""
-        if not self.ended():
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(ENDING_SECONDS)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-
-def _quoted(value: Any) -> str:
-    return str(value) if isinstance(value, int) else f"'{value}'"
+        """End it; it says goodbye to the SuperLink."""
+        self._child.close()
+        self._file.unlink(missing_ok=True)
 
 
 def _free_port() -> int:
-    """Return a port of this machine that is free now, for the SuperNode's own API."""
+    """Return a port of this machine that is free now, for the SuperNode's own interface."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from fedgraft.errors import FedgraftError
 from fedgraft.runtimes.workers.shared_memory import Blob
 
 
@@ -49,7 +50,13 @@ class Channel(ABC):
 
 
 class Channels(ABC):
-    """Starts workers of one kind."""
+    """Starts workers of one kind.
+
+    Attributes:
+        option: of the recipe that says how many there are.
+    """
+
+    option: ClassVar[str]
 
     @abstractmethod
     def open(self, again: bool) -> Channel:
@@ -72,3 +79,11 @@ class Channels(ABC):
     @abstractmethod
     def lasting(self, blob: object) -> bool:
         """Return whether a worker that was sent these bytes still has them, so that they need not be sent again."""
+
+    @abstractmethod
+    def not_started(self, why: str) -> FedgraftError:
+        """Return the error for a worker that does not start."""
+
+    @abstractmethod
+    def unreadable(self, why: str) -> FedgraftError:
+        """Return the error for workers that begin and cannot read what they are sent."""

@@ -11,8 +11,9 @@ from typing import Any, cast
 import torch
 
 from fedgraft.contracts import ClientFailed
+from fedgraft.contracts.data import Shards
 from fedgraft.engine.allocator import keep_freed
-from fedgraft.engine.client.client import Client
+from fedgraft.engine.client.client import Client, Given, most_prepared
 from fedgraft.engine.client.client_memory import Kept, Memory
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import MachineError, memory_shortage, require
@@ -27,7 +28,7 @@ class InProcess(Remembering):
 
     Args:
         plan: what both ends agreed on.
-        shards: every client's own shard, by client index.
+        shards: every client's own shard, by client index; those that can be made are made where they are used.
         workers: worker processes; 0 serves in the calling process (no deadlines, for debuggers and notebooks);
             -1 = one per core.
         threads: torch threads per worker, or of this process until `close` if it serves itself, since sums depend on
@@ -47,7 +48,7 @@ class InProcess(Remembering):
         require(threads >= 1, "runtime.threads", ">= 1", threads)
         super().__init__(len(shards))
         self._plan = plan
-        by_client = dict(enumerate(shards))
+        by_client: Given = shards if isinstance(shards, Shards) else dict(enumerate(shards))
         keep_freed()
         count = min(_cores() if workers < 0 else workers, len(shards))
         self._threads_before = torch.get_num_threads()
@@ -55,7 +56,7 @@ class InProcess(Remembering):
         self._pool: Pool | None = None
         if count:
             channels = ProcessChannels(plan, by_client, threads)
-            self._pool = Pool(channels, count, self._memory_of, self._set_up_of)
+            self._pool = Pool(channels, count, self._memory_of, self._set_up_of, most_prepared(by_client))
         else:
             torch.set_num_threads(threads)
             self._inline = Client(plan, by_client, prepared)

@@ -9,17 +9,20 @@ waited in a lost worker is served anew from its first request on; its replies mu
 import hashlib
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.contracts.data import Recent
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.workers.channel import Channel, Channels
 from fedgraft.runtimes.workers.shared_memory import Blob, bytes_of, view_of
-from fedgraft.runtimes.workers.starting import STARTS, not_started, unreadable
+from fedgraft.runtimes.workers.starting import STARTS
 from fedgraft.runtimes.workers.worker import Answer
 from fedgraft.wire.lazy import MadeOnce
 
@@ -73,7 +76,7 @@ class _Worker:
         starts: how often it was started before.
         due: when it must have started, or have replied.
         ready: whether it has started.
-        clients: whose data it has prepared.
+        clients: whose data it has prepared, as far as is known here.
         holding: whose rounds wait in it.
         set_up: clients whose set-up message it has.
         memories: large ones that it has.
@@ -88,7 +91,7 @@ class _Worker:
     starts: int = 0
     due: float | None = None
     ready: bool = False
-    clients: set[int] = field(default_factory=set)
+    clients: Recent[int, None] = field(default_factory=Recent)
     holding: set[int] = field(default_factory=set)
     set_up: set[int] = field(default_factory=set)
     memories: dict[int, object] = field(default_factory=dict)
@@ -104,13 +107,13 @@ class _Batch:
     """The requests that are being served.
 
     Args:
-        waiting: clients that no worker is at, in the order in which they are picked.
+        waiting: {client that no worker is at: its place in the order in which they are picked}, ascending.
         deadline_seconds: how long a client may take; None = for ever.
         answers: of those that are done.
         lost: {client: its job, and how the worker ended that was at it}.
     """
 
-    waiting: list[int]
+    waiting: OrderedDict[int, int]
     deadline_seconds: float | None
     answers: dict[int, Answered | ClientFailed] = field(default_factory=dict)
     lost: dict[int, tuple[_Job, str]] = field(default_factory=dict)
@@ -124,6 +127,7 @@ class Pool:
         count: of workers, >= 1.
         memory: what a client remembers, the same object until that changes.
         set_up: the message that a client was sent before training, for whoever serves it; b"" = none.
+        most: clients whose prepared data a worker keeps; None = all.
     """
 
     def __init__(
@@ -132,8 +136,9 @@ class Pool:
         count: int,
         memory: Callable[[int], Memory | Blob],
         set_up: Callable[[int], Blob],
+        most: int | None = None,
     ) -> None:
-        self._channels = channels
+        self._channels, self._most = channels, most
         self._memory, self._set_up = memory, set_up
         self._seconds: dict[int, float] = {}
         self._paused: dict[int, list[_Step]] = {}
@@ -158,22 +163,16 @@ class Pool:
         Raises `MachineError` where a request could not be served for reasons of this machine.
         """
         slowest = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))
-        batch = _Batch(slowest, deadline_seconds)
+        batch = _Batch(OrderedDict((client, place) for place, client in enumerate(slowest)), deadline_seconds)
         while len(batch.answers) < len(requests):
             for index in range(len(self._workers)):
                 worker = self._idle(index)
                 picked = None if worker is None else self._pick(worker, batch)
                 if worker is not None and picked is not None:
-                    batch.waiting.remove(picked)
-                    known = batch.lost.get(picked)
-                    job = (
-                        known[0]
-                        if known
-                        else _Job(picked, self._channels.shared([requests[picked]]), scored.get(picked, b""))
-                    )
-                    self._begin(worker, job, deadline_seconds)
+                    del batch.waiting[picked]
+                    self._begin(worker, self._job(picked, requests, scored, batch), deadline_seconds)
             if isinstance(requests, MadeOnce):  # while all are at work
-                for client in batch.waiting[: len(self._workers)]:
+                for client in [*islice(batch.waiting, len(self._workers))]:
                     requests[client]
             self._collect(batch)
         return {client: batch.answers[client] for client in requests}
@@ -209,16 +208,23 @@ class Pool:
         """
         others = [other for other in self._workers if other is not worker]
         at_work = [other.job is not None for other in others]
-        bound = set().union(*(other.holding for other in others))
-        waiting = [client for client in batch.waiting if client not in batch.lost]
-        if not waiting:
-            return None if any(at_work) else next(iter(batch.waiting), None)
-        free = [client for client in waiting if client not in bound]
-        elsewhere = set().union(*(other.clients for other in others))
-        own = (client for client in free if client in worker.clients)
-        new = (client for client in free if client not in elsewhere)
-        last = len(free) < len(self._workers) and all(at_work)
-        return next(own, next(new, None if last else next(iter(free), None)))
+        waiting = batch.waiting
+        kept = {client for client in batch.lost if client in waiting}
+        if len(kept) == len(waiting):
+            return None if any(at_work) else next(iter(waiting), None)
+        kept.update(client for other in others for client in other.holding if client in waiting)
+
+        # Of a hundred thousand that wait, or that a worker has, the fewer are looked at.
+        has = waiting if len(waiting) < len(worker.clients) else worker.clients
+        own = (client for client in has if client in waiting and client in worker.clients and client not in kept)
+        if (picked := min(own, key=waiting.__getitem__, default=None)) is not None:
+            return picked
+        free = (client for client in waiting if client not in kept)
+        new = (client for client in free if not any(client in other.clients for other in others))
+        if (picked := next(new, None)) is not None:
+            return picked
+        last = len(waiting) - len(kept) < len(self._workers) and all(at_work)
+        return None if last else next((client for client in waiting if client not in kept), None)
 
     def _job(self, client: int, requests: Mapping[int, bytes], scored: Mapping[int, bytes], batch: _Batch) -> _Job:
         """The job of a client, the same one where it was lost before."""
@@ -232,7 +238,7 @@ class Pool:
             self._paused.pop(job.client, None)
         there = job.client in worker.holding
         worker.job, worker.anew = job, [] if there else list(self._paused.get(job.client, ()))
-        worker.clients.add(job.client)
+        worker.clients[job.client] = None
         self._hand(worker, deadline_seconds)
 
     def _hand(self, worker: _Worker, deadline_seconds: float | None) -> None:
@@ -301,7 +307,7 @@ class Pool:
         if worker.anew:
             if _fingerprint(reply) != worker.anew.pop(0).reply:
                 raise MachineError(
-                    f"Client {client} was served anew after its worker process was lost, and replied something else: "
+                    f"Client {client} was served anew after its worker was lost, and replied something else: "
                     "what it computes depends on more than its data, what it is sent and the seed."
                 )
             self._hand(worker, batch.deadline_seconds)
@@ -317,10 +323,10 @@ class Pool:
         worker.job = worker.due = None
 
     def _late(self, index: int, batch: _Batch) -> None:
-        """Give up a client that hangs, and its process."""
+        """Give up a client that hangs, and its worker."""
         worker = self._workers[index]
         if not worker.ready:
-            raise MachineError(f"A worker process did not start within {START_SECONDS:g} s.")
+            raise self._channels.not_started(f"it took longer than {START_SECONDS:g} s")
         if worker.job is not None:
             batch.answers[worker.job.client] = ClientFailed(LATE)
             self._paused.pop(worker.job.client, None)
@@ -340,13 +346,13 @@ class Pool:
         if client in batch.lost:
             raise MachineError(
                 f"Client {client} could not be served: {batch.lost[client][1]}; and when that was done again in "
-                f"another process, with no other at work: {how}. Where memory ran out, use fewer runtime.workers "
-                f"(there are {len(self._workers)}) or a machine with more."
+                f"another worker, with no other at work: {how}. Where memory ran out, use fewer "
+                f"{self._channels.option} (there are {len(self._workers)}) or a machine with more."
             )
         batch.lost[client] = worker.job, how
-        batch.waiting.append(client)
+        batch.waiting[client] = 0  # whatever its place: lost ones come last
 
-    # --- processes ---------------------------------------------------------------------------------------------------
+    # --- workers -----------------------------------------------------------------------------------------------------
 
     def _replace(self, index: int, starts: int = 0) -> None:
         channel = self._workers[index].channel
@@ -358,13 +364,15 @@ class Pool:
         """Start a worker anew that has ended before it was ready, if that may help."""
         worker = self._workers[index]
         if worker.channel.unreadable:
-            raise unreadable(how)
+            raise self._channels.unreadable(how)
         if worker.starts + 1 >= STARTS:
-            raise not_started(how)
+            raise self._channels.not_started(how)
         self._replace(index, worker.starts + 1)
 
     def _start(self, starts: int = 0, again: bool = True) -> _Worker:
-        return _Worker(self._channels.open(again), starts, due=time.monotonic() + START_SECONDS)
+        prepared: Recent[int, None] = Recent(self._most)
+        due = time.monotonic() + START_SECONDS
+        return _Worker(self._channels.open(again), starts, due=due, clients=prepared)
 
 
 def _fingerprint(reply: bytes) -> bytes:

@@ -1,14 +1,16 @@
 """Workers that are processes of this machine, behind a pipe each."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from fedgraft.engine.client.client import Given
 from fedgraft.engine.plan import Plan
+from fedgraft.errors import FedgraftError
 from fedgraft.runtimes.workers.channel import Channel, Channels
-from fedgraft.runtimes.workers.shared_memory import Blob, SharedBlock, receive, send, shared, want_files
-from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY, UNKNOWN, ending, start
+from fedgraft.runtimes.workers.shared_memory import Blob, lasting, receive, send, shared, want_files
+from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY, UNKNOWN, ending, not_started, start, unreadable
 from fedgraft.runtimes.workers.worker import work
 
 _ENDED_SECONDS = 5.0
@@ -74,7 +76,9 @@ class ProcessChannels(Channels):
         threads: torch threads of each.
     """
 
-    def __init__(self, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
+    option = "runtime.workers"
+
+    def __init__(self, plan: Plan, shards: Given, threads: int) -> None:
         self._arguments = (plan, shards, threads)
         want_files()
 
@@ -93,4 +97,12 @@ class ProcessChannels(Channels):
 
     def lasting(self, blob: object) -> bool:
         """Return whether the bytes are in memory that both ends have; what is smaller is sent every time."""
-        return isinstance(blob, SharedBlock)
+        return lasting(blob)
+
+    def not_started(self, why: str) -> FedgraftError:
+        """Return the error for a process that does not start."""
+        return not_started(why)
+
+    def unreadable(self, why: str) -> FedgraftError:
+        """Return the error for processes that cannot read what they are sent."""
+        return unreadable(why)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 LEAST: Final = 1 << 20
 """Bytes from which on they travel so; fewer go through the pipe, which is as fast and takes no open file."""
@@ -18,6 +18,12 @@ _ALIGNED: Final = 64
 """What begins behind the first part does so at a multiple of this, so that arrays are read where they are."""
 _FILES: Final = 1 << 16
 """Open files wanted; every block takes one while it lives."""
+
+
+class Block(Protocol):
+    """Bytes that are elsewhere than in an object of Python's; nobody changes them."""
+
+    view: memoryview
 
 
 class SharedBlock:
@@ -78,7 +84,7 @@ class _Announced(NamedTuple):
     size: int
 
 
-Blob: TypeAlias = bytes | SharedBlock
+Blob: TypeAlias = bytes | Block
 """Bytes, of this process or of several."""
 
 
@@ -102,12 +108,9 @@ def view_of(blob: Blob) -> bytes | memoryview:
     return blob if isinstance(blob, bytes) else blob.view
 
 
-def keep(blocks: dict[int, SharedBlock], client: int, memory: object) -> None:
-    """Note what both ends have of a client and need not send again: a block; what is smaller is sent every time."""
-    if isinstance(memory, SharedBlock):
-        blocks[client] = memory
-    else:
-        blocks.pop(client, None)
+def lasting(blob: object) -> bool:
+    """Return whether both ends keep what was sent: a block; what is smaller is sent every time."""
+    return isinstance(blob, SharedBlock)
 
 
 def send(pipe: Connection, *values: Any) -> None:

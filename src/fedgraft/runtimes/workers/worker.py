@@ -1,20 +1,20 @@
 """A worker process: serves clients' requests until its pipe closes."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 
 from fedgraft.engine.allocator import keep_freed
-from fedgraft.engine.client.client import Client
+from fedgraft.engine.client.client import Client, Given
 from fedgraft.engine.client.client_memory import Memory, pieces
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import memory_shortage
 from fedgraft.runtimes.workers import signals
-from fedgraft.runtimes.workers.shared_memory import Blob, SharedBlock, keep, receive, send, shared, view_of, want_files
+from fedgraft.runtimes.workers.shared_memory import Blob, lasting, receive, send, shared, view_of, want_files
 from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY
 
 
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     keeps: bool
 
 
-def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
+def work(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
     """Answer (client, request, memory, model, set_up) with an `Answer`, one at a time.
 
     The memory is None where this process has it still; the model is what is to be scored, None for that of before.
@@ -64,21 +64,61 @@ def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) 
     os._exit(OUT_OF_MEMORY)
 
 
-def _serve(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
-    torch.set_num_threads(threads)
-    keep_freed()
-    want_files()
-    client, kept = Client(plan, shards), dict[int, SharedBlock]()
-    send(pipe, os.getpid())
-    scored: Blob = b""
-    while True:
-        who, request, memory, model, set_up = receive(pipe)
-        scored = scored if model is None else model
-        memory = kept[who] if memory is None else memory
+class Serving:
+    """Serves requests one at a time, and keeps what need not be sent again.
+
+    Args:
+        plan: what both ends agreed on.
+        shards: every client's own shard.
+        threads: torch threads of this process.
+        shared: joins all parts as the other end is best sent them.
+        lasting: tells whether both ends keep what was sent.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        shards: Given,
+        threads: int,
+        shared: Callable[[list[bytes | memoryview]], Blob],
+        lasting: Callable[[object], bool],
+    ) -> None:
+        torch.set_num_threads(threads)
+        keep_freed()
+        self._client = Client(plan, shards)
+        self._shared, self._lasting = shared, lasting
+        self._kept: dict[int, Blob] = {}
+        self._scored: Blob = b""
+
+    def answer(self, who: int, request: Blob, memory: Blob | None, model: Blob | None, set_up: Blob) -> Answer:
+        """Return the answer to a request.
+
+        Args:
+            who: the client.
+            request: for it.
+            memory: what it remembers; None where it is kept here.
+            model: what is to be scored; None for that of before.
+            set_up: the message that it was sent before training; b"" for none, or where it was served here already.
+        """
+        if model is not None:
+            self._scored = model
+        memory = self._kept[who] if memory is None else memory
         before = view_of(memory)
-        served = client.serve(who, view_of(request), before, view_of(scored), view_of(set_up))
+        served = self._client.serve(who, view_of(request), before, view_of(self._scored), view_of(set_up))
         changed = (
-            None if served.memory is before else shared(pieces(cast(Memory, served.memory)))
+            None if served.memory is before else self._shared(pieces(cast(Memory, served.memory)))
         )  # new ones are no bytes
-        keep(kept, who, memory if changed is None else changed)
-        send(pipe, *Answer(shared([served.reply]), changed, served.flops, served.waits, served.keep))
+        after = memory if changed is None else changed
+        if self._lasting(after):
+            self._kept[who] = after
+        else:
+            self._kept.pop(who, None)
+        return Answer(self._shared([served.reply]), changed, served.flops, served.waits, served.keep)
+
+
+def _serve(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
+    want_files()
+    serving = Serving(plan, shards, threads, shared, lasting)
+    send(pipe, os.getpid())
+    while True:
+        send(pipe, *serving.answer(*receive(pipe)))
