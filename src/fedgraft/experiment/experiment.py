@@ -189,7 +189,6 @@ def build(recipe: str, content: Section) -> Experiment:
         device=runtime.device,
         keep_best=settings["evaluation"].keep == "best",
     )
-    _check_sample(settings["evaluation"], plan)
     yardsticks = _yardsticks(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", section_of(content, "data"))
@@ -296,12 +295,6 @@ def _check_averaging(sharing: Sharing[Any], decay: float) -> None:
     if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
         allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
         require(decay == 0, "evaluation.averaging", allowed, decay)
-
-
-def _check_sample(evaluation: Evaluation, plan: Plan) -> None:
-    if evaluation.at == "server" and plan.halo:  # to score some, all would have to compute what these see of them
-        allowed = "0 where clients see each other's nodes, or with evaluation.at=clients"
-        require(evaluation.sample == 0, "evaluation.sample", allowed, evaluation.sample)
 
 
 def _yardsticks(content: Section, task: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Run an experiment: load, train, store, summarise. The same for a new run and for a resumed one."""
 
+import logging
 import os
 import platform
 import secrets
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from fedgraft.contracts import Runtime, RuntimeOptions
+from fedgraft.contracts.data import Shards
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
@@ -35,6 +37,9 @@ ALL_FAILED = "all clients failed"
 RUN, FEDERATION = "run", "federation"
 """Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
 federation's folder."""
+LOG = logging.getLogger("fedgraft.experiment.runner")
+VERY_MANY = 5_000
+"""Clients from which on a note says what it takes to score all."""
 MOST_STORING = 0.05
 """Share of a run's time that checkpoints may take, unless every round is to be stored."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
@@ -174,6 +179,11 @@ def resume(
 def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     """The experiment, its task knowing what it must of the data, and the clients' data."""
     shards = experiment.data.load(experiment.seed)
+    if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.evaluation.sample:
+        LOG.warning(
+            f"Each scoring makes the data of all {len(shards):,} clients, and yardsticks need all at once; "
+            "evaluation.sample=100 scores a hundred clients, the same ones in every round."
+        )
     return experiment.fitted(shards), shards
 
 

@@ -12,7 +12,7 @@ from fedgraft.methods.data.shops import Shops
         ({"users": 1}, "Shops.users must be at least 2; got 1"),
         ({"items": 5}, r"Shops.items must be at least 20 \(categories\); got 5"),
         ({"categories": 0}, "Shops.categories must be at least 1; got 0"),
-        ({"clients": 21}, r"Shops.clients must be 1\.\.20 \(categories\); got 21"),
+        ({"clients": 21}, r"Shops.clients must be 1\.\.20 \(categories\); for 21, say data.categories=21 .*; got 21"),
         ({"clients": 0}, "Shops.clients must be at least 1; got 0"),
         ({"links": -1}, "Shops.links must be at least 0; got -1"),
         ({"count": 10**7}, r"Shops.count must be 20\.\.1500000; got 10000000"),

@@ -371,9 +371,12 @@ class Loop:
 
     def _scoring(self, state: RunState) -> Scoring:
         """Added sums of every split for the models that the clients would keep."""
-        clients, messenger, broadcast = self._scored, self._messenger, self._broadcast
+        messenger, broadcast = self._messenger, self._broadcast
+        at_clients = self._evaluation.at == "clients" and state.round > 0
+        relayed = messenger.scorer.relays and not at_clients
+        clients = state.joined if relayed else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
-        if self._evaluation.at == "clients" and state.round:
+        if at_clients:
             if self._plan.silent:
                 replies = messenger.evaluate(self._models(state, clients), state.round)
                 broadcast.received(replies.messages)
@@ -386,7 +389,8 @@ class Loop:
             for group in sorted(set(groups.values())):
                 self._publish(state, group)
         kept = {group: self._kept(state, group) for group in sorted(set(groups.values()))}
-        return messenger.scorer.measure({client: kept[groups[client]] for client in clients}, state.round)
+        models = {client: kept[groups[client]] for client in clients}
+        return messenger.scorer.measure(models, state.round, self._scored)
 
     def _kept(self, state: RunState, group: int) -> Arrays:
         return scored_model(self._plan, state.sharing, state.averages, group)

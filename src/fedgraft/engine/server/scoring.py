@@ -1,6 +1,6 @@
 """How the global models are scored: by messages that are charged, or by the experimenter, outside the protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from fedgraft import wire
@@ -43,13 +43,14 @@ class Scorer:
     def __init__(self, plan: Plan, exchange: Exchange, halo: HaloExchange) -> None:
         self._plan, self._exchange, self._halo = plan, exchange, halo
 
-    def measure(self, models: Mapping[int, Arrays], round: int) -> Scoring:
+    def measure(self, models: Mapping[int, Arrays], round: int, scored: Collection[int] | None = None) -> Scoring:
         """Score {client: shared parameters} as the experimenter: exact, free, without a word in the protocol.
 
-        Equal models are one object, and encoded once.
+        Equal models are one object, and encoded once. Where only some clients are `scored`, the others are there to
+        relay what these see of their nodes.
         """
         give_back()  # rows of all nodes go to and fro: freed memory that rounds left is of no use to them
-        replies = self._measured(models, round)
+        replies = self._measured(models, round, models.keys() if scored is None else scored)
         give_back()
         return self.summed(replies)
 
@@ -70,7 +71,12 @@ class Scorer:
         sums = {split: add([nothing, *(part[split] for part in parts.values())]) for split in SCORED_SPLITS}
         return Scoring(sums, parts, replies.failed)
 
-    def _measured(self, models: Mapping[int, Arrays], round: int) -> Replies:
+    @property
+    def relays(self) -> bool:
+        """True where a client's score takes rows of others."""
+        return self._halo.active
+
+    def _measured(self, models: Mapping[int, Arrays], round: int, asked: Collection[int]) -> Replies:
         layouts = self._plan.request_layouts
         encoded: dict[int, bytes] = {}
         for model in models.values():
@@ -78,11 +84,11 @@ class Scorer:
                 encoded[id(model)] = wire.encode(Message("scored", round, arrays=model), layouts["scored"])
         scored = {client: encoded[id(model)] for client, model in models.items()}
         if not self._halo.active:
-            requests: Mapping[int, bytes] = dict.fromkeys(models, wire.encode(Message("measure", round)))
+            requests: Mapping[int, bytes] = dict.fromkeys(asked, wire.encode(Message("measure", round)))
             return self._exchange.measure("measure", round, requests, scored)
         rows, failed = self._halo.relayed(scored, round)
         give_back()
         if failed:
             return Replies(failed=failed)
-        requests = Made(models, lambda c: wire.encode(Message("measure", round, arrays=rows[c]), layouts["measure"]))
+        requests = Made(asked, lambda c: wire.encode(Message("measure", round, arrays=rows[c]), layouts["measure"]))
         return self._exchange.measure("measure", round, requests, scored)

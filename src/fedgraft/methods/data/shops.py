@@ -74,7 +74,11 @@ class Shops(ClientData[RatingShard], OwnRatings):
         require(self.users >= 2, "Shops.users", "at least 2", self.users)
         require(self.categories >= 1, "Shops.categories", "at least 1", self.categories)
         require(self.items >= self.categories, "Shops.items", f"at least {self.categories} (categories)", self.items)
-        require(self.clients <= self.categories, "Shops.clients", f"1..{self.categories} (categories)", self.clients)
+        n = self.clients
+        larger = (
+            f"; for {n}, say data.categories={n} data.items={2 * n} data.users={n} data.count={40 * n}, or the like"
+        )
+        require(n <= self.categories, "Shops.clients", f"1..{self.categories} (categories){larger}", n)
         require(self.links >= 0, "Shops.links", "at least 0", self.links)
         most = self.users * self.items // 4
         require(self.categories <= self.count <= most, "Shops.count", f"{self.categories}..{most}", self.count)
