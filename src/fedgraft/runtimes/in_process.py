@@ -52,6 +52,7 @@ class InProcess(Runtime):
         self._set_ups: dict[int, Blob] = {}
         self._changed: set[int] = set()
         self._flops: dict[int, int] = {}
+        self._reasons: dict[int, str] = {}
         keep_freed()
         count = min(_cores() if workers < 0 else workers, len(shards))
         self._threads_before = torch.get_num_threads()
@@ -103,6 +104,10 @@ class InProcess(Runtime):
         spent, self._flops = self._flops, {}
         return spent
 
+    def reasons(self) -> dict[int, str]:
+        """Return why replies to the last requests are errors, in the clients' own words."""
+        return dict(self._reasons)
+
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
         """Memories, and what was kept apart from them: those that changed since the last such call, or all."""
         known = {**self._memories, **{~client: set_up for client, set_up in self._set_ups.items()}}
@@ -147,8 +152,11 @@ class InProcess(Runtime):
             answers = {
                 client: self._serve_here(client, requests[client], models.get(client, b"")) for client in requests
             }
+        self._reasons = {}
         for client, answer in answers.items():
             if isinstance(answer, Answered):
+                if answer.reason:
+                    self._reasons[client] = answer.reason
                 if answer.flops:
                     self._flops[client] = self._flops.get(client, 0) + answer.flops
                 if answer.kept is not None:
@@ -166,9 +174,8 @@ class InProcess(Runtime):
             if lacked := memory_shortage(error):
                 raise MachineError(f"Client {client} could not be served: {lacked}.") from error
             raise
-        return Answered(
-            served.reply, cast(Memory | bytes, served.memory), served.flops, request if served.keep else None
-        )
+        after, kept = cast(Memory | bytes, served.memory), request if served.keep else None
+        return Answered(served.reply, after, served.flops, kept, served.reason)
 
 
 def _bytes(memory: Memory | Blob) -> bytes:

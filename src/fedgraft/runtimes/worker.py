@@ -27,6 +27,7 @@ class Answer(NamedTuple):
         flops: operations that the request took.
         waits: whether the client's round waits in this worker.
         keeps: whether the request must be kept, to be handed on as the set-up to another worker.
+        reason: why the reply is an error, in words; it goes beside the protocol, to who runs all on this machine.
     """
 
     reply: Blob
@@ -34,6 +35,7 @@ class Answer(NamedTuple):
     flops: int
     waits: bool
     keeps: bool
+    reason: str
 
 
 def work(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int) -> None:
@@ -81,4 +83,4 @@ def _serve(pipe: Connection, plan: Plan, shards: Mapping[int, Any], threads: int
             None if served.memory is before else shared(pieces(cast(Memory, served.memory)))
         )  # new ones are no bytes
         keep(kept, who, memory if changed is None else changed)
-        send(pipe, *Answer(shared([served.reply]), changed, served.flops, served.waits, served.keep))
+        send(pipe, *Answer(shared([served.reply]), changed, served.flops, served.waits, served.keep, served.reason))
