@@ -4,7 +4,9 @@ FedgraftError
 ├── InputError            what the user gave is wrong: parameter, file, value           (exit code 2)
 ├── BudgetError           the budget does not pay for a single round                    (exit code 3)
 ├── WireError             bytes that are not a message of ours, or break their own limits
-├── ClientError           a client's reply cannot be used; costs that client its round
+├── ClientError           a client cannot serve a request, or its reply cannot be used; costs that client its round
+│   ├── DivergedError         its training left all finite numbers
+│   └── UnknownRequestError   it is asked what no client answers
 ├── AllClientsFailedError no client of a cohort answered, with every reason              (exit code 1)
 └── MachineError          this machine could not do its part: memory, a worker process  (exit code 1)
 """
@@ -38,7 +40,15 @@ class WireError(FedgraftError):
 
 
 class ClientError(FedgraftError):
-    """A client's reply cannot be used: it never enters the average."""
+    """A client cannot serve a request, or its reply cannot be used: it never enters the average."""
+
+
+class DivergedError(ClientError):
+    """A client's training left all finite numbers."""
+
+
+class UnknownRequestError(ClientError):
+    """A client is asked what no client answers."""
 
 
 class AllClientsFailedError(FedgraftError):

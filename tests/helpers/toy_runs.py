@@ -60,6 +60,9 @@ class Wrapped(Runtime):
     def measure(self, requests, models, deadline_seconds):
         return self.inner.measure(requests, models, deadline_seconds)
 
+    def reasons(self):
+        return self.inner.reasons()
+
     def memories(self, changed=True):
         return self.inner.memories(changed)
 

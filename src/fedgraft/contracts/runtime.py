@@ -47,6 +47,13 @@ class Runtime(ABC):
         """Return {client: operations of its products since the last call}: the experimenter's count, never sent."""
         return {}
 
+    def reasons(self) -> dict[int, str]:
+        """Return {client: why its reply to the last requests is an error}, as its machine has it in words.
+
+        The experimenter's, never sent: a client's error travels as a code. {} where clients are on other machines.
+        """
+        return {}
+
     @abstractmethod
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
         """Yield (client, memory) for those that changed since the last such call, or for all.

@@ -94,6 +94,10 @@ class Around(Runtime):
         """Do as the runtime inside."""
         return self._inner.flops()
 
+    def reasons(self) -> dict[int, str]:
+        """Do as the runtime inside."""
+        return self._inner.reasons()
+
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
         """Do as the runtime inside."""
         return self._inner.memories(changed)

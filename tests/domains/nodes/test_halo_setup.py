@@ -225,7 +225,7 @@ def test_marks_cost_little_more_than_their_message():
     rules, size = setup(), 1 << 20
     one = {**rules.statistics(shards_of()[2]), "nodes": np.array([8 * size], np.uint32)}
     one["boundary"] = np.zeros(size, np.uint8)
-    found = {client: one for client in range(4)}
+    found = dict.fromkeys(range(4), one)
     tracemalloc.start()
     rules.check(one)
     for client, told in rules.combine(found).items():

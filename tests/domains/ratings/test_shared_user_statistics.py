@@ -141,7 +141,7 @@ def test_how_far_a_client_says_that_users_reach_costs_nothing():
     far[-1] = 1
     one = {"users": far, "codes": np.array([129], np.uint8)}
     tracemalloc.start()
-    answers = combine({client: one for client in range(3)}, 2)
+    answers = combine(dict.fromkeys(range(3), one), 2)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [len(each["codes"]) for each in answers.values()] == [1, 1, 1]

@@ -165,7 +165,9 @@ def test_a_reply_that_is_too_long_says_which_option_limits_it():
         state = loop.start()
     assert set(state.failing) < set("01234"), "some have more to say than others"
     for reason in state.failing.values():
-        assert re.fullmatch(r"a reply of \d+ bytes where at most 100 are allowed \(safeguards.hello_bytes = 100\)", reason)
+        assert re.fullmatch(
+            r"a reply of \d+ bytes where at most 100 are allowed \(safeguards.hello_bytes = 100\)", reason
+        )
 
 
 def test_limits_of_what_is_published_are_sizes():

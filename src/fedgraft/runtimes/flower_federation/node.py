@@ -1,5 +1,6 @@
 """A node: holds one client's data and what the client remembers, and answers orders."""
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from fedgraft import wire
 from fedgraft.contracts.runtime import FINGERPRINT_BYTES
 from fedgraft.engine.client.client import Client, Served
 from fedgraft.engine.client.client_memory import packed as packed_memory
+from fedgraft.engine.client.failure_codes import UNABLE
 from fedgraft.engine.plan import Plan
-from fedgraft.errors import FedgraftError, WireError, memory_shortage
+from fedgraft.errors import FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation.envelope import (
     LOST,
     REFUSED,
@@ -26,6 +28,7 @@ from fedgraft.runtimes.flower_federation.envelope import (
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
 from fedgraft.wire.layouts import Tree
 
+LOG = logging.getLogger("fedgraft.node")
 _RUN: Final = re.compile(r"[0-9a-f]{32}")
 _GOES_ON: Final = "rows"
 """The kind of request that takes a round up that waits."""
@@ -84,11 +87,14 @@ class Node:
         try:
             return packed(self._answered(order))
         except (FedgraftError, OSError) as error:
-            return packed(self._said(order, REFUSED, str(error).encode()[:_REASON_BYTES]))
+            LOG.warning("Order %r could not be served: %s", order.kind, printable(str(error)))
+            said = str(error) if order.kind == "join" else UNABLE  # of its data and its disk nobody else is told
+            return packed(self._said(order, REFUSED, said.encode()[:_REASON_BYTES]))
         except Exception as error:
             if not (lacked := memory_shortage(error)):
                 raise
-            return packed(self._said(order, REFUSED, lacked.encode()))
+            LOG.warning("Order %r could not be served: %s", order.kind, lacked)
+            return packed(self._said(order, REFUSED, UNABLE.encode()))
 
     def _answered(self, order: Order) -> Answer:
         if order.kind == "join":

@@ -89,9 +89,8 @@ class InProcess(Remembering):
             if lacked := memory_shortage(error):
                 raise MachineError(f"Client {client} could not be served: {lacked}.") from error
             raise
-        return Answered(
-            served.reply, cast(Memory | bytes, served.memory), served.flops, request if served.keep else None
-        )
+        after, kept = cast(Memory | bytes, served.memory), request if served.keep else None
+        return Answered(served.reply, after, served.flops, kept, served.reason)
 
 
 def _cores() -> int:

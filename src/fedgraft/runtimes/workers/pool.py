@@ -44,12 +44,14 @@ class Answered:
         memory: what it remembers now; the very object of before where that is unchanged.
         flops: operations that it took.
         kept: the request, where it is to be handed on to other workers; else None.
+        reason: why the reply is an error, in words that are no part of it; "" for any other.
     """
 
     reply: bytes
     memory: Memory | Blob
     flops: int = 0
     kept: Blob | None = None
+    reason: str = ""
 
 
 class _Job(NamedTuple):
@@ -319,7 +321,8 @@ class Pool:
         if answer.keeps:
             worker.set_up.add(client)
         self._seconds[client] = time.monotonic() - worker.since
-        batch.answers[client] = Answered(reply, memory, answer.flops, request if answer.keeps else None)
+        kept = request if answer.keeps else None
+        batch.answers[client] = Answered(reply, memory, answer.flops, kept, answer.reason)
         worker.job = worker.due = None
 
     def _late(self, index: int, batch: _Batch) -> None:

@@ -25,6 +25,7 @@ class Remembering(Runtime):
         self._set_ups: dict[int, Blob] = {}
         self._changed: set[int] = set()
         self._flops: dict[int, int] = {}
+        self._reasons: dict[int, str] = {}
 
     def clients(self) -> Sequence[int]:
         """Return the clients' indices."""
@@ -62,6 +63,10 @@ class Remembering(Runtime):
         """Operations since the last such call."""
         spent, self._flops = self._flops, {}
         return spent
+
+    def reasons(self) -> dict[int, str]:
+        """Return why replies to the last requests are errors, in the clients' own words."""
+        return dict(self._reasons)
 
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
         """Memories, and what was kept apart from them: those that changed since the last such call, or all."""
@@ -101,8 +106,11 @@ class Remembering(Runtime):
 
     def _counted(self, answers: dict[int, Answered | ClientFailed]) -> dict[int, Answered | ClientFailed]:
         """The answers, whose operations are counted, and whose requests are kept where they must be."""
+        self._reasons = {}
         for client, answer in answers.items():
             if isinstance(answer, Answered):
+                if answer.reason:
+                    self._reasons[client] = answer.reason
                 if answer.flops:
                     self._flops[client] = self._flops.get(client, 0) + answer.flops
                 if answer.kept is not None:

@@ -27,6 +27,7 @@ class Answer(NamedTuple):
         flops: operations that the request took.
         waits: whether the client's round waits in this worker.
         keeps: whether the request must be kept, to be handed on as the set-up to another worker.
+        reason: why the reply is an error, in words; it goes beside the protocol, to who runs all of it.
     """
 
     reply: Blob
@@ -34,6 +35,7 @@ class Answer(NamedTuple):
     flops: int
     waits: bool
     keeps: bool
+    reason: str
 
 
 def work(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
@@ -113,7 +115,8 @@ class Serving:
             self._kept[who] = after
         else:
             self._kept.pop(who, None)
-        return Answer(self._shared([served.reply]), changed, served.flops, served.waits, served.keep)
+        reply = self._shared([served.reply])
+        return Answer(reply, changed, served.flops, served.waits, served.keep, served.reason)
 
 
 def _serve(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
