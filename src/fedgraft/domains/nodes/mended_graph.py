@@ -251,7 +251,7 @@ class Mending:
         return generator.encode(_inputs(part, hops), hops)
 
     def _counts(self, guessed: Tensor) -> Indices:
-        """Return how many neighbours nodes are given, int64 [nodes]. Raises `DivergedError` for a diverged generator."""
+        """Return how many neighbours nodes are given, int64 [nodes]. Raises `DivergedError` where that diverged."""
         if guessed.isnan().any():
             raise DivergedError("training diverged: the generator's counts of neighbours are not finite")
         return guessed.detach().round().clamp(max=self.most).long().numpy()

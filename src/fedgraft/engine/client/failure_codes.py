@@ -1,7 +1,7 @@
 """Why a client failed, in a word of a fixed list: nothing of its data travels with an error.
 
-The text of an error may hold paths, names and values. It stays with the client: in its log `fedgraft.client`, and, where
-client and server are on one machine, with whoever runs them (`Served.reason`).
+The text of an error may hold paths, names and values. It stays with the client: in its log `fedgraft.client`, and,
+where client and server are on one machine, with whoever runs them (`Served.reason`).
 """
 
 import builtins
