@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients same-results study-fedacs \
+.PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients same-results testbed study-fedacs \
   study-cefgl study-fedais study-levers study-reputation-ucb study-attackers clean
 
 help:  ## list the targets (what plain `make` does)
@@ -55,6 +55,9 @@ bench-clients: .venv/.installed  ## measure federations of up to 100,000 made-up
 
 same-results: .venv/.installed  ## run two commits in turns and compare digests, bytes, scores:  make same-results ARGS=HEAD~1
 	$(BIN)/python benchmarks/same_results.py $(ARGS)
+
+testbed: .venv/.installed  ## a federation over slow links, in network namespaces of this machine; needs root and iproute2
+	$(BIN)/python benchmarks/testbed.py $(ARGS)
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
 	$(BIN)/fedgraft study fedacs $(ARGS)

@@ -27,6 +27,7 @@ MODULES = (
     "scale_clients",
     "scale_figure",
     "scale_nodes",
+    "testbed",
     "timing",
     "usual",
     "workers",
