@@ -241,6 +241,9 @@ def study(
     match: Annotated[
         str, typer.Option(metavar="NAMES", help="Run only cells of such names, e.g. 'chem-gin-*' (quote it).")
     ] = "*",
+    on: Annotated[
+        str, typer.Option(metavar="ray[:ADDRESS]", help="A Ray cluster that runs the cells, as its CPUs allow.")
+    ] = "",
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Markdown page whose tables to write.")] = None,
     pictures: Annotated[
         bool, typer.Option(help="Draw accuracy against costs, a picture a setting, and show them on the page.")
@@ -254,7 +257,7 @@ def study(
     if pictures:
         cost_figures.check(found)
     try:
-        studies.run(found, data, folder, seeds, jobs, _say, match)
+        studies.run(found, data, folder, seeds, jobs, _say, match, on)
     finally:
         done = studies.results(found, folder, seeds)
         if page is not None and done:

@@ -3,16 +3,21 @@
 import multiprocessing as mp
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import connection
+from typing import Any, TypeAlias
 
 import torch
 
 from fedgraft.errors import MachineError
+
+
+Write: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+"""Writes a file of a study's folder: its name within it, and what is in it."""
 
 
 @dataclass(frozen=True)
@@ -20,42 +25,42 @@ class Call:
     """The work of one process.
 
     Args:
-        run: does it, and returns a line to say; it can be sent to a process.
+        run: does it, and hands what it finds to a function that writes it; it can be sent to a process.
         name: of what it does, for errors.
         cells: how many experiments that is.
     """
 
-    run: Callable[[], str]
+    run: Callable[[Write], None]
     name: str
     cells: int
 
 
-def in_processes(calls: Sequence[Call], jobs: int) -> Iterator[tuple[Call, str]]:
-    """Yield each call and its line as it ends, each in a process of its own, so many at a time.
+def in_processes(calls: Sequence[Call], jobs: int, write: Write) -> Iterator[Call]:
+    """Yield each call as it ends, each in a process of its own, so many at a time.
 
     What one has prepared is gigabytes, which a process never gives back in full. Raises `MachineError` for one that is
     lost.
     """
     context, waiting = mp.get_context("spawn"), iter(calls)
-    running: dict[Future[str], tuple[Call, ProcessPoolExecutor]] = {}
+    running: dict[Future[None], tuple[Call, ProcessPoolExecutor]] = {}
     try:
         while True:
             for call in islice(waiting, jobs - len(running)):
                 pool = ProcessPoolExecutor(1, mp_context=context, initializer=begin_process)
-                running[pool.submit(call.run)] = call, pool
+                running[pool.submit(call.run, write)] = call, pool
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 call, pool = running.pop(future)
                 pool.shutdown()
                 try:
-                    line = future.result()
+                    future.result()
                 except BrokenProcessPool as error:
                     raise MachineError(
                         f"The process of {call.name}, was lost; so a system ends what takes too much memory. Cells "
                         "that are done are kept; go on with fewer --jobs."
                     ) from error
-                yield call, line
+                yield call
     finally:
         for _, pool in running.values():
             for process in list((pool._processes or {}).values()):

@@ -8,6 +8,7 @@ is missing or was done with other settings, of another recipe or another study f
 
 import json
 import os
+import platform
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -27,7 +28,8 @@ from fedgraft.experiment.recipe import override, read_recipe, renamed
 from fedgraft.experiment.runner import execute_on
 from fedgraft.experiment.sections import Section
 from fedgraft.experiment.units import human_failures
-from fedgraft.reports.studies.processes import Call, in_processes
+from fedgraft.reports.studies.cluster import on_cluster
+from fedgraft.reports.studies.processes import Call, Write, in_processes
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,7 @@ def run(
     jobs: int,
     say: Callable[[str], None],
     match: str = "*",
+    on: str = "",
 ) -> None:
     """Run every cell, and score every yardstick, that is not done yet.
 
@@ -242,16 +245,17 @@ def run(
         data_root: the folder that holds the data sets' folders.
         folder: where finished cells and yardsticks are kept.
         seeds: paired seeds 1..seeds.
-        jobs: processes at a time, one thread each.
+        jobs: processes at a time, one thread each; a cluster has as many as it has CPUs.
         say: hears a line per finished split.
         match: which cells to run, by name, as a shell matches names of files. Raises `InputError` if it fits none.
+        on: "" for processes here; "ray" or "ray:ADDRESS" for a Ray cluster, whose nodes have the data in `data_root`.
     """
     every = study.cells(seeds)
     cells = [cell for cell in every if fnmatchcase(cell.key, match)]
     if not cells:
         raise InputError(f"--match {match!r} fits none of {len(every)} cells, such as {every[0].key}.")
     todo = [cell for cell in cells if not _is_done(study, folder, cell)]
-    stale = [cell for cell in todo if _cell_path(folder, cell).is_file()]
+    stale = [cell for cell in todo if (folder / _cell_name(cell)).is_file()]
     unfinished = set(todo)
     groups: dict[Split, list[Cell]] = {}
     for cell in cells:
@@ -260,34 +264,49 @@ def run(
     say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
     if stale:
         say(f"{len(stale)} of these were done with other settings than they have now, such as {stale[0].key}.")
-    for data in dict.fromkeys(split.data for split in groups):
-        root = study.root(data_root, data)
-        if root is not None and not root.is_dir():
-            raise InputError(f"--data {data_root} holds no folder {root.name!r}.")
+    for data in dict.fromkeys(split.data for split in groups if not on):
+        _checked_root(study, data_root, data)
     for name in ("cells", "yardsticks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    left = len(todo)
-    calls = [
-        Call(partial(_run_split, study, split, cells, data_root, folder), f"{split.key}, seed {split.seed}", len(cells))
-        for split, cells in groups.items()
-    ]
-    for call, line in in_processes(calls, jobs):
+    left, write = len(todo), partial(_write, folder)
+    calls = [call for split, cells in groups.items() for call in _calls(study, split, cells, data_root, folder, on)]
+    for call in on_cluster(calls, on, jobs, write) if on else in_processes(calls, jobs, write):
         left -= call.cells
-        say(f"{line}; {left} cells left")
+        say(f"{call.name}; {left} cells left")
 
 
 def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
     """{cell: its result, with the yardsticks of its split} of the cells that are done."""
     return {
-        cell: {**json.loads(_cell_path(folder, cell).read_text()), "yardsticks": _kept(folder, cell.split)}
+        cell: {**json.loads((folder / _cell_name(cell)).read_text()), "yardsticks": _kept(folder, cell.split)}
         for cell in study.cells(seeds)
         if _is_done(study, folder, cell)
     }
 
 
-def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path) -> str:
-    """The cells and the yardsticks of one split, one after another on the same shards and prepared data."""
-    root = study.root(data_root, split.data)
+def _calls(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path, on: str) -> list[Call]:
+    """All that is to do on a split: in one process, which prepares the data once, or spread over a cluster."""
+    kept, name = _kept(folder, split), f"{split.key}, seed {split.seed}"
+    asked = tuple(yardstick for yardstick in study.yardsticks(split) if yardstick not in kept)
+    if not on:
+        return [Call(partial(_run_split, study, split, cells, asked, kept, data_root), name, len(cells))]
+    calls = [Call(partial(_run_split, study, split, [cell], (), kept, data_root), cell.key, 1) for cell in cells]
+    if asked:
+        calls.append(Call(partial(_run_split, study, split, [], asked, kept, data_root), f"yardsticks of {name}", 0))
+    return calls
+
+
+def _run_split(
+    study: Study,
+    split: Split,
+    cells: list[Cell],
+    yardsticks: tuple[str, ...],
+    kept: Mapping[str, Any],
+    data_root: Path,
+    write: Write,
+) -> None:
+    """Cells and yardsticks of one split, one after another on the same shards and prepared data."""
+    root = _checked_root(study, data_root, split.data)
     common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
     made = experiments.load(study.recipe, common)
     shards = made.data.load(split.seed)
@@ -300,17 +319,24 @@ def _run_split(study: Study, split: Split, cells: list[Cell], data_root: Path, f
         prepared: dict[int, Any] = {}
         for cell, experiment in alike:
             summary = execute_on(experiment, shards, prepared)
-            _write(_cell_path(folder, cell), {**_compact(summary), "settings": study.settings(cell)})
-    for name in study.yardsticks(split):
-        kept = _kept(folder, split)
-        if name not in kept:
-            _write(_yardsticks_path(folder, split), {**kept, **baselines.scores(base, shards, [name])})
-    return f"{split.key}, seed {split.seed}"
+            write(_cell_name(cell), {**_compact(summary), "settings": study.settings(cell)})
+    known = dict(kept)
+    for name in yardsticks:
+        known |= baselines.scores(base, shards, [name])
+        write(_yardsticks_name(split), known)
+
+
+def _checked_root(study: Study, data_root: Path, data: str) -> Path | None:
+    """The folder of a data set; None for one that is generated. Raises `InputError` where it is not there."""
+    root = study.root(data_root, data)
+    if root is not None and not root.is_dir():
+        raise InputError(f"--data {data_root} holds no folder {root.name!r} on {platform.node() or 'this machine'}.")
+    return root
 
 
 def _is_done(study: Study, folder: Path, cell: Cell) -> bool:
     """Return whether a cell has a result of its present settings; a result without settings counts as one."""
-    path = _cell_path(folder, cell)
+    path = folder / _cell_name(cell)
     if not path.is_file():
         return False
     now = study.settings(cell)
@@ -333,20 +359,21 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kept(folder: Path, split: Split) -> dict[str, dict[str, float]]:
     """The yardsticks of a split that are done."""
-    path = _yardsticks_path(folder, split)
+    path = folder / _yardsticks_name(split)
     kept: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.is_file() else {}
     return kept
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
+def _write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
+    path = folder / name
     temporary = path.with_suffix(f".{os.getpid()}.new")
     temporary.write_text(json.dumps(content) + "\n")
     temporary.replace(path)
 
 
-def _cell_path(folder: Path, cell: Cell) -> Path:
-    return folder / "cells" / f"{cell.key}.json"
+def _cell_name(cell: Cell) -> str:
+    return f"cells/{cell.key}.json"
 
 
-def _yardsticks_path(folder: Path, split: Split) -> Path:
-    return folder / "yardsticks" / f"{split.key}-seed{split.seed}.json"
+def _yardsticks_name(split: Split) -> str:
+    return f"yardsticks/{split.key}-seed{split.seed}.json"

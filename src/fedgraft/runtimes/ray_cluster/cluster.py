@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import ray
+from ray._private import worker as ray_worker
 
 from fedgraft.errors import InputError, MachineError
 
@@ -39,6 +40,7 @@ class Cluster:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
         try:
             with _as_before(bool(address)):
+                _keep_silent()
                 if address:
                     ray.init(address, **({} if address.startswith("ray://") else quiet))
                 else:
@@ -76,6 +78,15 @@ def cpus() -> int:
 def gpus() -> float:
     """Return how many GPUs the cluster has."""
     return _resources().get("GPU", 0.0)
+
+
+def _keep_silent() -> None:
+    """Have Ray not print what it hears of lost workers: standard output is for results, and runs tell it themselves.
+
+    There is no option for this; where a version of Ray does it elsewhere, it prints.
+    """
+    if hasattr(ray_worker, "print_to_stdstream"):
+        ray_worker.print_to_stdstream = lambda *_, **__: None
 
 
 def _resources() -> dict[str, float]:

@@ -1,0 +1,39 @@
+"""The cells of a study on a Ray cluster."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from fedgraft.errors import missing_extra, require
+from fedgraft.reports.studies.processes import Call, Write
+
+
+def on_cluster(calls: Sequence[Call], on: str, jobs: int, write: Write) -> Iterator[Call]:
+    """Yield each call as it ends, each a task of a Ray cluster; what they find is written here.
+
+    Args:
+        calls: to make.
+        on: "ray:ADDRESS" of a cluster, or "ray" for a Ray on this machine.
+        jobs: calls at a time on this machine; a cluster makes as many as it has CPUs.
+        write: a file of the study's folder.
+    """
+    with missing_extra("ray", by="--on ray"):
+        from fedgraft.runtimes.ray_cluster.tasks import results
+    for index, found in results([partial(_collected, call.run) for call in calls], address_of(on), jobs, "--on ray:"):
+        for name, content in found.items():
+            write(name, content)
+        yield calls[index]
+
+
+def address_of(on: str) -> str:
+    """Return the address in "ray:ADDRESS"; "" in "ray". Raises `InputError` for anything else."""
+    kind, _, address = on.partition(":")
+    require(kind == "ray", "--on", "ray, or ray:ADDRESS such as ray:auto", on)
+    return address
+
+
+def _collected(run: Callable[[Write], None]) -> dict[str, Mapping[str, Any]]:
+    """Return {name: content} of all files that a call writes."""
+    found: dict[str, Mapping[str, Any]] = {}
+    run(found.__setitem__)
+    return found

@@ -1,0 +1,34 @@
+"""Whole runs of every kind of task on Ray, and the same in this process."""
+
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.runner import execute
+from helpers.node_runs import OFTEN, SMALL
+from helpers.tiny import TINY
+
+GRAPHS = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "rounds": 3}
+NODES = {**SMALL, **OFTEN, "rounds": 3, "task.neighbours": 3, "task.dropout": 0.2, "sharing.name": "scaffold"}
+RANKING = {"data.users": 40, "data.items": 30, "data.clients": 4, "rounds": 2}
+RUNS = {
+    "rating": ("fedacs", {**TINY, "rounds": 3}),
+    "graph": ("cefgl", {**GRAPHS, "yardsticks": []}),
+    "node": ("fedais", NODES),
+}
+
+
+def whole(name):
+    """Return what a run ends with in this process."""
+    recipe, changes = RUNS[name]
+    return _measured(execute(load(recipe, {**changes, "runtime.workers": 0})))
+
+
+def on_ray(name, watcher=None, **options):
+    """Return what it ends with on two actors; "__" in an option stands for a dot."""
+    recipe, changes = RUNS[name]
+    kept = {key: value for key, value in changes.items() if not key.startswith("runtime.")}
+    said = {key.replace("__", "."): value for key, value in options.items()}
+    made = load(recipe, {**kept, "runtime.name": "ray", "runtime.actors": 2, **said})
+    return _measured(execute(made, watcher=watcher))
+
+
+def _measured(summary):
+    return {name: summary[name] for name in ("digest", "bytes", "flops", "test", "validation", "failures", "rounds")}

@@ -1,0 +1,38 @@
+"""A cluster of several nodes, of which one is lost in the middle of a run."""
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'fedgraft[ray]'")
+
+import ray
+
+from fedgraft.runtimes.ray_cluster.ray_channel import RayChannel
+from helpers.ray_clusters import cluster_of
+from helpers.ray_runs import on_ray, whole
+
+pytestmark = [
+    pytest.mark.federation,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def test_a_run_over_two_nodes_of_which_one_is_lost_ends_the_same(monkeypatch):
+    with cluster_of(2) as (cluster, nodes):
+        send, sent, homes = RayChannel.send, [0], set()
+
+        def losing(channel, *values):
+            sent[0] += 1
+            homes.add(ray.get(channel._actor.__ray_call__.remote(_home)) if sent[0] < 4 else None)
+            send(channel, *values)
+            if sent[0] == 9:
+                cluster.remove_node(nodes[0], allow_graceful=False)
+
+        monkeypatch.setattr(RayChannel, "send", losing)
+        found = on_ray("node", runtime__address="auto")
+        assert homes - {None} == {node.node_id for node in nodes}, "an actor on each node"
+        assert ray.is_initialized()
+    assert found == whole("node")
+
+
+def _home(actor):
+    return ray.get_runtime_context().get_node_id()
