@@ -108,8 +108,9 @@ def _sections(text: str) -> Mapping[str, Any]:
 
 
 def _plain(section: Any) -> Any:
-    """Return a section but for where its data are, which differs by machine."""
-    return {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
+    """Return a section as TOML has it, but for where its data are, which differs by machine."""
+    found = {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
 
 
 def _classes(value: Any) -> list[str]:

@@ -36,6 +36,8 @@ def fitting_twice_is_fitting_once(case: TaskCase) -> None:
     assert isinstance(case.task, FittedTask)
     again = case.task.fitted(case.shards)
     expect(again == case.task, "a fitted task must fit as it is", again, case.task)
+    for shard in case.shards:
+        case.task.check_shard(shard)  # raises where the data of one of these clients would be refused at its site
 
 
 @LAWS.having(PartsTask)

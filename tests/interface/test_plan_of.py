@@ -1,0 +1,29 @@
+"""A node takes part in runs on its own data alone."""
+
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import load
+
+node = pytest.importorskip("fedgraft.interface.node", reason="the extra 'flower' is not installed")
+CHANGES = {
+    "data.name": "nodes",
+    "data.nodes": "nodes.csv",
+    "data.edges": "edges.csv",
+    "data.features": ["a", "b"],
+    "task.class_names": ["x", "y"],
+    "task.features": 2,
+    "task.classes": 2,
+}
+
+
+def test_lists_in_a_recipe_are_those_that_a_server_sends(tmp_path, monkeypatch) -> None:
+    own = load("fedais", CHANGES)
+    monkeypatch.chdir(tmp_path)  # paths are of this machine, and are not compared
+    assert node.plan_of(load("fedais", {**CHANGES, "rounds": 3}).to_toml().encode(), own).task == own.plan.task
+
+
+def test_another_list_is_another_recipe() -> None:
+    recipe = load("fedais", {**CHANGES, "data.features": ["b", "a"]}).to_toml().encode()
+    with pytest.raises(InputError, match=r"its \[data\] is not that of this node's recipe"):
+        node.plan_of(recipe, load("fedais", CHANGES))
