@@ -17,8 +17,8 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint bench bench-nodes-scale bench-clients same-results study-fedacs study-cefgl study-fedais study-levers \
-  study-reputation-ucb study-attackers clean
+.PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients same-results testbed study-fedacs \
+  study-cefgl study-fedais study-levers study-reputation-ucb study-attackers clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,11 @@ demo: .venv/.installed  ## a first federated run, its figures and report, in ./d
 test: export OMP_NUM_THREADS = 1
 test: .venv/.installed  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# One after the other: each starts a dozen processes.
+test-federation: export OMP_NUM_THREADS = 1
+test-federation: .venv/.installed  ## run the tests that start a federation's or a cluster's own processes
+	$(BIN)/pytest -m federation $(ARGS)
 
 lint: .venv/.installed  ## check style, formatting, types and the floors of the architecture
 	$(BIN)/ruff check
@@ -50,6 +55,9 @@ bench-clients: .venv/.installed  ## measure federations of up to 100,000 made-up
 
 same-results: .venv/.installed  ## run two commits in turns and compare digests, bytes, scores:  make same-results ARGS=HEAD~1
 	$(BIN)/python benchmarks/same_results.py $(ARGS)
+
+testbed: .venv/.installed  ## a federation over slow links, in network namespaces of this machine; needs root and iproute2
+	$(BIN)/python benchmarks/testbed.py $(ARGS)
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
 	$(BIN)/fedgraft study fedacs $(ARGS)

@@ -19,7 +19,7 @@ import torch
 
 from fedgraft.contracts import randomness
 from fedgraft.experiment.experiment import load
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing.attackers import Attack, Attacked, noise, scaled
 from fedgraft.testing.runs import loop_of
 

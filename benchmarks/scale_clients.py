@@ -182,7 +182,7 @@ def measure(name: str, sizes: Sequence[int], rounds: int) -> list[dict[str, Any]
 
 
 def choosing(clients: int, rounds: int = 20) -> dict[str, float]:
-    """Milliseconds of a processor that each selector takes a round to choose ten, or at most ten, and to learn."""
+    """Milliseconds of a processor that each selector takes a round; cohorts of ten, or its own."""
     rng = np.random.default_rng(0)
     ones, seconds = np.ones(clients, np.int64), rng.random(clients)
     view = View(
@@ -207,9 +207,9 @@ def choosing(clients: int, rounds: int = 20) -> dict[str, float]:
 def line(found: dict[str, Any]) -> str:
     """One row of the table."""
     return (
-        f"{found['data']:>14} {found['clients']:8,} {found['setup_seconds']:9.1f} "
-        f"{found['setup_processor_seconds']:10.1f} {found['round_seconds']:8.3f} "
-        f"{found['round_processor_seconds']:10.3f} {found['round_over_first']:7.2f} "
+        f"{found['data']:>14} {found['clients']:8,} "
+        f"{found['setup_seconds']:9.1f} {found['setup_processor_seconds']:10.1f} "
+        f"{found['round_seconds']:8.3f} {found['round_processor_seconds']:10.3f} {found['round_over_first']:7.2f} "
         f"{found['score_seconds']:8.2f} {found['all_seconds']:8.1f} {found['server_gib']:7.2f} {found['peak_gib']:6.2f}"
     )
 

@@ -20,7 +20,7 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.experiment import experiment
 from fedgraft.experiment.run_folder import Store
 from fedgraft.methods.selectors.all import All
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.wire.layouts import Arrays
 
 CIAO = {"users": 7000, "items": 100_000, "links": 110_000, "count": 280_000}

@@ -46,5 +46,5 @@ def test_importing_fedgraft_imports_nothing_heavy():
 
 def test_a_worker_imports_neither_figures_nor_the_command_line():
     heavy = ["plotly", "rich", "typer"]
-    code = f"import fedgraft.runtimes.worker, sys; print(*[name for name in {heavy} if name in sys.modules])"
+    code = f"import fedgraft.runtimes.workers.worker, sys; print(*[name for name in {heavy} if name in sys.modules])"
     assert fresh(code) == []

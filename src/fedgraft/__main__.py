@@ -8,7 +8,7 @@ from signal import SIGINT
 from typing import NoReturn
 
 from fedgraft.errors import memory_shortage
-from fedgraft.runtimes import signals
+from fedgraft.runtimes.workers import signals
 
 FAILED = 1
 """Exit code where the command cannot be loaded."""

@@ -4,7 +4,9 @@ FedgraftError
 ├── InputError            what the user gave is wrong: parameter, file, value           (exit code 2)
 ├── BudgetError           the budget does not pay for a single round                    (exit code 3)
 ├── WireError             bytes that are not a message of ours, or break their own limits
-├── ClientError           a client's reply cannot be used; costs that client its round
+├── ClientError           a client cannot serve a request, or its reply cannot be used; costs that client its round
+│   ├── DivergedError         its training left all finite numbers
+│   └── UnknownRequestError   it is asked what no client answers
 ├── AllClientsFailedError no client of a cohort answered, with every reason              (exit code 1)
 └── MachineError          this machine could not do its part: memory, a worker process  (exit code 1)
 """
@@ -12,7 +14,8 @@ FedgraftError
 import difflib
 import errno
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of control and format characters, surrogates, ends of lines and of paragraphs."""
@@ -37,7 +40,15 @@ class WireError(FedgraftError):
 
 
 class ClientError(FedgraftError):
-    """A client's reply cannot be used: it never enters the average."""
+    """A client cannot serve a request, or its reply cannot be used: it never enters the average."""
+
+
+class DivergedError(ClientError):
+    """A client's training left all finite numbers."""
+
+
+class UnknownRequestError(ClientError):
+    """A client is asked what no client answers."""
 
 
 class AllClientsFailedError(FedgraftError):
@@ -146,3 +157,21 @@ def _seen(character: str) -> str:
     if unicodedata.category(character) not in _UNSEEN or character in _JOINERS:
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+@contextmanager
+def missing_extra(*extras: str, by: str) -> Iterator[None]:
+    """Say which extra to install where what is imported here is not there.
+
+    Args:
+        extras: of fedgraft, such as "ray".
+        by: what needs them, such as "runtime.name = 'ray'".
+
+    Raises `InputError` for a package that is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "fedgraft":
+            raise
+        raise InputError(f"{by} needs the package {error.name}: pip install 'fedgraft[{','.join(extras)}]'.") from error

@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft.contracts import Runtime
 from fedgraft.engine.plan import Plan
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing import runtimes
 from fedgraft.testing.laws import Law
 from helpers.laws import held

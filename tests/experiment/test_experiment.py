@@ -74,7 +74,7 @@ def test_the_resolved_recipe_holds_every_option_of_every_method():
     sections = tomllib.loads(toy(codec=CHAIN, downlink="quantized").to_toml())
     assert sections["codec"][0] == {"name": "float16"}
     assert set(sections["codec"][1]) == {"name", "bits", "scale", "bucket", "rounding"} == set(sections["downlink"])
-    assert set(sections["runtime"]) == {"workers", "threads", "device", "deadline_seconds"}
+    assert set(sections["runtime"]) == {"name", "workers", "threads", "device", "deadline_seconds"}
     assert sections["data"] == {"name": "helpers.toy:Lines", "clients": 5, "points": 40, "width": 3, "shift": 0.5}
 
 
@@ -263,7 +263,7 @@ def test_any_text_is_an_override_or_an_input_error(text):
         ({"evaluation": {"every": 0}}, r"^evaluation\.every must be >= 1"),
         ({"runtime": {"device": "gpu"}}, r"^runtime\.device must be one of 'cpu', 'cuda'"),
         ({"runtime": {"workers": -2}}, r"^runtime\.workers must be"),
-        ({"runtime": {"name": "foo"}}, r"^No runtime option named 'name'\. Known: deadline_seconds, device, threads,"),
+        ({"runtime": {"name": "foo"}}, r"^No runtime named 'foo'\. Known:"),
         ({"runtime": {"threads": 0}}, r"^runtime\.threads must be"),
         ({"checkpoint": {"every_seconds": -1}}, r"^checkpoint\.every_seconds must be"),
         ({"task": {"name": "rating"}}, r"^task\.name = 'rating' cannot use this data, which is for 'helpers.toy:Line'"),

@@ -1,4 +1,4 @@
-"""Clients whose data are made where they are used, and scoring on a sample: the same bits, nothing of the others."""
+"""Clients whose data are made where they are used, and scoring on a sample: the same bits, nothing of others."""
 
 import json
 import pickle

@@ -13,7 +13,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import runner
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import Interrupted, execute, resume
-from fedgraft.runtimes.signals import Terminated
+from fedgraft.runtimes.workers.signals import Terminated
 from helpers.toy_runs import EVERYTHING, execute_and_die, toy
 
 KILLS = np.random.default_rng(1)
@@ -55,7 +55,7 @@ def whole(tmp_path_factory):
 def child(folder, **options):
     """A process that runs everything; started in no time by the server that forks workers."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fedgraft.runtimes.preload"])
+    context.set_forkserver_preload(["fedgraft.runtimes.workers.preload"])
     changes = {**EVERYTHING, "checkpoint": {"every_seconds": options.pop("every_seconds", 0)}}
     process = context.Process(target=execute_and_die, args=(folder, changes), kwargs=options)
     process.start()

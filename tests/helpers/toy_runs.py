@@ -13,7 +13,7 @@ from fedgraft.engine.server.exchange import PURPOSE_OF_KIND
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.experiment import build
 from fedgraft.experiment.runner import _loop, execute
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.wire import Message
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
@@ -59,6 +59,9 @@ class Wrapped(Runtime):
 
     def measure(self, requests, models, deadline_seconds):
         return self.inner.measure(requests, models, deadline_seconds)
+
+    def reasons(self):
+        return self.inner.reasons()
 
     def memories(self, changed=True):
         return self.inner.memories(changed)

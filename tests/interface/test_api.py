@@ -266,12 +266,12 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
     assert tmp_path.is_dir(), "an empty folder that was there stays"
 
 
-@pytest.mark.parametrize("where", ["InProcess", "_loop"])
+@pytest.mark.parametrize("where", ["runtimes.processes.InProcess", "experiment.runner._loop"])
 def test_nor_does_one_that_breaks_before_its_first_checkpoint(tmp_path, monkeypatch, where):
     def broken(*_):
         raise RuntimeError("can't allocate memory")
 
-    monkeypatch.setattr(f"fedgraft.experiment.runner.{where}", broken)
+    monkeypatch.setattr(f"fedgraft.{where}", broken)
     with pytest.raises(fedgraft.MachineError, match=r"out of memory \(can't allocate memory\)\.$"):
         fedgraft.run("fedacs", data=SHOPS, out=tmp_path / "run", **QUICK)
     assert not (tmp_path / "run").exists()

@@ -289,6 +289,6 @@ def test_show_explains_a_recipe_without_its_data_and_the_methods_of_its_name(fed
 def test_help_names_every_command_and_is_no_error(fedgraft) -> None:
     shown = fedgraft("--help")
     assert shown.code == 0
-    for command in ("run", "resume", "predict", "compare", "report", "list", "show"):
+    for command in ("run", "resume", "predict", "serve", "compare", "report", "list", "show"):
         assert f"  {command} " in shown.out
         assert fedgraft(command, "-h").code == 0

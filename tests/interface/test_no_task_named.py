@@ -10,7 +10,10 @@ from fedgraft.contracts.data import OwnShardData
 from fedgraft.experiment import discovery
 
 SOURCE = Path(fedgraft.__file__).parent
-MODULES = ("experiment/predict.py", "interface/cli.py", "interface/api.py", "interface/named_tables.py")
+MODULES = (
+    "experiment/predict.py",
+    *(f"interface/{name}.py" for name in ("cli", "api", "named_tables", "json_tables", "request_schema", "serve")),
+)
 PLAIN = {"data", "table"}
 """Words of every task: the section [data] of recipes, a table of whatever kind."""
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.contracts import ClientFailed
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing import check_runtime, runtimes
 
 
@@ -105,7 +105,7 @@ class Retrying(Inline):
         (Forgetful, "memories_are_returned_once_after_they_changed_and_restored"),
         (Uncounted, "operations_are_returned_of_those_that_computed"),
         (Training, "measuring_is_free_and_changes_nothing"),
-        (Retrying, "a_client_that_fails_is_named_with_a_reason_and_the_others_go_on"),
+        (Retrying, "a_client_that_fails_is_named_with_a_reason_or_a_code_and_the_others_go_on"),
         (Inline, "a_client_that_is_late_fails_alone"),
     ],
 )

@@ -14,7 +14,7 @@ beside the contract, which a method inherits where it needs it. The engine's pla
 
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec
-from fedgraft.contracts.runtime import Runtime
+from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
     GuidedSampler,
     LayeredSampler,
@@ -81,6 +81,7 @@ __all__ = [
     "Questions",
     "RefreshingSampler",
     "Runtime",
+    "RuntimeOptions",
     "Sampler",
     "Selection",
     "Selector",

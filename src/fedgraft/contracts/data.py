@@ -88,6 +88,27 @@ class OwnShardData(Data[Shard]):
         """
 
 
+class SiteData(Data[Shard]):
+    """Ability: read one client's data at its site from tables of its own, where nobody has those of all clients."""
+
+    site_tables: ClassVar[tuple[str, ...]]
+    """Names of such tables, such as "ratings"; the first one is required."""
+
+    @abstractmethod
+    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> Shard:
+        """Return the shard of a client, split by `seed`, from its tables alone.
+
+        Args:
+            task: the recipe's; what all sites must have in common, such as names of classes, it must know.
+            tables: {one of `site_tables`: table}.
+            client: which client it is, 0, 1 ...
+            name: of the client.
+            seed: the experiment's.
+
+        Raises `InputError`, naming the option, where the recipe does not say what all sites must have in common.
+        """
+
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

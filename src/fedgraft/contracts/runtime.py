@@ -1,13 +1,19 @@
 """Where? The contract of runtimes."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from fedgraft.contracts.values import ClientFailed
+from fedgraft.errors import require, require_one_of
+
+FINGERPRINT_BYTES: Final = 16
 
 
 class Runtime(ABC):
-    """Carry messages between the server and the clients: worker processes, a simulator, other machines."""
+    """Carry messages between the server and the clients: worker processes, a cluster, other machines."""
 
     @abstractmethod
     def clients(self) -> Sequence[int]:
@@ -41,12 +47,24 @@ class Runtime(ABC):
         """Return {client: operations of its products since the last call}: the experimenter's count, never sent."""
         return {}
 
+    def reasons(self) -> dict[int, str]:
+        """Return {client: why its reply to the last requests is an error}, as its machine has it in words.
+
+        The experimenter's, never sent: a client's error travels as a code. {} where clients are on other machines.
+        """
+        return {}
+
     @abstractmethod
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
         """Yield (client, memory) for those that changed since the last such call, or for all.
 
-        The set-up message that client k keeps as it came is yielded under ~k.
+        The set-up message that client k keeps as it came is yielded under ~k. Where clients keep their memories
+        themselves, what is yielded in a memory's place is its fingerprint.
         """
+
+    def forgotten(self) -> frozenset[int]:
+        """Return the clients whose memory was lost since the last call: they go on as new."""
+        return frozenset()
 
     @abstractmethod
     def restore(self, memories: Mapping[int, bytes]) -> None:
@@ -55,3 +73,47 @@ class Runtime(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release every resource; safe to call twice."""
+
+
+@dataclass(frozen=True)
+class RuntimeOptions(ABC):
+    """Options of a runtime: where clients live.
+
+    Args:
+        threads: torch threads of whatever serves clients, >= 1; sums depend on them.
+        device: "cpu" or "cuda".
+        deadline_seconds: how long to wait for a client; 0 = for ever.
+        portable: whether the same bits are wanted on every x86-64 processor with AVX2, on "cpu"; slower, and but for
+            `torch.sqrt`. Without it, a processor's bits are its own.
+    """
+
+    threads: int = 1
+    device: str = "cpu"
+    deadline_seconds: float = 0.0
+    portable: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.threads >= 1, "runtime.threads", ">= 1", self.threads)
+        require_one_of("runtime.device", self.device, ("cpu", "cuda"))
+        require(self.deadline_seconds >= 0, "runtime.deadline_seconds", ">= 0 (0 = for ever)", self.deadline_seconds)
+        require(not self.portable or self.device == "cpu", "runtime.portable", "false on a device", self.portable)
+
+    def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Return {client: fingerprint} of what such a runtime's `memories` yielded."""
+        return {client: fingerprint(memory) for client, memory in memories.items() if client >= 0}
+
+    @abstractmethod
+    def start(self, plan: Any, shards: Sequence[Any]) -> Runtime:
+        """Start a runtime.
+
+        Args:
+            plan: what both ends agreed on.
+            shards: every client's own shard, by client index.
+
+        Raises `InputError` where a package is missing that it needs, and `MachineError` where it cannot be started.
+        """
+
+
+def fingerprint(memory: bytes) -> bytes:
+    """Return the fingerprint of what a client remembers."""
+    return hashlib.blake2b(memory, digest_size=FINGERPRINT_BYTES).digest()

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeAlias
 
 import pandas as pd
@@ -22,6 +23,19 @@ class FittedTask(Task[Shard, Prepared]):
     @abstractmethod
     def fitted(self, shards: Sequence[Shard]) -> Self:
         """Return this task with what its model must know of the data as options."""
+
+    def check_shard(self, shard: Shard) -> None:
+        """Raise `InputError` unless one client's data fit this task, which was fitted to all clients' or told of them.
+
+        By default its options must be those of the task fitted to that client alone.
+        """
+        said: Any = self
+        found = self.fitted([shard])
+        names = [field.name for field in fields(said) if getattr(found, field.name) != getattr(said, field.name)]
+        if names:
+            wanted = ", ".join(f"task.{name} = {_shown(getattr(found, name))}" for name in names)
+            had = ", ".join(_shown(getattr(said, name)) for name in names)
+            raise InputError(f"with these data the recipe must say {wanted}; it says {had}.")
 
 
 class ProfiledTask(Task[Shard, Prepared]):
@@ -297,3 +311,8 @@ class PredictingTask(Task[Shard, Prepared]):
         None where there is no hidden layer.
         """
         return None
+
+
+def _shown(option: Any) -> str:
+    """Return an option's value as a recipe has it."""
+    return repr(list(option) if isinstance(option, tuple) else option)

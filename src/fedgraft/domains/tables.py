@@ -47,6 +47,12 @@ def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -
     return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
 
 
+def check_one_client(names: Sequence[str], where: str, name: str) -> None:
+    """Raise `InputError` where a site's own table names other clients than its own, `name`."""
+    if others := [each for each in names if each != name]:
+        raise InputError(f"{where} names client {others[0]!r}; a site's own table is of client {name!r} alone.")
+
+
 def read_table(
     given: Given,
     parameter: str,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedgraft.contracts import Sums
+from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -24,7 +24,7 @@ from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.discovery import find
 from fedgraft.experiment.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
 from fedgraft.experiment.provenance import digest_of
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.processes import Processes
 
 Scores = dict[str, float]
 
@@ -79,13 +79,18 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     plan = replace(experiment.plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
     stopping = Stopping(rounds=experiment.stopping.rounds)
     scoring = Evaluation(averaging=experiment.evaluation.averaging)
-    runtime = InProcess(plan, shards, experiment.runtime.workers, experiment.runtime.threads)
+    runtime = _local(experiment.runtime).start(plan, shards)
     try:
         loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), stopping, scoring)
         best: dict[str, Sums] = loop.run(loop.start(), lambda state, row: None).best["sums"]
     finally:
         runtime.close()
     return best
+
+
+def _local(options: RuntimeOptions) -> RuntimeOptions:
+    """Return the experiment's runtime if it is on this machine; else one that is."""
+    return options if isinstance(options, Processes) else Processes(options.threads, options.device)
 
 
 def _cache() -> Path:

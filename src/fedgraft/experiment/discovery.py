@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from fedgraft.contracts import Aggregation, Codec, Sampler, Selector, Sharing, Task
+from fedgraft.contracts import Aggregation, Codec, RuntimeOptions, Sampler, Selector, Sharing, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
@@ -35,21 +35,24 @@ CONTRACTS: dict[str, type[Any]] = {
     "models": Encoder,
     "data": Data,
     "yardsticks": Yardstick,
+    "runtimes": RuntimeOptions,
 }
 """Every family, and what its classes are."""
 FAMILIES = tuple(CONTRACTS)
+PACKAGES = {family: f"fedgraft.methods.{family}" for family in FAMILIES} | {"runtimes": "fedgraft.runtimes"}
+"""{family: the package with a file for each of its names}."""
 
 
 def names(family: str) -> list[str]:
     """Every name that `find` knows in a family, sorted."""
-    package = importlib.import_module(f"fedgraft.methods.{family}")
-    own = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
+    modules = pkgutil.iter_modules(importlib.import_module(PACKAGES[family]).__path__)
+    own = [module.name for module in modules if not (module.ispkg or module.name.startswith("_"))]
     return sorted({*own, *presets(family), *(point.name for point in _entry_points(family))})
 
 
 def presets(family: str) -> dict[str, tuple[str, dict[str, Any]]]:
     """{name: (the name of its class, the options that the name stands for)} of a family."""
-    known = getattr(importlib.import_module(f"fedgraft.methods.{family}"), "PRESETS", {})
+    known = getattr(importlib.import_module(PACKAGES[family]), "PRESETS", {})
     taken = {point.name for point in _entry_points(family)}
     return {name: preset for name, preset in known.items() if name not in taken}
 
@@ -73,7 +76,7 @@ def find(family: str, name: str) -> type[Any]:
         return find(family, known[name][0])
     if name not in names(family):
         raise unknown(family.removesuffix("s"), name, names(family))
-    module = importlib.import_module(f"fedgraft.methods.{family}.{name}")
+    module = importlib.import_module(f"{PACKAGES[family]}.{name}")
     wanted = name.replace("_", "")
     found: type[Any] = next(cls for key, cls in vars(module).items() if key.lower() == wanted and _fits(family, cls))
     return found

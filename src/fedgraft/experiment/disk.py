@@ -21,6 +21,8 @@ from fedgraft.wire.layouts import Arrays, digest
 
 NEW: Final = ".new"
 """What the name of a file ends with that is to replace another."""
+PRIVATE: Final = 0o600
+"""Mode of a file for its owner alone."""
 _FINGERPRINT_BYTES: Final = 16
 _DIGEST: Final = "digest"
 _LENGTH_BYTES: Final = 8  # of the number that a safetensors file begins with: its header's length
@@ -91,26 +93,27 @@ def unsealed(content: bytes) -> memoryview:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes, mode: int = 0o666) -> None:
     """A file that is not referred to yet, forced to disk; one of that name is taken away, never written into."""
     path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, _WRITE | os.O_EXCL, 0o666), "wb") as file:
+    with os.fdopen(os.open(path, _WRITE | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
 
-def replace(folder: Path, contents: Mapping[str, bytes]) -> None:
+def replace(folder: Path, contents: Mapping[str, bytes], mode: int = 0o666) -> None:
     """Write all beside, force them to disk, rename in order: a file is the old or the new one, never half of either.
 
     Args:
         folder: of the files.
         contents: {name: content}.
+        mode: who may do what with them, less the umask; `PRIVATE` is the owner alone.
     """
     temporary = {name: folder / (name + NEW) for name in contents}
     try:
         for name, content in contents.items():
-            write(temporary[name], content)
+            write(temporary[name], content, mode)
         for name, path in temporary.items():
             path.replace(folder / name)
     except OSError:

@@ -15,6 +15,7 @@ from fedgraft.contracts import (
     Codec,
     LayeredSampler,
     PartsSharing,
+    RuntimeOptions,
     Sampler,
     Selector,
     Sharing,
@@ -34,7 +35,7 @@ from fedgraft.contracts.task_abilities import (
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.engine.server.disconnections import Dropout
-from fedgraft.engine.server.safeguards import Safeguards
+from fedgraft.engine.server.safeguards import SIZES, Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
@@ -46,7 +47,6 @@ from fedgraft.experiment.sections import (
     SETTINGS,
     VALUES,
     CheckpointOptions,
-    RuntimeOptions,
     Section,
     as_section,
     plain,
@@ -160,12 +160,15 @@ def build(recipe: str, content: Section) -> Experiment:
     task_name: str = discovery.class_of("data", "data", section_of(content, "data")).task
     sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
     aggregation = discovery.build("aggregation", "aggregation", section_of(content, "aggregation", default="mean"))
+    runtime: RuntimeOptions = discovery.build(
+        "runtimes", "runtime", section_of(content, "runtime", default="processes")
+    )
     task = _build_task(content, task_name, sharing)
     selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
     _check_needs(selector, task)
     sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
     settings = {
-        name: discovery.construct(cls, name, section_of(content, name, named=False), named=False)
+        name: discovery.construct(cls, name, _with_sizes(name, section_of(content, name, named=False)), named=False)
         for name, cls in SETTINGS.items()
     }
     _check_averaging(sharing, settings["evaluation"].averaging)
@@ -183,16 +186,22 @@ def build(recipe: str, content: Section) -> Experiment:
         training=settings["training"],
         reports=selector.reports,
         seed=seed,
-        device=settings["runtime"].device,
+        device=runtime.device,
         keep_best=settings["evaluation"].keep == "best",
     )
     yardsticks = _yardsticks(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", section_of(content, "data"))
-    resolved = _resolve(content, data, plan, selector, aggregation, stopping, settings, yardsticks)
-    used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "runtime", "checkpoint")}
-    methods = {"data": data, "plan": plan, "selector": selector, "aggregation": aggregation}
-    return Experiment(recipe, resolved, **methods, stopping=stopping, yardsticks=yardsticks, **used)
+    chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime}
+    resolved = _resolve(content, data, plan, chosen, stopping, settings, yardsticks)
+    used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "checkpoint")}
+    return Experiment(recipe, resolved, data, plan, **chosen, stopping=stopping, yardsticks=yardsticks, **used)
+
+
+def _with_sizes(name: str, section: Section) -> Section:
+    """A section whose sizes are numbers of bytes, whatever units they are written in."""
+    sizes = SIZES if name == "safeguards" else ()
+    return {key: parse_bytes(value, f"{name}.{key}") if key in sizes else value for key, value in section.items()}
 
 
 def _integer(content: Section, key: str, default: int) -> int:
@@ -318,8 +327,7 @@ def _resolve(
     content: Section,
     data: Data[Any],
     plan: Plan,
-    selector: Selector[Any],
-    aggregation: Aggregation,
+    chosen: Mapping[str, Any],
     stopping: Stopping,
     settings: Mapping[str, Any],
     yardsticks: tuple[str, ...],
@@ -333,10 +341,10 @@ def _resolve(
         "data": as_section(section_of(content, "data")["name"], data),
         "task": {"name": data.task, **plain(task_options)},
         **({"model": _without_layers(model)} if encoder else {}),
-        "selector": as_section(section_of(content, "selector")["name"], selector),
+        "selector": as_section(section_of(content, "selector")["name"], chosen["selector"]),
         "sampler": as_section(names["sampler"], plan.sampler),
         "sharing": as_section(names["sharing"], plan.sharing),
-        "aggregation": as_section(names["aggregation"], aggregation),
+        "aggregation": as_section(names["aggregation"], chosen["aggregation"]),
         "codec": resolved_codec(content.get("codec", "identity"), plan.uplink),
         **({"downlink": resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
         **({"rows": resolved_codec(content["rows"], plan.rows)} if "rows" in content else {}),
@@ -349,5 +357,6 @@ def _resolve(
         "yardsticks": list(yardsticks),
         **methods,
         **{name: asdict(value) for name, value in settings.items()},
+        "runtime": as_section(names["runtime"], chosen["runtime"]),
         "budget": {"bytes": stopping.bytes, "seconds": stopping.seconds},
     }

@@ -21,7 +21,7 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment import discovery
 from fedgraft.experiment.sections import METHODS, SETTINGS, Section
 
-DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean"}
+DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "runtime": "processes"}
 """Methods of sections that a recipe need not have."""
 ANY = "*"
 RENAMED = {"sharing.averaging": "evaluation.averaging"}

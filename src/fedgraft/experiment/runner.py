@@ -3,10 +3,11 @@
 import logging
 import os
 import platform
+import secrets
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from signal import SIGINT
@@ -14,23 +15,28 @@ from typing import Any, Protocol
 
 import torch
 
+from fedgraft.contracts import Runtime, RuntimeOptions
 from fedgraft.contracts.data import Shards
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import AllClientsFailedError, FedgraftError, InputError, MachineError, memory_shortage, require
+from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_state
 from fedgraft.experiment.summary import best_model, summarise
-from fedgraft.runtimes.in_process import InProcess
-from fedgraft.runtimes.signals import Asked, deferred
+from fedgraft.runtimes.workers.in_process import InProcess
+from fedgraft.runtimes.workers.signals import Asked, deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
+RUN, FEDERATION = "run", "federation"
+"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
+federation's folder."""
 LOG = logging.getLogger("fedgraft.experiment.runner")
 VERY_MANY = 5_000
 """Clients from which on a note says what it takes to score all."""
@@ -60,6 +66,24 @@ class Watcher(Protocol):
         ...
 
 
+class Sites(Protocol):
+    """Where the clients of a federation are: their data are loaded there.
+
+    Attributes:
+        where: the federation's folder.
+    """
+
+    where: str
+
+    def joined(self, experiment: Experiment, run: str) -> AbstractContextManager[tuple[Runtime, Sequence[Any]]]:
+        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint."""
+        ...
+
+    def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
+        """Hand every client what the run leaves it."""
+        ...
+
+
 class Silent:
     """A watcher that shows nothing."""
 
@@ -72,6 +96,7 @@ def execute(
     folder: Path | None = None,
     watcher: Watcher | None = None,
     keep: Callable[[Experiment, Store], Experiment] | None = None,
+    sites: Sites | None = None,
 ) -> dict[str, Any]:
     """Run a new experiment; with a folder, store it there so that it can be resumed.
 
@@ -80,16 +105,23 @@ def execute(
         folder: not there yet, or empty; where the run cannot begin, all is left as it was before.
         watcher: follows the run.
         keep: puts what was given in memory, such as tables, into the new folder; the experiment that reads it there.
+        sites: where the clients' data are, if not here; needs a folder.
 
     Returns:
         The summary. Raises `InputError`, `BudgetError`, `AllClientsFailedError` or `Interrupted`.
     """
-    _check_device(experiment.runtime.device)
+    _check_machine(experiment.runtime)
     watcher = watcher or Silent()
     if folder is None:
         experiment, shards = _loaded(experiment)
         return _train(experiment, shards, None, None, watcher)
     with Store.begin(folder) as store, store.taken_back():
+        if sites is not None:
+            run = secrets.token_hex(16)
+            with sites.joined(experiment, run) as (runtime, clients):
+                about = {**environment(), RUN: run, FEDERATION: sites.where}
+                store.describe(experiment.to_toml(), about, origin_of(experiment.sections, clients))
+                return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
         return _train(experiment, shards, store, None, watcher)
@@ -100,21 +132,25 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 
     `prepared` keeps the clients' prepared data for the next experiment with the same shards and the same task.
     """
+    _check_machine(experiment.runtime)
     experiment = experiment.fitted(shards)
     with _runtime(experiment, shards, prepared) as runtime:
         loop = _loop(experiment, runtime)
         state = loop.run(loop.start(), lambda state, row: loop.ledger.pending.clear())
-        memories = dict(runtime.memories(changed=False))
-    return summarise(experiment, state, shards, memories)
+        fingerprints = _fingerprints(experiment, runtime)
+    return summarise(experiment, state, shards, fingerprints)
 
 
-def resume(folder: Path, watcher: Watcher | None = None, before: bool = False) -> dict[str, Any]:
+def resume(
+    folder: Path, watcher: Watcher | None = None, before: bool = False, sites: Sites | None = None
+) -> dict[str, Any]:
     """Take a stored run up after its last checkpoint; a finished one is only summarised again.
 
     Args:
         folder: the run's.
         watcher: follows the run.
         before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
+        sites: where the clients' data are, if not here.
     """
     with Store.open(folder) as store:
         if before:
@@ -122,7 +158,7 @@ def resume(folder: Path, watcher: Watcher | None = None, before: bool = False) -
         where = str(folder / "experiment.toml")
         written = store.experiment_toml()
         experiment = Experiment.from_toml(written, where)
-        _check_device(experiment.runtime.device)
+        _check_machine(experiment.runtime)
         stored, began = store.load(), store.origin()
         check_known(began, str(folder / ORIGIN))
         check_options(began, experiment.sections, tomllib.loads(written), where)
@@ -131,6 +167,10 @@ def resume(folder: Path, watcher: Watcher | None = None, before: bool = False) -
             check_state(stored[0], experiment.plan, experiment.selector, state_file)
         store.rewind()
         store.note_versions()
+        if sites is not None:
+            with sites.joined(experiment, store.environment()[RUN]) as (runtime, clients):
+                check_clients(began, clients, where)
+                return _train(experiment, clients, store, stored, watcher or Silent(), runtime, sites)
         shards = experiment.data.load(experiment.seed)
         check_clients(began, shards, where)
         return _train(experiment, shards, store, stored, watcher or Silent())
@@ -163,23 +203,27 @@ def _train(
     store: Store | None,
     stored: tuple[RunState, dict[int, bytes]] | None,
     watcher: Watcher,
+    runtime: Runtime | None = None,
+    sites: Sites | None = None,
 ) -> dict[str, Any]:
     if stored is not None and stored[0].round > experiment.stopping.rounds:
         require(False, "rounds", f">= {stored[0].round}, as many as were made", experiment.stopping.rounds)
     if stored is not None and stored[0].finished:
-        state, memories = stored
+        state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
         try:
-            state, memories = _finish(experiment, shards, store, stored, watcher)
+            state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
         except AllClientsFailedError as error:
             raise _kept(error, experiment, shards, store) from error
         except Exception as error:
             if said := _machine_error(error, store):
                 raise said from error
             raise
-    result = summarise(experiment, state, shards, memories)
+    result = summarise(experiment, state, shards, fingerprints)
     if store is not None:
         store.finish(result, best_model(state))
+    if sites is not None:
+        sites.leave(experiment, state, result)
     return result
 
 
@@ -189,10 +233,11 @@ def _finish(
     store: Store | None,
     stored: tuple[RunState, dict[int, bytes]] | None,
     watcher: Watcher,
+    given: Runtime | None = None,
 ) -> tuple[RunState, dict[int, bytes]]:
-    """The state and the memories at the end of a run, from its beginning or from what was stored."""
+    """The state and the memories' fingerprints at the end of a run, from its beginning or from what was stored."""
     # First, or a signal could end the start of a worker half-way.
-    with deferred() as interrupted, _runtime(experiment, shards) as runtime:
+    with deferred() as interrupted, nullcontext(given) if given else _runtime(experiment, shards) as runtime:
         loop = _loop(experiment, runtime)
         recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
@@ -207,7 +252,12 @@ def _finish(
             raise Interrupted(f"interrupted after round {state.round}", interrupted.number)
         loop.run(state, recorder.after_round)
         recorder.checkpoint(state)
-        return state, dict(runtime.memories(changed=False))
+        return state, _fingerprints(experiment, runtime)
+
+
+def _fingerprints(experiment: Experiment, runtime: Runtime) -> dict[int, bytes]:
+    """Return {client: fingerprint of what it remembers now}."""
+    return experiment.runtime.fingerprints(dict(runtime.memories(changed=False)))
 
 
 def _kept(
@@ -219,7 +269,8 @@ def _kept(
         return error
     state, memories = stored
     store.rewind()
-    result = {**summarise(experiment, state, shards, memories), "stopped_by": ALL_FAILED}
+    fingerprints = experiment.runtime.fingerprints(memories)
+    result = {**summarise(experiment, state, shards, fingerprints), "stopped_by": ALL_FAILED}
     store.finish(result, best_model(state))
     return AllClientsFailedError(
         error.round,
@@ -258,7 +309,7 @@ class _Recorder:
     def __init__(
         self,
         loop: Loop,
-        runtime: InProcess,
+        runtime: Runtime,
         store: Store | None,
         every_seconds: float,
         watcher: Watcher,
@@ -293,7 +344,7 @@ class _Recorder:
         self._took = self._stored_at - began
 
 
-def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
+def _loop(experiment: Experiment, runtime: Runtime) -> Loop:
     return Loop(
         plan=experiment.plan,
         selector=experiment.selector,
@@ -310,16 +361,19 @@ def _loop(experiment: Experiment, runtime: InProcess) -> Loop:
 @contextmanager
 def _runtime(
     experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any] | None = None
-) -> Iterator[InProcess]:
+) -> Iterator[Runtime]:
     options = experiment.runtime
-    workers = options.workers if prepared is None else 0
-    runtime = InProcess(experiment.plan, shards, workers, options.threads, prepared)
+    if prepared is None:
+        runtime = options.start(experiment.plan, shards)
+    else:
+        runtime = InProcess(experiment.plan, shards, 0, options.threads, prepared)
     try:
         yield runtime
     finally:
         runtime.close()
 
 
-def _check_device(device: str) -> None:
-    if device == "cuda" and not torch.cuda.is_available():
+def _check_machine(options: RuntimeOptions) -> None:
+    portable.check(options)
+    if options.device == "cuda" and not torch.cuda.is_available():
         raise InputError("runtime.device = 'cuda', but torch sees no CUDA device here; use runtime.device=cpu.")

@@ -10,7 +10,7 @@ from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation
 from fedgraft.engine.training import Training
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require
 from fedgraft.experiment import discovery
 
 Section = dict[str, Any]
@@ -26,33 +26,11 @@ METHODS = {
     "rows": "codecs",
     "sharing": "sharing",
     "aggregation": "aggregation",
+    "runtime": "runtimes",
 }
 """Sections that name a method, and the method's family."""
 VALUES = ("description", "seed", "rounds", "patience", "yardsticks", "alternatives")
 """Keys outside sections."""
-
-
-@dataclass(frozen=True)
-class RuntimeOptions:
-    """Options of the runtime: where clients live.
-
-    Args:
-        workers: worker processes; -1 = one per core, 0 = serve in the calling process.
-        threads: torch threads per worker.
-        device: "cpu" or "cuda".
-        deadline_seconds: how long to wait for a client; 0 = for ever.
-    """
-
-    workers: int = -1
-    threads: int = 1
-    device: str = "cpu"
-    deadline_seconds: float = 0.0
-
-    def __post_init__(self) -> None:
-        require(self.workers >= -1, "runtime.workers", ">= 0, or -1 for one per core", self.workers)
-        require(self.threads >= 1, "runtime.threads", ">= 1", self.threads)
-        require_one_of("runtime.device", self.device, ("cpu", "cuda"))
-        require(self.deadline_seconds >= 0, "runtime.deadline_seconds", ">= 0 (0 = for ever)", self.deadline_seconds)
 
 
 @dataclass(frozen=True)
@@ -91,7 +69,6 @@ SETTINGS = {
     "clock": Clock,
     "safeguards": Safeguards,
     "budget": BudgetOptions,
-    "runtime": RuntimeOptions,
     "checkpoint": CheckpointOptions,
 }
 """Sections without a name, and what they set."""

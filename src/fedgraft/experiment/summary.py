@@ -21,15 +21,15 @@ CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_
 
 
 def summarise(
-    experiment: Experiment, state: RunState, shards: Sequence[Any], memories: Mapping[int, bytes]
+    experiment: Experiment, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes]
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
 
     "scored" is the size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then
     holds the clients of the sample, and yardsticks see their data alone.
-    Where clients keep models of their own, the digest covers what they remember as well. A score that lacks clients,
-    and the test score of a client that could not be scored, are None. Raises `AllClientsFailedError` where no client
-    ever trained: there is no result.
+    Where clients keep models of their own, the digest covers the fingerprints of what they remember as well. A score
+    that lacks clients, and the test score of a client that could not be scored, are None. Raises
+    `AllClientsFailedError` where no client ever trained: there is no result.
     """
     _check_answered(state)
     last = state.curve[-1]
@@ -64,7 +64,7 @@ def summarise(
         "flops": state.flops or None,
         "selections": sum(state.chosen),
         "failures": state.failures,
-        "digest": digest(_all_models(experiment, state, memories)),
+        "digest": digest(_all_models(experiment, state, fingerprints)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": {name: _number(score) for name, score in scores.items()},
     }
@@ -93,7 +93,7 @@ def best_model(state: RunState) -> Arrays:
     return {f"{group}/{name}": array for group, model in models.items() for name, array in model.items()}
 
 
-def _all_models(experiment: Experiment, state: RunState, memories: Mapping[int, bytes]) -> Arrays:
+def _all_models(experiment: Experiment, state: RunState, fingerprints: Mapping[int, bytes]) -> Arrays:
     """Everything that a run's digest covers: the trained and the scored parameters of every group, and own models."""
     plan = experiment.plan
     models: Arrays = {}
@@ -103,7 +103,7 @@ def _all_models(experiment: Experiment, state: RunState, memories: Mapping[int, 
         models |= {f"model/{group}/{name}": array for name, array in trained.items()}
         models |= {f"evaluated/{group}/{name}": array for name, array in scored.items()}
     if experiment.plan.personal:
-        models.update({f"client/{client}": np.frombuffer(memory, np.uint8) for client, memory in memories.items()})
+        models.update({f"client/{client}": np.frombuffer(memory, np.uint8) for client, memory in fingerprints.items()})
     return models
 
 

@@ -22,11 +22,13 @@ from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment import discovery, runner
 from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.finished_run import FinishedRun, load_model
 from fedgraft.experiment.folder_check import check_free
-from fedgraft.experiment.predict import FinishedRun, load_model, predict
+from fedgraft.experiment.predict import predict
 from fedgraft.experiment.recipe import override, read_recipe
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
+from fedgraft.experiment.site_run import open_run
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
 from fedgraft.interface.progress import Progress
 from fedgraft.reports import comparison, figures
@@ -81,7 +83,7 @@ class Run:
 
     @cached_property
     def _finished(self) -> FinishedRun:
-        return FinishedRun(self.folder)
+        return open_run(self.folder)
 
     @cached_property
     def model(self) -> torch.nn.Module:

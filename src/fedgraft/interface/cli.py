@@ -1,4 +1,4 @@
-"""The command line: run, resume, predict, compare, report, study, list, show."""
+"""The command line: run, resume, predict, serve, compare, report, study, shard, list, show."""
 
 import json
 import logging
@@ -26,6 +26,7 @@ from fedgraft.errors import (
     printable,
 )
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predict import predict as predict_from
 from fedgraft.experiment.recipe import parse_override
@@ -33,9 +34,11 @@ from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import Interrupted, execute
 from fedgraft.experiment.runner import resume as resume_run
 from fedgraft.experiment.units import human_bytes
-from fedgraft.interface import catalogue
+from fedgraft.interface import catalogue, federated, federation
+from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.shard import shard
 from fedgraft.reports.comparison import clients_text, failures_text
 from fedgraft.reports.comparison import compare as compare_runs
 from fedgraft.reports.comparison import render as render_comparison
@@ -44,7 +47,7 @@ from fedgraft.reports.stored_runs import COSTS
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import tables, write_page
-from fedgraft.runtimes import signals
+from fedgraft.runtimes.workers import signals
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
 """Exit codes; 0 is success. One that a signal ended has `BY_SIGNAL` and its number: 130 for Ctrl-C, 143 for SIGTERM."""
@@ -61,7 +64,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(federation.app)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+app.command()(federation.node)
 
 Changes = Annotated[
     list[str] | None,
@@ -87,6 +93,9 @@ def run(
     changes: Changes = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")] = None,
     out: Annotated[Path | None, typer.Option(help="New or empty folder. Default: runs/RECIPE-DATE-TIME.")] = None,
+    on: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run at the nodes of a federation, see 'fedgraft federation'.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -94,7 +103,14 @@ def run(
     given = dict(parse_override(change) for change in changes or [])
     if seed is not None:
         given["seed"] = seed
+    if on is not None:
+        folder = out or Path("runs") / f"{on.resolve().name}-{datetime.now():%Y%m%d-%H%M%S}"
+        with _resumable(folder):
+            summary = federated.run_on(on, recipe, given, folder, quiet)
+        _show_summary(summary, folder, as_json)
+        return
     experiment = experiments.load(recipe, given)
+    portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = execute(experiment, folder, progress)
@@ -113,6 +129,11 @@ def resume(
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
+    if federated.is_federated(folder):
+        with _resumable(folder):
+            _show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
+        return
+    portable.begin_again(experiment.runtime)
     with _resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = resume_run(folder, progress, before)
     _show_summary(summary, folder, as_json)
@@ -151,6 +172,27 @@ def predict(
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
     _say(f"{len(answers)} answers in {out}")
+
+
+@app.command()
+def serve(
+    folder: Folder,
+    host: Annotated[str, typer.Option(help="Address to listen at; there is no authentication.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    max_request: Annotated[str, typer.Option(metavar="SIZE", help="Largest body of a request.")] = MAX_REQUEST,
+    max_rows: Annotated[
+        int, typer.Option(min=1, help="Most rows of a table, and most answers, of a request.")
+    ] = MAX_ROWS,
+) -> None:
+    """Answer predictions over HTTP, as JSON, until Ctrl-C; needs the extra 'fedgraft[serve]'.
+
+    Ask with POST /predict; GET /schema says what there is to ask, GET /health which run answers.
+    """
+    from fedgraft.interface.serve import serve as answer  # what the extra installs is imported by no other command
+
+    number = answer(folder, host, port, max_request, max_rows, _say)
+    _say(f"{signals.said(number)}.")
+    raise Interrupted("interrupted", number)
 
 
 @app.command()
@@ -229,6 +271,9 @@ def study(
         _print_json({"study": name, "cells": {cell.key: result for cell, result in done.items()}})
     elif page is None:
         print(tables(found, done, seeds))
+
+
+app.command()(shard)
 
 
 @app.command(name="list")

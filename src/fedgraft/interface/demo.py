@@ -23,7 +23,7 @@ from fedgraft.experiment.units import human_bytes, human_seconds, parse_bytes
 from fedgraft.interface import api
 from fedgraft.reports import comparison
 from fedgraft.reports.stored_runs import open_runs
-from fedgraft.runtimes import signals
+from fedgraft.runtimes.workers import signals
 
 BUDGET = "16MB"
 DESCRIPTION = "fedgraft demo"

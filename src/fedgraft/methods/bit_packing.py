@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.errors import WireError
+from fedgraft.wire import expansion
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Spec
 
 EXPANSION: Final = 1024
@@ -62,9 +63,14 @@ def dims_of(arrays: Sequence[Array], variable: Array) -> NDArray[np.uint32]:
 
 
 def shapes_of(specs: Sequence[Spec], dims: Array | None) -> list[tuple[int, ...]]:
-    """Concrete shapes: `dims`, as `dims_of` made them, in place of each `VARIABLE`; None if there is none."""
+    """Concrete shapes: `dims`, as `dims_of` made them, in place of each `VARIABLE`; None if there is none.
+
+    Raises `WireError` for arrays beyond what a message may stand for (`fedgraft.wire.expansion`).
+    """
     known = iter([] if dims is None else dims.tolist())
-    return [tuple(next(known) if dim == VARIABLE else dim for dim in spec.shape) for spec in specs]
+    shapes = [tuple(next(known) if dim == VARIABLE else dim for dim in spec.shape) for spec in specs]
+    expansion.check(4 * sum(map(math.prod, shapes)))
+    return shapes
 
 
 def flatten(arrays: Sequence[Array], length: int) -> Floats:

@@ -8,7 +8,8 @@ import pandas as pd
 
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.predict import FinishedRun
+from fedgraft.experiment.finished_run import FinishedRun
+from fedgraft.experiment.site_run import open_run
 
 FEWEST: Final = 5
 """Examples of a client below which t-SNE says nothing."""
@@ -29,7 +30,7 @@ def embed(folder: Path, seed: int = 0) -> pd.DataFrame:
     """
     from sklearn.manifold import TSNE
 
-    run = FinishedRun(folder)
+    run = open_run(folder)
     channels = {"own model": False, **({"shared alone": True} if run.plan.owned else {})}
     parts = []
     for client, name in enumerate(run.names):

@@ -1,112 +1,36 @@
-"""How worker processes begin and how they end."""
+"""Processes: clients in worker processes of this machine."""
 
-import errno
-import multiprocessing as mp
-import pickle
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from types import ModuleType
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from fedgraft.errors import FedgraftError, MachineError, memory_shortage
-
-OUT_OF_MEMORY: Final = errno.ENOMEM
-"""Exit code of a worker that had too little memory."""
-UNKNOWN: Final = 255
-"""Exit code of a worker of whose end nobody heard: the process that forked it was gone before."""
-STARTS: Final = 3
-"""How often a process is started that is killed, or lacks memory, while it starts."""
-_STARTING = threading.Lock()
+from fedgraft.contracts import Runtime, RuntimeOptions
+from fedgraft.errors import require
+from fedgraft.runtimes.workers.in_process import InProcess
 
 
-def start(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[BaseProcess, Connection]:
-    """A process that runs `target`, with a pipe before its other arguments; and this end of the pipe.
+@dataclass(frozen=True)
+class Processes(RuntimeOptions):
+    """Worker processes of this machine, or the calling process itself.
 
-    One that is killed before it has read what it is sent is started again. Raises `MachineError` where there is no
-    process to be had, no pipe, or no room for what it is sent.
-    """
-    try:
-        for _ in range(STARTS - 1):
-            with suppress(BrokenPipeError, EOFError):
-                return _started(target, arguments)
-        return _started(target, arguments)
-    except (BrokenPipeError, EOFError) as error:
-        raise unreadable("it ended before it had read what it was sent") from error
-    except (OSError, MemoryError) as error:
-        raise not_started(memory_shortage(error) or str(error) or type(error).__name__) from error
-
-
-def _started(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[BaseProcess, Connection]:
-    context = _context()
-    ours, theirs = context.Pipe()
-    process = context.Process(target=target, args=(theirs, *arguments), daemon=True)  # type: ignore[attr-defined]
-    try:
-        with _script_hidden():
-            process.start()
-    except (pickle.PicklingError, AttributeError):  # what it is sent is of a class of the user's script
-        process.start()
-    theirs.close()
-    return process, ours
-
-
-def not_started(why: str) -> MachineError:
-    """Return the error for a process that cannot be started."""
-    return MachineError(
-        f"A worker process could not start: {why}. Where memory ran out, use fewer runtime.workers or a machine with "
-        "more."
-    )
-
-
-def unreadable(why: str) -> FedgraftError:
-    """Return the error for processes that begin and cannot read what they are sent."""
-    return FedgraftError(
-        f"A worker process could not start: {why}. Where a script's own classes are used by clients, they belong in a "
-        "module of their own, or the rest of the script under if __name__ == '__main__'; or use runtime.workers=0."
-    )
-
-
-def ending(process: BaseProcess, lacked: str) -> str:
-    """Return how a process ended, in words.
+    Each serves whichever client is next; the result does not depend on how many there are.
 
     Args:
-        process: which has ended.
-        lacked: what it said of too little memory.
+        workers: how many processes, >= 0; 0 serves in the calling process, without deadlines, for debuggers and
+            notebooks; -1 (default) is one per core.
+        threads: torch threads of each, >= 1.
+        device: "cpu" or "cuda".
+        deadline_seconds: how long to wait for a client; 0 = for ever.
+        portable: whether the same bits are wanted on every x86-64 processor with AVX2; slower, and but for
+            `torch.sqrt`.
     """
-    code = process.exitcode
-    if code == OUT_OF_MEMORY:
-        return lacked or "out of memory"
-    if code is None or code == UNKNOWN:
-        return "its worker process was lost"
-    if code >= 0:
-        return f"its worker process ended (exit code {code})"
-    name = f", {signal.Signals(-code).name}" if -code in set(signal.Signals) else ""
-    by = "; so a system ends what takes too much memory" if -code == signal.SIGKILL else ""
-    return f"its worker process was killed (signal {-code}{name}{by})"
 
+    workers: int = -1
 
-@contextmanager
-def _script_hidden() -> Iterator[None]:
-    """Let a process start without the user's script: multiprocessing would run it again in every worker."""
-    with _STARTING:
-        script = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = script
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.workers >= -1, "runtime.workers", ">= 0, or -1 for one per core", self.workers)
 
-
-@cache
-def _context() -> mp.context.BaseContext:
-    """A server process that has torch imported forks the workers, where the platform can; else they start afresh."""
-    if "forkserver" in mp.get_all_start_methods():
-        context = mp.get_context("forkserver")
-        context.set_forkserver_preload(["fedgraft.runtimes.preload"])
-        return context
-    return mp.get_context("spawn")
+    def start(self, plan: Any, shards: Sequence[Any]) -> Runtime:
+        """Start the processes."""
+        return InProcess(plan, shards, self.workers, self.threads)

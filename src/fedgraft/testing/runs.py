@@ -14,7 +14,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.summary import summarise
-from fedgraft.runtimes.in_process import InProcess
+from fedgraft.runtimes.workers.in_process import InProcess
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
 Reply = bytes | ClientFailed
@@ -93,6 +93,10 @@ class Around(Runtime):
     def flops(self) -> dict[int, int]:
         """Do as the runtime inside."""
         return self._inner.flops()
+
+    def reasons(self) -> dict[int, str]:
+        """Do as the runtime inside."""
+        return self._inner.reasons()
 
     def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
         """Do as the runtime inside."""
@@ -196,7 +200,7 @@ def play(
             if (row := loop.step(state)) is not None:
                 rows.append(row)
         memories = dict(runtime.memories(changed=False))
-    digest = summarise(experiment, state, shards, memories)["digest"]
+    digest = summarise(experiment, state, shards, experiment.runtime.fingerprints(memories))["digest"]
     return Played(state, memories, digest, rows, dict(loop.ledger.totals), runtime.sent, runtime.received)
 
 

@@ -94,7 +94,7 @@ class Message:
         progress: of a "train" or "alone": how much of the run is over, in steps of `plan.PROGRESS_STEPS`.
         segment: of "rows": how often the client's round was taken up before.
         layer: of a "relay": the layer whose states are asked for.
-        text: the reason, in messages of kind "error" only; cut after `TEXT_BYTES`.
+        text: a code of what went wrong, in messages of kind "error" only; cut after `TEXT_BYTES`.
     """
 
     kind: str

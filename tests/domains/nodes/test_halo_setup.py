@@ -1,5 +1,7 @@
 """What clients tell each other once, by hand, and what no client can have told."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -216,3 +218,28 @@ def test_without_edges_a_halo_shrinks_to_those_that_are_left():
     assert (left.halo_owner.tolist(), left.halo_place.tolist()) == ([1], [0])
     none = without_edges(shard, shard.senders < shard.own)
     assert (none.halo, none.senders.tolist(), none.degree.tolist()) == (0, [1, 0], [1, 1])
+
+
+def test_marks_cost_little_more_than_their_message():
+    """Each client's took 64 times its message: a number for every node that it says it has."""
+    rules, size = setup(), 1 << 20
+    one = {**rules.statistics(shards_of()[2]), "nodes": np.array([8 * size], np.uint32)}
+    one["boundary"] = np.zeros(size, np.uint8)
+    found = dict.fromkeys(range(4), one)
+    tracemalloc.start()
+    rules.check(one)
+    for client, told in rules.combine(found).items():
+        assert len(told["needed"]) == size, client
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * size
+
+
+def test_places_that_no_client_has_are_known_by_nobody():
+    rules, shards = setup(), shards_of()
+    found = {client: rules.statistics(shard) for client, shard in enumerate(shards)}
+    found[0] = {**found[0], "place": np.array([1, 2**32 - 1], np.uint32)}  # client 1 published its places 0 and 2
+    _, known, degree, _ = received(shards, rules, found)[0]
+    assert known.tolist() == [False, False]
+    assert degree.tolist() == [0, 0]
+    assert received(shards, rules, found)[1][3].tolist() == [1]

@@ -1,5 +1,7 @@
 """What users do elsewhere: a byte each way, never the client's own part."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -55,7 +57,7 @@ def test_three_shops_by_hand():
     published = {client: publish(known) for client, known in enumerate(shops)}
     assert np.flatnonzero(np.unpackbits(published[0]["users"])).tolist() == [2, 5]
     assert [len(each["codes"]) for each in published.values()] == [2, 2, 2]
-    told = [understand(known, combine(published)[client]["codes"]) for client, known in enumerate(shops)]
+    told = [understand(known, combine(published, 2)[client]["codes"]) for client, known in enumerate(shops)]
     # user 2 is nowhere else; user 5 has 2-3 at the second shop, told as 3, and 1 at the third: 4-7, told as 6
     assert told[0].ratings.tolist() == [0, 6]
     assert told[0].residual[0] == 0
@@ -67,8 +69,8 @@ def test_three_shops_by_hand():
 def test_a_client_never_hears_itself():
     loud, quiet = known_of([1], [0], [5.0]), known_of([1], [0], [3.0])
     loud_again = known_of([1], [0], [1.0])
-    first = combine({0: publish(loud), 1: publish(quiet)})[0]["codes"]
-    second = combine({0: publish(loud_again), 1: publish(quiet)})[0]["codes"]
+    first = combine({0: publish(loud), 1: publish(quiet)}, 2)[0]["codes"]
+    second = combine({0: publish(loud_again), 1: publish(quiet)}, 2)[0]["codes"]
     assert first.tolist() == second.tolist()
 
 
@@ -77,9 +79,9 @@ def test_no_rounding_error_of_a_clients_own_part_comes_back(seed, clients):
     g = np.random.default_rng(seed)
     everybody = np.packbits(np.ones(48, np.uint8))
     published = {c: {"users": everybody, "codes": g.integers(0, 256, 48).astype(np.uint8)} for c in range(clients)}
-    first = combine(published)[0]["codes"]
+    first = combine(published, 2)[0]["codes"]
     published[0] = {"users": everybody, "codes": g.integers(0, 256, 48).astype(np.uint8)}
-    assert combine(published)[0]["codes"].tolist() == first.tolist()
+    assert combine(published, 2)[0]["codes"].tolist() == first.tolist()
 
 
 @given(st.lists(st.tuples(st.floats(-RANGE, RANGE), st.integers(0, 60)), min_size=1, max_size=30))
@@ -116,3 +118,31 @@ def test_columns_are_finite_and_newcomers_have_nothing():
     assert np.isfinite(pairs).all()
     assert (pairs[0, 0], pairs[1, 0]) == (pytest.approx(3 * 4 * 0.5 * 3 / 8), 0.0)
     assert (nodes[1:] == 0).all()
+
+
+def test_of_a_user_whom_fewer_clients_have_than_the_threshold_nothing_is_told():
+    shops = [
+        known_of([2, 5], [0, 1], [1.0, 5.0]),
+        known_of([5, 9], [0, 0, 1], [5.0, 5.0, 2.0]),
+        known_of([5, 9], [0, 1], [3.0, 3.0]),
+    ]
+    published = {client: publish(known) for client, known in enumerate(shops)}
+    told = [
+        understand(known, combine(published, 3)[client]["codes"]).ratings.tolist() for client, known in enumerate(shops)
+    ]
+    assert [each[-1] for each in told[1:]] == [0, 0], "user 9 is at two of them"
+    assert told[0][1] == 6, "user 5 is at all three"
+    assert all(not understand(k, combine(published, 4)[c]["codes"]).ratings.any() for c, k in enumerate(shops))
+
+
+def test_how_far_a_client_says_that_users_reach_costs_nothing():
+    """Four of these took 2 GB: three arrays of float64 as long as the common id space."""
+    far = np.zeros(1 << 22, np.uint8)
+    far[-1] = 1
+    one = {"users": far, "codes": np.array([129], np.uint8)}
+    tracemalloc.start()
+    answers = combine(dict.fromkeys(range(3), one), 2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [len(each["codes"]) for each in answers.values()] == [1, 1, 1]
+    assert peak < len(far)

@@ -5,7 +5,7 @@ import torch
 
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.experiment import experiment
-from fedgraft.experiment.predict import FinishedRun
+from fedgraft.experiment.finished_run import FinishedRun
 from fedgraft.experiment.runner import execute
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.tasks.graph import Graph

@@ -8,7 +8,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
-from fedgraft.errors import AllClientsFailedError, BudgetError
+from fedgraft.errors import AllClientsFailedError, BudgetError, InputError
 from fedgraft.wire import Message
 from helpers.node_runs import small
 from helpers.toy_runs import PUBLISHING, charged, looped, run, toy
@@ -125,3 +125,54 @@ def test_a_client_that_publishes_what_nobody_can_compute_with_is_named_and_left_
     state, _, _ = run(experiment, shards=[shards[0], replace(shards[1], features=features), *shards[2:]])
     assert re.fullmatch(r".* of the reply holds 3e\+38; at most 1.15e\+18 can be", state.failing["1"])
     assert state.merges == 1, "the others train"
+
+
+def large(client, size):
+    """A tampered runtime in which a client publishes so many numbers, of which five make a sum."""
+
+    def tamper(kind, round, who, reply):
+        if kind != "hello" or who != client:
+            return reply
+        plan = toy(**VARYING).plan
+        given = wire.decode(reply, plan.reply_layouts, {"hello": ("examples",)})
+        (padding,) = (name for name in given.arrays if name != "sums")
+        arrays = {**given.arrays, padding: np.zeros(size, given.arrays[padding].dtype)}
+        return wire.encode(Message("hello", 0, given.report, arrays), plan.reply_layouts["hello"], ("examples",))
+
+    return tamper
+
+
+VARYING = {**PUBLISHING, "task": {"varying": True}}
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"hello_bytes": "1kB"}, "what it says takes 5016 bytes once decoded, safeguards.hello_bytes = 1000"),
+        ({"set_up_bytes": "1kB"}, r"left out: what all publish takes \d+ bytes once decoded, .*set_up_bytes = 1000"),
+    ],
+)
+def test_who_publishes_more_than_the_server_has_room_for_fails_alone(limits, reason):
+    with looped(toy(**VARYING, safeguards=limits), large(3, 5000)) as (loop, _):
+        state = loop.start()
+    assert list(state.failing) == ["3"]
+    assert re.search(reason, state.failing["3"])
+    assert [bool(profile) for profile in state.profiles] == [True, True, True, False, True]
+
+
+def test_a_reply_that_is_too_long_says_which_option_limits_it():
+    with looped(toy(**VARYING, safeguards={"hello_bytes": 100})) as (loop, _):
+        state = loop.start()
+    assert set(state.failing) < set("01234"), "some have more to say than others"
+    for reason in state.failing.values():
+        assert re.fullmatch(
+            r"a reply of \d+ bytes where at most 100 are allowed \(safeguards.hello_bytes = 100\)", reason
+        )
+
+
+def test_limits_of_what_is_published_are_sizes():
+    assert toy(safeguards={"hello_bytes": "64MB"}).safeguards.hello_bytes == 64_000_000
+    with pytest.raises(InputError, match=r"safeguards.set_up_bytes must be >= 1 byte; got 0"):
+        toy(safeguards={"set_up_bytes": 0})
+    with pytest.raises(InputError, match=r"safeguards.hello_bytes = '2XB' has no unit of bytes"):
+        toy(safeguards={"hello_bytes": "2XB"})

@@ -16,6 +16,7 @@ from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.shards import Features, NodeShard
 from fedgraft.errors import WireError
 from fedgraft.nn.sparse import ranges
+from fedgraft.wire.bits import count_bits, set_bits
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.lazy import Made
 
@@ -65,22 +66,25 @@ class HaloSetup:
 
     def check(self, statistics: Arrays) -> None:
         """Raise `WireError` for what no client can have published."""
-        nodes, boundary = int(statistics["nodes"][0]), _marked(statistics["boundary"])
+        nodes, marked = int(statistics["nodes"][0]), count_bits(statistics["boundary"])
         if not nodes:
             raise WireError("a client without nodes")
         if len(statistics["boundary"]) != -(-nodes // 8):  # so that nobody makes the server think of billions of nodes
             raise WireError(f"{len(statistics['boundary'])} bytes of marks of {nodes} nodes")
-        if len(boundary) and boundary[-1] >= nodes:
+        if (
+            len(statistics["degree"]) != marked
+        ):  # counted first: then the message is about as long as what is made of it
+            raise WireError(f"degrees of {len(statistics['degree'])} nodes where {marked} are meant")
+        boundary = set_bits(statistics["boundary"])
+        if marked and boundary[-1] >= nodes:
             raise WireError(f"node {boundary[-1]} has neighbours elsewhere, but there are {nodes} nodes")
-        if len(statistics["degree"]) != len(boundary):
-            raise WireError(f"degrees of {len(statistics['degree'])} nodes where {len(boundary)} are meant")
         if len(statistics["owner"]) != len(statistics["place"]):
             raise WireError(f"{len(statistics['owner'])} owners of nodes at {len(statistics['place'])} places")
         address = statistics["owner"].astype(np.int64) << 32 | statistics["place"]
         if (np.diff(address) <= 0).any():
             raise WireError("addresses must ascend, each node once")
         if self.features:
-            self.coding.unpack(statistics, len(boundary))
+            self.coding.unpack(statistics, marked)
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """{client: how many nodes it has, and whose it needs}."""
@@ -92,12 +96,12 @@ class HaloSetup:
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Return what each client gets back, made when asked for: together they may be many times the graph."""
         halos = self.halos(statistics)
-        needed = {client: np.zeros(nodes, bool) for client, (nodes, _) in halos.items()}
+        asked: dict[int, list[Indices]] = {client: [] for client in halos}
         for _, (owner, place) in halos.values():
             for each in np.unique(owner).tolist():
-                if each in needed:
-                    mine = place[owner == each]
-                    needed[each][mine[mine < len(needed[each])]] = True
+                if each in asked:
+                    asked[each].append(place[owner == each])
+        needed = {client: _bits(asked[client], nodes) for client, (nodes, _) in halos.items()}
         published = {client: _Published(self, each) for client, each in statistics.items()}
         return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
 
@@ -116,7 +120,7 @@ class HaloSetup:
             features, known = self._spread(self.coding.unpack(shared, int(there.sum())), there), there
         degree = np.zeros(halo, np.int64)
         degree[there] = shared["degree"]
-        return features, known, degree, _marked(shared["needed"])
+        return features, known, degree, set_bits(shared["needed"])
 
     @property
     def _feature_specs(self) -> tuple[Spec, ...]:
@@ -136,7 +140,7 @@ class HaloSetup:
                 rows.append(published[owner].features[there[there >= 0]])  # type: ignore[index]
         stacked = _stacked(rows) if rows else self.coding.empty(0)
         return {
-            "needed": np.packbits(needed),
+            "needed": needed,
             "known": np.packbits(known),
             "degree": np.concatenate(degree).astype(np.uint32) if degree else np.zeros(0, np.uint32),
             **(self.coding.pack(stacked) if self.features else {}),
@@ -160,17 +164,16 @@ class _Published:
     """One client's statistics, to be looked up by place."""
 
     def __init__(self, setup: HaloSetup, statistics: Arrays) -> None:
-        boundary = _marked(statistics["boundary"])
-        self._at = np.full(int(statistics["nodes"][0]), -1)
-        self._at[boundary] = np.arange(len(boundary))
+        self._boundary = boundary = set_bits(statistics["boundary"])
         self.degree = statistics["degree"].astype(np.int64)
         self.features = setup.coding.unpack(statistics, len(boundary)) if setup.features else None
 
     def position(self, place: Indices) -> Indices:
         """Rows of nodes among what was published; -1 for what was not."""
-        inside = place < len(self._at)
-        found: Indices = np.where(inside, self._at[np.where(inside, place, 0)], -1)
-        return found
+        at = np.searchsorted(self._boundary, place)
+        there = at < len(self._boundary)
+        there[there] = self._boundary[at[there]] == place[there]
+        return np.where(there, at, -1)
 
 
 def _stacked(rows: list[Features]) -> Features:
@@ -179,8 +182,13 @@ def _stacked(rows: list[Features]) -> Features:
     return sparse.csr_matrix(sparse.vstack(rows, format="csr"))
 
 
-def _marked(bits: Array) -> Indices:
-    return np.flatnonzero(np.unpackbits(bits))
+def _bits(places: list[Indices], count: int) -> Array:
+    """A bit for each of so many nodes, set at all places that there are: what `np.packbits` makes of marks."""
+    bits = np.zeros(-(-count // 8), np.uint8)
+    for place in places:
+        inside = place[place < count]
+        np.bitwise_or.at(bits, inside >> 3, np.uint8(128) >> (inside & 7).astype(np.uint8))
+    return bits
 
 
 def thinned(shard: NodeShard, most: int) -> NodeShard:

@@ -16,7 +16,7 @@ from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach, scattered
 from fedgraft.domains.nodes.neighgen import WIDTHS, Generator, generator_of
 from fedgraft.domains.nodes.shards import Features, NodeShard
-from fedgraft.errors import ClientError, WireError
+from fedgraft.errors import DivergedError, WireError
 from fedgraft.nn import flops
 from fedgraft.nn.propagate import Sparse
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
@@ -251,9 +251,9 @@ class Mending:
         return generator.encode(_inputs(part, hops), hops)
 
     def _counts(self, guessed: Tensor) -> Indices:
-        """Return how many neighbours nodes are given, int64 [nodes]. Raises `ClientError` for a diverged generator."""
+        """Return how many neighbours nodes are given, int64 [nodes]. Raises `DivergedError` where that diverged."""
         if guessed.isnan().any():
-            raise ClientError("training diverged: the generator's counts of neighbours are not finite")
+            raise DivergedError("training diverged: the generator's counts of neighbours are not finite")
         return guessed.detach().round().clamp(max=self.most).long().numpy()
 
     def _pulled(self, states: States, most: int, seed: int) -> Tensor:

@@ -67,7 +67,9 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
         client, found = encode(table, columns.client, source)
         names = tuple(found.tolist())
     label, classes = _labels(table, columns.label, source)
-    split = _split(table, columns, source, label)
+    split = read_split(table, columns, source, label)
+    if columns.split in table and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
+        raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
     pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
     whole = WholeGraph(
@@ -151,7 +153,15 @@ def _labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indices, 
     return code, tuple(names)
 
 
-def _split(table: pd.DataFrame, columns: Columns, source: Source, label: Indices) -> Array:
+def read_split(table: pd.DataFrame, columns: Columns, source: Source, label: Indices) -> Array:
+    """Return to which of `SPLITS` each node belongs, int8 [nodes]; -1 for none, also where there is no such column.
+
+    Args:
+        table: one row per node.
+        columns: names of columns.
+        source: where the rows come from.
+        label: int64 [nodes], -1 = unknown.
+    """
     split = np.full(len(table), -1, np.int8)
     column = columns.split
     if column not in table:
@@ -168,8 +178,6 @@ def _split(table: pd.DataFrame, columns: Columns, source: Source, label: Indices
             f"{row_of(source, lost[0])}: {column!r} must be empty where {columns.label!r} is; got "
             f"{SPLITS[split[lost[0]]]!r} ({len(lost)} such rows)."
         )
-    if missing := [name for place, name in enumerate(SPLITS) if not (split == place).any()]:
-        raise InputError(f"{source[0][0]}: column {column!r} leaves no node for {missing[0]}; one is needed.")
     return split
 
 

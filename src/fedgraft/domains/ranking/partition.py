@@ -141,6 +141,23 @@ def deal(data: Interactions, clients: int | None, partition: str, ubi: float, se
     return Clients(names, _Dealt(data, client, names, split).shard)
 
 
+def site_shard(data: Interactions, name: str, seed: int, client: int) -> RankingShard:
+    """Return one client with all of the data, split as the data say or by itself; the notes of `data` go to the log.
+
+    Args:
+        data: the client's interactions.
+        name: of the client.
+        seed: the experiment's.
+        client: which client it is, 0, 1 ...
+    """
+    for note in data.notes:
+        LOG.warning(note)
+    split = data.split
+    if split is None:
+        split = split_rows(data.user, generator(seed, "split", client=client), data.time)
+    return _Dealt(data, np.zeros(len(data.user_ids), np.int64), [name], split).shard(0)
+
+
 def reached(shards: list[RankingShard]) -> float:
     """Return the user balance index of shards: smallest by largest number of interactions, in (0, 1]."""
     sizes = [len(shard.item) for shard in shards]

@@ -285,12 +285,25 @@ def _check_held_out(owner: Ids, ratings: Ratings) -> None:
             )
 
 
-def known_shard(ratings: Ratings, name: str) -> RatingShard:
-    """One client with all of the data, every rating of it for training; the notes of `ratings` go to the log."""
+def site_shard(ratings: Ratings, name: str, seed: int, client: int) -> RatingShard:
+    """Return one client with all of the data, split as among others; the notes of `ratings` go to the log.
+
+    Args:
+        ratings: the client's; users, items and categories are numbered by what the client has.
+        name: of the client.
+        seed: the experiment's.
+        client: which client it is, 0, 1 ...
+    """
     ratings = drop_repeats(ratings)
     for note in ratings.notes:
         LOG.warning(note)
-    shard = _Dealt(ratings, np.zeros(len(ratings.rating), np.int64), [name], seed=0).shard(0)
+    owner = np.full(len(ratings.rating), client, np.int64)
+    return _Dealt(ratings, owner, [name] * (client + 1), seed).shard(client)
+
+
+def known_shard(ratings: Ratings, name: str) -> RatingShard:
+    """One client with all of the data, every rating of it for training; the notes of `ratings` go to the log."""
+    shard = site_shard(ratings, name, seed=0, client=0)
     return replace(shard, split=np.zeros_like(shard.split))
 
 

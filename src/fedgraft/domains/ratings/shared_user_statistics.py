@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedgraft.domains.ratings.features import CLIP, USER_SHRINKAGE, Features, Known
 from fedgraft.domains.ratings.shards import Ids
 from fedgraft.errors import WireError
+from fedgraft.wire.bits import count_bits, set_bits
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 Bytes = NDArray[np.uint8]
@@ -85,27 +86,37 @@ def publish(known: Known) -> Arrays:
 
 def check(published: Arrays) -> None:
     """Raise `WireError` unless there is one byte per user named."""
-    users, codes = int(np.unpackbits(published["users"]).sum()), len(published["codes"])
+    users, codes = count_bits(published["users"]), len(published["codes"])
     if users != codes:
         raise WireError(f"names {users} users but has {codes} codes")
 
 
-def combine(published: Mapping[int, Arrays]) -> dict[int, Arrays]:
-    """Server: what the other clients said of each client's users, in ascending order of users."""
-    users = {client: np.flatnonzero(np.unpackbits(arrays["users"])) for client, arrays in published.items()}
-    size = max((int(ids.max(initial=-1)) + 1 for ids in users.values()), default=0)
+def combine(published: Mapping[int, Arrays], least: int) -> dict[int, Arrays]:
+    """Server: what the other clients said of each client's users, in ascending order of users.
+
+    Args:
+        published: of every client.
+        least: fewest clients that must have a user, the one that is answered among them; nothing is said of others.
+    """
+    named = {client: set_bits(arrays["users"]) for client, arrays in published.items()}
+    # A row for each user that anybody has: how far ids reach costs the server nothing.
+    every = np.unique(np.concatenate([np.zeros(0, np.int64), *named.values()]))
+    users = {client: np.searchsorted(every, ids) for client, ids in named.items()}
+    size = len(every)
     reported: dict[int, tuple[Floats, Floats]] = {}
-    total, count = np.zeros(size), np.zeros(size)
+    total, count, having = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
     for client, ids in users.items():
         mean, ratings = _decode(published[client]["codes"])
         # In whole steps, so that taking a client's own part away leaves nothing of it, not even a rounding error.
         reported[client] = np.rint(mean * (LEVELS - 1) / RANGE) * ratings, ratings
         total[ids] += reported[client][0]
         count[ids] += reported[client][1]
+        having[ids] += 1
     answers = {}
     for client, ids in users.items():
-        others = count[ids] - reported[client][1]
-        rest = total[ids] - reported[client][0]
+        told = having[ids] >= least
+        others = np.where(told, count[ids] - reported[client][1], 0.0)
+        rest = np.where(told, total[ids] - reported[client][0], 0.0)
         mean = np.divide(rest, others, out=np.zeros(len(ids)), where=others > 0)
         answers[client] = {"codes": _encode(mean * RANGE / (LEVELS - 1), others)}
     return answers

@@ -6,6 +6,7 @@ all clients. Within a round, a client that waits for halo rows stays where it is
 it serves the round's requests anew.
 """
 
+import logging
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,16 +24,18 @@ from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.ensemble import ensemble_of
+from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.halo_codec import HaloCodec, part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import ClientError, memory_shortage
+from fedgraft.errors import ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
 
 Buffer: TypeAlias = bytes | memoryview
+LOG = logging.getLogger("fedgraft.client")
 FREE = ("measure", "relay")
 """Kinds of the experimenter's requests: remembered halo states play no part, and the work is not counted."""
 Value = TypeVar("Value")
@@ -57,6 +60,7 @@ class Served:
         keep: whether the request must be kept, to be handed to whoever serves this client next (`set_up`).
         flops: operations that it took.
         waits: whether the client's round waits here for rows.
+        reason: why the reply is an error, in words that stay on the client's machine; "" for any other.
     """
 
     reply: bytes
@@ -64,6 +68,7 @@ class Served:
     keep: bool = False
     flops: int = 0
     waits: bool = False
+    reason: str = ""
 
 
 class _Latest(Generic[Value]):
@@ -122,8 +127,8 @@ class Client:
             scored: an encoded message with the model that a request in `FREE` is about; b"" for any other.
             set_up: the request of this client that had to be kept, b"" for none; needed once, after its first.
 
-        Whatever goes wrong at the client comes back as a message of kind "error" with the reason, and the memory as it
-        was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
+        Whatever goes wrong at the client comes back as a message of kind "error" with a code (`failure_codes`), and the
+        memory as it was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
         """
         round = 0
         if set_up and client not in self._prepared:
@@ -145,7 +150,7 @@ class Client:
                 elif kind in self._handlers:
                     reply = self._handlers[kind](client, message, remembered)
                 else:
-                    raise ClientError(f"no client answers a message of kind {kind!r}")
+                    raise UnknownRequestError(f"no client answers a message of kind {kind!r}")
             encoded = wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
             spent = 0 if kind in FREE else meter.flops
             if reply.kind == "wait":
@@ -159,7 +164,9 @@ class Client:
             if memory_shortage(error):
                 raise
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
-            return Served(wire.encode(Message("error", round, text=text)), memory)
+            LOG.info("Client %s, round %s: %s", client, round, printable(text))
+            LOG.debug("Client %s, round %s", client, round, exc_info=True)
+            return Served(wire.encode(Message("error", round, text=code_of(error))), memory, reason=text)
 
     def _seeded(self, message: Message, client: int) -> AbstractContextManager[None]:
         """Torch's own generators seeded for one request, where the task has any use for them."""

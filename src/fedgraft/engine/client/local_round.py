@@ -12,7 +12,7 @@ from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import HaloCodec, asked_arrays
 from fedgraft.engine.plan import SCORE, Plan
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import ClientError
+from fedgraft.errors import DivergedError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays, finite
@@ -107,7 +107,7 @@ class LocalRound:
             memory["private"] = self._model.flat.read(self._model.private)
         for name, array in upload.items():
             if not finite(array):
-                raise ClientError(f"training diverged: {name} is not finite")
+                raise DivergedError(f"training diverged: {name} is not finite")
         report = {**trainer.report(), **self._scored()}
         known = {name: report[name] for name in plan.names("train" if order.collects else "alone")}
         if not order.collects:

@@ -14,7 +14,7 @@ from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import ClientError, FedgraftError
+from fedgraft.errors import DivergedError, FedgraftError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import Arrays
 
@@ -349,7 +349,7 @@ class LocalTrainer:
         gradients = self._flat.moving(self._flat.gradient)
         norm = math.hypot(*(float(gradient.norm()) for gradient in gradients))
         if not math.isfinite(norm):
-            raise ClientError(f"the gradient of step {self.steps + 1} is not finite")
+            raise DivergedError(f"the gradient of step {self.steps + 1} is not finite")
         if norm > self._training.clip:
             for gradient in gradients:
                 gradient.mul_(self._training.clip / norm)

@@ -77,6 +77,11 @@ class Broadcast:
         if self._plan.silent is not None:
             self._tree["held"].update({str(client): self.version for client in clients})
 
+    def forgotten(self, clients: Iterable[int]) -> None:
+        """Note who has lost what it kept, and goes on as new."""
+        for client in clients:
+            self._tree["held"].pop(str(client), None)
+
     def sent(self) -> None:
         """Drop encoded models that are not sent again: those of a method whose rounds all collect."""
         if self._plan.silent is None:

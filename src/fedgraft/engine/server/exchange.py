@@ -110,12 +110,13 @@ class Exchange:
             halo_bytes: {client: bytes of halo rows in its request}, read after the exchange; None = none.
         """
         answers = self._runtime.exchange(requests, limits, self._deadline_seconds)
+        said = self._runtime.reasons()
         messages: dict[int, Message] = {}
         failed: dict[int, str] = {}
         moved: dict[int, Traffic] = {}
         for client, request in requests.items():
             answer = answers.get(client, ClientFailed("no reply"))
-            message, reason = self._opened(kind, round, answer)
+            message, reason = self._opened(kind, round, answer, said.get(client, ""))
             if reason:
                 failed[client] = reason
             elif message is not None:
@@ -138,7 +139,10 @@ class Exchange:
             models: {client: a message with the model to score}.
         """
         answers = self._runtime.measure(requests, models, self._deadline_seconds)
-        found = {c: self._opened(kind, round, answers.get(c, ClientFailed("no reply"))) for c in requests}
+        said = self._runtime.reasons()
+        found = {
+            c: self._opened(kind, round, answers.get(c, ClientFailed("no reply")), said.get(c, "")) for c in requests
+        }
         messages = {client: message for client, (message, reason) in found.items() if message and not reason}
         return Replies(messages, {client: reason for client, (_, reason) in found.items() if reason})
 
@@ -157,15 +161,20 @@ class Exchange:
         size, header = (answer.bytes_up, 0) if isinstance(answer, ClientFailed) else (len(answer), _header(answer))
         self._ledger.charge(round, client, "up", PURPOSE_OF_KIND[kind], size, header)
 
-    def _opened(self, kind: str, round: int, answer: bytes | ClientFailed) -> tuple[Message | None, str]:
-        """The decoded reply, None for what is none, and why it is refused; "" for a reply that is accepted."""
+    def _opened(
+        self, kind: str, round: int, answer: bytes | ClientFailed, said: str = ""
+    ) -> tuple[Message | None, str]:
+        """The decoded reply, None for what is none, and why it is refused; "" for a reply that is accepted.
+
+        An error has a code, or what is `said` of it in words where the runtime knows.
+        """
         plan, message = self._plan, None
         try:
             if isinstance(answer, ClientFailed):
                 raise ClientError(answer.reason)
             message = wire.decode(answer, plan.reply_layouts, self._names)
             if message.kind == "error":
-                raise ClientError(message.text)
+                raise ClientError(said or message.text)
             if message.kind not in self._expected(kind) or message.round != round:
                 raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
             if message.arrays is None and (plan.reply_layouts.get(message.kind) or _EMPTY).specs:

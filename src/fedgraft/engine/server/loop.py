@@ -88,7 +88,8 @@ class Loop:
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
         self.ledger = Ledger()
         self._runtime = runtime
-        self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds)
+        guards = self._merging.safeguards
+        self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards)
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
@@ -130,6 +131,7 @@ class Loop:
     def step(self, state: RunState) -> Row | None:
         """Run one round; None, and `state.finished`, if the budget does not pay for another."""
         began, round = time.perf_counter(), state.round + 1
+        self._broadcast.forgotten(self._runtime.forgotten())
         spent, computed = self.ledger.total, state.flops
         view, silent = self._view(state, round), self._plan.silent
         g = randomness.lazy(self._plan.seed, "collect", round)

@@ -25,12 +25,12 @@ class Merging:
     def __init__(
         self, sharing: Sharing[Any], aggregation: Aggregation | None = None, safeguards: Safeguards | None = None
     ) -> None:
-        self._sharing, self._aggregation, self._safeguards = sharing, aggregation, safeguards or Safeguards()
+        self._sharing, self._aggregation, self.safeguards = sharing, aggregation, safeguards or Safeguards()
         self._examples: Sequence[float] = ()
 
     def open(self, examples: Sequence[int]) -> None:
         """Serve a run whose clients have so many training examples."""
-        self._examples = self._safeguards.counted(examples)
+        self._examples = self.safeguards.counted(examples)
 
     def weights(self, selection: Selection) -> dict[int, float]:
         """Return {client: what its update weighs}: as selected, or by its training examples."""
@@ -49,7 +49,7 @@ class Merging:
         norms = {update.client: norm(update.arrays) for update in updates}
         refused: dict[int, str] = {}
         for group, members in self._groups(state, updates).items():
-            refused |= self._safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))
+            refused |= self.safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))
         while kept := arrived.without(refused).updates():
             groups = self._groups(state, kept)
             counted = [update for members in groups.values() for update in self._counted(members)]
@@ -65,7 +65,7 @@ class Merging:
 
     def _counted(self, updates: Sequence[Update]) -> Sequence[Update]:
         """What counts of updates to one model: clipped, and by the aggregation rule; their weights' sum stays."""
-        clipped = self._safeguards.clipped(updates)
+        clipped = self.safeguards.clipped(updates)
         total = sum(update.weight for update in clipped)
         if self._aggregation is None or not total > 0:
             return clipped

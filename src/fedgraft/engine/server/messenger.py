@@ -17,6 +17,7 @@ from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_fi
 from fedgraft.engine.server.halo_exchange import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.scoring import Scorer
 from fedgraft.engine.server.set_up import SetUp
 from fedgraft.errors import ClientError, WireError, printable
@@ -56,16 +57,23 @@ class Messenger:
         ledger: where they are charged.
         budget_bytes: the run's byte budget; 0 = none.
         deadline_seconds: how long to wait for a client; None = for ever.
+        safeguards: how much clients may publish.
     """
 
     def __init__(
-        self, plan: Plan, runtime: Runtime, ledger: Ledger, budget_bytes: int, deadline_seconds: float | None
+        self,
+        plan: Plan,
+        runtime: Runtime,
+        ledger: Ledger,
+        budget_bytes: int,
+        deadline_seconds: float | None,
+        safeguards: Safeguards,
     ) -> None:
         self._plan = plan
         self._exchange = Exchange(plan, runtime, ledger, deadline_seconds)
         self._halo = HaloExchange(plan, self._exchange)
         self.limits = Limits(plan)
-        self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes)
+        self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards)
         self.scorer = Scorer(plan, self._exchange, self._halo)
 
     def open(self, halos: Sequence[Mapping[str, Any]], tree: dict[str, Any]) -> None:

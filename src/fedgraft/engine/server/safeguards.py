@@ -15,6 +15,8 @@ from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
 
 LOG = logging.getLogger("fedgraft.engine.server.safeguards")
+SIZES = ("hello_bytes", "set_up_bytes")
+"""Options that are sizes: a recipe may say them with a unit."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,24 @@ class Safeguards:
             more than the model's own norm, is left out and named. One that trains alone is held against the model's
             norm. 100 leaves honest clients alone, however unequal they are. 0 = no limit.
         most_weight: most examples that count of one client, in medians over clients, >= 0. 100; 0 = no limit.
+        hello_bytes: most bytes of a client's reply to "hello", and of what it stands for once decoded, >= 1, such as
+            "256MB". Who is beyond takes no part, and is named.
+        set_up_bytes: most bytes of all of them together once decoded, >= 1. Where they are more, the largest are left
+            out, and named.
     """
 
     clip: float = 0.0
     most_step: float = 100.0
     most_weight: float = 100.0
+    hello_bytes: int = 256 * 10**6
+    set_up_bytes: int = 4 * 10**9
 
     def __post_init__(self) -> None:
         for name in ("clip", "most_step", "most_weight"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"safeguards.{name}", ">= 0 and finite (0 = no limit)", value)
+        for name in SIZES:
+            require(getattr(self, name) >= 1, f"safeguards.{name}", ">= 1 byte", getattr(self, name))
 
     def counted(self, examples: Sequence[int]) -> list[float]:
         """Return how many of each client's training examples count; a note in the log says whose do not all."""

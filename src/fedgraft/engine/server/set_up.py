@@ -1,7 +1,7 @@
 """Round 0: every client says how much data it has and publishes statistics; the server answers with combined ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,13 @@ from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
 from fedgraft.engine.server.halo_exchange import halos_of
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError, printable
-from fedgraft.wire import Message
+from fedgraft.wire import Message, expansion
 from fedgraft.wire.layouts import VARIABLE, Arrays
 
 LARGEST_PUBLISHED = 2.0**60
 """Of numbers that clients publish, such as features: sums and products of many stay finite."""
-HELLO_BYTES_UNLIMITED = 1 << 30
-"""Most bytes of a reply to "hello" whose length varies, when there is no byte budget."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,20 @@ class SetUp:
         limits: the most bytes that they can take.
         ledger: where they are charged.
         budget_bytes: the run's byte budget; 0 = none.
+        safeguards: how much clients may publish, each and together.
     """
 
-    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, ledger: Ledger, budget_bytes: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        exchange: Exchange,
+        limits: Limits,
+        ledger: Ledger,
+        budget_bytes: int,
+        safeguards: Safeguards,
+    ) -> None:
         self._plan, self._exchange, self._limits = plan, exchange, limits
-        self._ledger, self._budget_bytes = ledger, budget_bytes
+        self._ledger, self._budget_bytes, self._safeguards = ledger, budget_bytes, safeguards
 
     def run(self, clients: Sequence[int]) -> SetUpResult:
         """Ask every client what it has. Raises `BudgetError` and `AllClientsFailedError`."""
@@ -60,11 +68,12 @@ class SetUp:
         limit = self._hello_limit(len(hello), len(clients))
         requests = dict.fromkeys(clients, hello)
         replies = self._exchange.send("hello", 0, requests, dict.fromkeys(clients, limit), self._charged)
+        replies = replace(replies, failed=self._explained(replies, limit))
         published, refused = self._published(replies)
         replies = replies.without(refused)
         if not replies.messages:
             longest = max(traffic.up for traffic in replies.bytes.values())
-            if self._hello_varies and self._budget_bytes and longest == limit:
+            if self._hello_varies and self._budget_bytes and longest == limit < self._safeguards.hello_bytes:
                 raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
             raise AllClientsFailedError(0, dict(replies.failed))
         halos, refused = halos_of(self._plan, published, len(clients))
@@ -81,14 +90,38 @@ class SetUp:
                 refused[client] = f"claims to have {message.report['examples']} training examples"
             elif message.arrays and self._plan.publishing:
                 try:
-                    arrays = self._plan.rows.decode(message.arrays, self._plan.statistics_layout)
+                    with expansion.at_most(self._safeguards.hello_bytes, "safeguards.hello_bytes"):
+                        arrays = self._plan.rows.decode(message.arrays, self._plan.statistics_layout)
+                        expansion.check(_size(arrays))
                     check_finite(arrays)
                     _check_sizes(arrays)
                     self._plan.publishing.check(arrays)
                     published[client] = arrays
                 except (WireError, ClientError) as error:
                     refused[client] = printable(str(error))
+                refused |= self._too_much(published)
         return published, refused
+
+    def _too_much(self, published: dict[int, Arrays]) -> dict[int, str]:
+        """{client: reason} of the largest, which are dropped here while all together are beyond their limit."""
+        refused: dict[int, str] = {}
+        most, sizes = self._safeguards.set_up_bytes, {client: _size(arrays) for client, arrays in published.items()}
+        while (total := sum(sizes.values())) > most:
+            largest = max(sizes, key=lambda client: sizes[client])
+            refused[largest] = (
+                f"left out: what all publish takes {total} bytes once decoded, of which its own {sizes.pop(largest)}, "
+                f"safeguards.set_up_bytes = {most}"
+            )
+            del published[largest]
+        return refused
+
+    def _explained(self, replies: Replies, limit: int) -> dict[int, str]:
+        """Why clients failed, with the option that limits a reply where that is why."""
+        most = self._safeguards.hello_bytes
+        if not self._hello_varies or limit < most:
+            return dict(replies.failed)
+        note = f" (safeguards.hello_bytes = {most})"
+        return {c: why + note * (replies.bytes[c].up >= most) for c, why in replies.failed.items()}
 
     def _combine(self, replies: Replies, published: Mapping[int, Arrays]) -> Replies:
         """Send every client the combined statistics, if any were published; those that cannot take them have failed."""
@@ -132,7 +165,7 @@ class SetUp:
         layout = None if self._hello_varies else self._plan.reply_layouts["hello"]
         least = wire.message_bytes(layout, self._plan.names("hello"))
         self._afford((request_bytes + least) * clients, "asking every client what it has")
-        most = HELLO_BYTES_UNLIMITED if self._hello_varies else self._limits.reply_bytes("hello")
+        most = self._safeguards.hello_bytes if self._hello_varies else self._limits.reply_bytes("hello")
         return min(most, self._budget_bytes // clients - request_bytes) if self._budget_bytes else most
 
     def _afford(self, cost: int, what: str) -> None:
@@ -149,6 +182,10 @@ def _check_sizes(arrays: Arrays) -> None:
     for name, array in arrays.items():
         if array.dtype.kind == "f" and array.size and (largest := float(np.abs(array).max())) > LARGEST_PUBLISHED:
             raise ClientError(f"{name} of the reply holds {largest:.3g}; at most {LARGEST_PUBLISHED:.3g} can be")
+
+
+def _size(arrays: Arrays) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 def _is_count(value: float) -> bool:

@@ -9,25 +9,27 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData
+from fedgraft.contracts.data import GivenData, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import Collection, Columns, read_graphs
-from fedgraft.domains.tables import frames_of, renamed
+from fedgraft.domains.tables import check_one_client, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True)
-class Graphs(GivenData[GraphShard], QueriedData[GraphShard]):
+class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard]):
     """Own graphs to classify: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: nothing known.
     Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both; a graph
-    may have none. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature.
+    may have none. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
+    site: `graphs`, `nodes` and `edges` of its own, with `vocabulary` = "client".
 
     Args:
         graphs: path of a .csv or .parquet file, or a DataFrame; one row per graph. Or PyG `Data` objects (x, y,
@@ -50,6 +52,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard]):
     """
 
     task: ClassVar[str] = "graph"
+    site_tables: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
 
     graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
     nodes: str | Path | pd.DataFrame | None = None
@@ -94,13 +97,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard]):
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
         shards = []
         for k, name in enumerate(names):
-            shard = replace(collection.whole.take(np.flatnonzero(client == k)), name=name)
-            shard = self._with_vocabulary(shard, collection.whole.name, degrees)
-            if not collection.split:
-                shard = replace(shard, split=split_graphs(shard.label, generator(seed, "split", client=k)))
-            elif not (shard.split == 0).any():
-                raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
-            shards.append(shard)
+            shards.append(self._shard(collection, np.flatnonzero(client == k), k, name, seed, degrees))
         return shards
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -128,6 +125,39 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard]):
         """Return graphs, nodes and edges by the usual names of columns."""
         usual = {getattr(self, field.name): field.name for field in fields(Columns) if field.name != "attributes"}
         return renamed(tables, dict.fromkeys(tables, usual))
+
+    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> GraphShard:
+        """Read one client's graphs, nodes and edges."""
+        if self.vocabulary != "client":
+            raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
+        for table in self.site_tables:
+            if table not in tables:
+                raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
+        collection = replace(self, clients=1, **dict[str, Any](tables)).read()
+        check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", name)
+        for note in collection.notes:
+            LOG.warning(note)
+        return self._shard(collection, np.arange(collection.whole.graphs), client, name, seed, None)
+
+    def _shard(
+        self, collection: Collection, rows: Indices, client: int, name: str, seed: int, degrees: int | None
+    ) -> GraphShard:
+        """Return a client's shard of some of the graphs, with its own vocabulary, split where the data do not say how.
+
+        Args:
+            collection: of all graphs.
+            rows: int64 [graphs], which are the client's.
+            client: its number.
+            name: its name.
+            seed: the experiment's.
+            degrees: number of kinds that degrees make; None = as many as the client has.
+        """
+        shard = self._with_vocabulary(replace(collection.whole.take(rows), name=name), collection.whole.name, degrees)
+        if not collection.split:
+            return replace(shard, split=split_graphs(shard.label, generator(seed, "split", client=client)))
+        if not (shard.split == 0).any():
+            raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
+        return shard
 
     def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None) -> GraphShard:
         """Return a client's shard with its own attributes, kinds and classes; `degrees`: number of kinds they make."""

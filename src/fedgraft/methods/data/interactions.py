@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData
+from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteData
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ranking.item_features import sources_of
-from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards
+from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ranking.tables import (
@@ -24,20 +24,23 @@ from fedgraft.domains.ranking.tables import (
     usual_sources,
 )
 from fedgraft.domains.tables import check_roles, encode, frames_of, renamed
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True)
-class Interactions(GivenData[RankingShard], QueriedData[RankingShard], OwnShardData[RankingShard]):
+class Interactions(
+    GivenData[RankingShard], QueriedData[RankingShard], OwnShardData[RankingShard], SiteData[RankingShard]
+):
     """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
 
     Source: none. Differs: nothing known.
     Ids and names are kept as text ("007" stays "007"). Every row is a positive; a pair counts once. A client is dealt
     whole users, or is named by the `client` column, or is one file of a folder (named after it); the last two need
     partition = "given", and who is at two clients is two users. One client's own table: `data`, with the columns of
-    the run's interactions; the run's items must be there, and interactions with others are left out.
+    the run's interactions; the run's items must be there, and interactions with others are left out. At a site:
+    `interactions` of its own, and `items`, one table that all sites have, unless the recipe names it.
 
     Args:
         interactions: path of a .csv or .parquet file, of a folder of such files, or a DataFrame; one row each.
@@ -62,6 +65,7 @@ class Interactions(GivenData[RankingShard], QueriedData[RankingShard], OwnShardD
 
     task: ClassVar[str] = "ranking"
     own_tables: ClassVar[tuple[str, ...]] = ("data",)
+    site_tables: ClassVar[tuple[str, ...]] = ("interactions", "items")
 
     interactions: str | Path | pd.DataFrame
     items: str | Path | pd.DataFrame | None = None
@@ -134,6 +138,16 @@ class Interactions(GivenData[RankingShard], QueriedData[RankingShard], OwnShardD
         if lost:
             LOG.warning(f"--data: {lost:,} interactions with items that the run does not know left out.")
         return shard
+
+    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> RankingShard:
+        """Read one client's interactions, with the items that all sites know."""
+        site = replace(self, **dict[str, Any](tables))
+        if site.items is None:
+            raise InputError("--data items=FILE is missing: a table of all items, the same file at every site.")
+        form = site._form("Interactions")
+        table, source = read_taken(form, site.interactions, named=False)
+        whole = read_interactions(form, table, source, site._catalogue(form, []), named=False)
+        return site_shard(whole, name, seed, client)
 
     def _catalogue(self, form: Columns, taken: list[str]) -> Catalogue:
         sources = usual_sources(form, self.items) if self.features == "all" else self._sources()

@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData
+from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteData
+from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.nodes.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
 from fedgraft.domains.nodes.partitions import Dealing
 from fedgraft.domains.nodes.pyg_objects import Collection, collection_of, read_object, tables_of
-from fedgraft.domains.nodes.shards import NodeShard, cut
+from fedgraft.domains.nodes.shards import NodeShard, cut, split_nodes
+from fedgraft.domains.nodes.site_tables import site_part
 from fedgraft.domains.nodes.tables import Columns, read_nodes
 from fedgraft.domains.tables import check_roles, frames_of, renamed
 from fedgraft.errors import InputError, require
@@ -29,12 +31,13 @@ SUFFIX = ".pt"
 
 
 @dataclass(frozen=True)
-class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard]):
+class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard], SiteData[NodeShard]):
     """Own graph to classify the nodes of: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
     Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
-    undirected, listed one way or both, by one client or both; a node may have none.
+    undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges` of
+    its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
@@ -56,6 +59,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
 
     task: ClassVar[str] = "node"
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
+    site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
 
     nodes: str | Path | pd.DataFrame | Any
     edges: str | Path | pd.DataFrame | None = None
@@ -139,6 +143,23 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         columns = replace(self._columns(), features=self._features(task, tables[NODES]))
         return own_nodes(task, tables, columns, check=self.edges is not None)
+
+    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> NodeShard:
+        """Read one client's nodes and the edges between them."""
+        if self.features is None or not task.class_names:
+            lacking = "data.features, the columns of features," if self.features is None else "task.class_names"
+            raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
+        if "edges" not in tables:
+            raise InputError(
+                "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
+            )
+        shard, is_split = site_part(tables["nodes"], tables["edges"], self._columns(), task, name)
+        if is_split and self.fold:
+            raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
+        if is_split:
+            return shard
+        split = split_nodes(shard.label, self.fold, generator(seed, "split", client=client), str(tables["nodes"]))
+        return replace(shard, split=split)
 
     def _columns(self) -> Columns:
         return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})

@@ -7,22 +7,25 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData
+from fedgraft.contracts.data import GivenData, SiteData
 from fedgraft.contracts.table_files import SUFFIXES, Given
 from fedgraft.domains.ratings.own_shard import OwnRatings, own_ratings
-from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard, make_shards
+from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard, make_shards, site_shard
+from fedgraft.domains.ratings.site_tables import SITE_TABLES, read_site
 from fedgraft.domains.ratings.tables import Format, read_ratings
 from fedgraft.domains.tables import check_roles, frames_of
 from fedgraft.errors import InputError, require, require_one_of
 
 
 @dataclass(frozen=True)
-class Table(OwnRatings, GivenData[RatingShard]):
+class Table(OwnRatings, GivenData[RatingShard], SiteData[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: nothing known.
     Ids and names are kept as text ("007" stays "007"). A client is dealt whole categories, or is named by the `client`
-    column, or is one file of a folder (named after it); the last two need partition = "given".
+    column, or is one file of a folder (named after it); the last two need partition = "given". At a site: `ratings` and
+    perhaps `trust` of its own; the recipe says `low` and `high`. Where users or items are numbered, `users` or `items`
+    list the ids of all sites, in a column named as that of the ratings: the same file everywhere.
 
     Args:
         ratings: path of a .csv or .parquet file, of a folder of such files, or a DataFrame; one row per rating.
@@ -39,6 +42,7 @@ class Table(OwnRatings, GivenData[RatingShard]):
     """
 
     task: ClassVar[str] = "rating"
+    site_tables: ClassVar[tuple[str, ...]] = SITE_TABLES
 
     ratings: str | Path | pd.DataFrame
     trust: str | Path | pd.DataFrame | None = None
@@ -97,6 +101,11 @@ class Table(OwnRatings, GivenData[RatingShard]):
     def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table."""
         return own_ratings(replace(self._form("data"), unknown_trust="drop"), tables)
+
+    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> RatingShard:
+        """Read one client's ratings and the trust links between its users; columns of clients are not read."""
+        form = replace(self._form("Table"), unknown_trust="drop")
+        return site_shard(read_site(form, tables, task), name, seed, client)
 
     def _form(self, owner: str) -> Format:
         return Format(owner, **{option.name: getattr(self, option.name) for option in fields(Format)[1:]})

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.data import telling
+from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.task_abilities import DetailedScores, FittedTask, PooledTask, PredictingTask, SeededTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
@@ -72,6 +73,7 @@ class Ranking(
         items: number of items; the data's, set by `fitted`.
         modalities: names of what is known of items; the data's, set by `fitted`.
         features: width of each of them; the data's, set by `fitted`.
+        catalogue: fingerprint of the items' ids in their order; the data's, set by `fitted`.
     """
 
     metric: ClassVar[str] = "auc"
@@ -94,6 +96,7 @@ class Ranking(
     items: int = 0
     modalities: tuple[str, ...] = ()
     features: tuple[int, ...] = ()
+    catalogue: str = ""
 
     def __post_init__(self) -> None:
         for name in ("factors", "hidden", "attention", "k"):
@@ -130,7 +133,10 @@ class Ranking(
         for shard in shards[1:]:
             if not np.array_equal(shard.item_ids, first.item_ids):
                 raise InputError(f"Clients {first.name!r} and {shard.name!r} must have one catalogue, in one order.")
-        found = replace(self, items=first.items, modalities=tuple(told), features=tuple(told.values()))
+        catalogue = fingerprint("\n".join(map(str, first.item_ids)).encode()).hex()
+        found = replace(
+            self, items=first.items, modalities=tuple(told), features=tuple(told.values()), catalogue=catalogue
+        )
         for shard in shards:
             found._check(shard)
         return found

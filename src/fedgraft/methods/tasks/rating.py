@@ -112,6 +112,9 @@ class Rating(
         item_shrinkage: the same per item, >= 0.
         share: "nothing", or "users": each client tells, once and in a byte per user, how its users rate there, and
             learns how they rate elsewhere (`fedgraft.domains.ratings.shared_user_statistics`; charged as statistics).
+        share_least: with `share = "users"`, fewest clients that must have a user for anything to be told of him, the
+            one that is told among them, >= 2. With 2, of a user whom two have, each is told just what the other said.
+            The server sees all that clients publish, whatever the number.
         embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
         relations: whether that model sees trust links, and training pseudo-labels items; likewise.
         width: of a row of the tables, >= 1 (FeSoG: 8).
@@ -133,6 +136,7 @@ class Rating(
     user_shrinkage: float = 9.0
     item_shrinkage: float = 2.0
     share: str = "nothing"
+    share_least: int = 3
     embeddings: bool = False
     relations: bool = False
     width: int = 8
@@ -148,6 +152,7 @@ class Rating(
         require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
         require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
         require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", "users"))
+        require(self.share_least >= 2, "Rating.share_least", ">= 2", self.share_least)
         require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
         require(self.width >= 1, "Rating.width", ">= 1", self.width)
         for name in ("ridge", "pseudo", "users", "items"):
@@ -172,6 +177,13 @@ class Rating(
             require(getattr(self, name) in (0, found), f"task.{name}", f"{found}, as many as ids", getattr(self, name))
         return replace(self, users=ends[0], items=ends[1])
 
+    def check_shard(self, shard: RatingShard) -> None:
+        """One client has some of the rows of the tables."""
+        for name, ids in zip(("users", "items"), _ids(shard), strict=True):
+            rows, needed = getattr(self, name), int(ids.max(initial=-1)) + 1
+            sound = not self.embeddings or rows >= needed
+            require(sound, f"task.{name}", f">= {needed}, as these data have ids up to {needed - 1}", rows)
+
     @property
     def statistics_layout(self) -> Layout:
         """Users' bits and bytes if they are shared."""
@@ -192,7 +204,7 @@ class Rating(
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Return how each client's users rate at the others."""
-        return users_elsewhere.combine(statistics)
+        return users_elsewhere.combine(statistics, self.share_least)
 
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
         """Biases, features and graphs of every fold and of the whole training set."""

@@ -1,0 +1,178 @@
+"""A federation over slow links on one machine: the server and its sites in network namespaces of their own.
+
+    make testbed                          # reputation-UCB, eight sites with the paper's links, over TLS
+    make testbed ARGS="--sites 3 --rounds 2 --recipe fedacs data.clients=3"
+
+It needs root and iproute2. It prints real seconds beside the simulated clock's, and the bytes of the ledger beside the
+counters of the server's network interface.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedgraft.engine.server.devices import EDGE_CLOUD
+from fedgraft.runtimes.flower_federation.folders import file_name
+
+SERVER = "10.77.0.1"
+RECIPE = ("reputation_ucb", "data.name=catalogue", "clock.devices=edge_cloud", "evaluation.at=clients")
+NAMES = "fedgraft"
+START_SECONDS = 120.0
+
+
+class Refused(Exception):
+    """This machine lets nobody make network namespaces."""
+
+
+def ip(*words: str) -> str:
+    """Run iproute2's `ip`. Raises `Refused` where it is not there or may not."""
+    try:
+        done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise Refused("there is no program 'ip' (iproute2)") from error
+    if done.returncode:
+        raise Refused(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+@contextmanager
+def network(mbits: Sequence[float]) -> Iterator[list[str]]:
+    """Yield the namespaces of the server and of sites behind links of so many Mbit/s; they are gone afterwards.
+
+    A bridge joins them; addresses are inside the namespaces alone, and nothing leads out.
+    """
+    switch, server = f"{NAMES}-sw", f"{NAMES}-srv"
+    hosts = [server, *(f"{NAMES}-{number}" for number in range(len(mbits)))]
+    try:
+        ip("netns", "add", switch)
+        ip("-n", switch, "link", "add", "br0", "type", "bridge")
+        ip("-n", switch, "link", "set", "br0", "up")
+        for number, host in enumerate(hosts):
+            port, address = f"p{number}", SERVER if number == 0 else f"10.77.0.{9 + number}"
+            ip("netns", "add", host)
+            ip("link", "add", port, "netns", switch, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip("-n", switch, "link", "set", port, "master", "br0", "up")
+            ip("-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+            ip("-n", host, "link", "set", "lo", "up")
+            if number:
+                for space, device in ((host, "eth0"), (switch, port)):
+                    shape(space, device, mbits[number - 1])
+        yield hosts
+    finally:
+        for host in [*hosts, switch]:
+            subprocess.run(["ip", "netns", "del", host], capture_output=True, check=False)
+
+
+def shape(space: str, device: str, mbit: float) -> None:
+    """Limit what a device sends to so many Mbit/s."""
+    burst = str(max(4000, int(mbit * 1250)))
+    ip(
+        *("netns", "exec", space, "tc", "qdisc", "add", "dev", device, "root", "tbf"),
+        *("rate", f"{mbit:g}mbit", "burst", burst, "latency", "400ms"),
+    )
+
+
+def counted(server: str) -> int:
+    """Return the bytes that the server's interface has sent and received."""
+    found = ip("netns", "exec", server, "cat", *(f"/sys/class/net/eth0/statistics/{way}_bytes" for way in ("rx", "tx")))
+    return sum(map(int, found.split()))
+
+
+def inside(space: str, *arguments: Any) -> list[str]:
+    """Return the command that runs fedgraft in a namespace."""
+    return ["ip", "netns", "exec", space, sys.executable, "-m", "fedgraft", *map(str, arguments)]
+
+
+def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: int) -> dict[str, Any]:
+    """Run a recipe over such links, and return its figures beside those of the simulated clock."""
+    changes = [f"rounds={rounds}", "yardsticks=[]", "checkpoint.every_seconds=0"]
+    fed, children = root / "fed", []
+    here = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with network(mbits) as (server, *sites):
+        call(inside(server, "shard", recipe[0], "-o", fed, *recipe[1:], *changes))
+        call(inside(server, "federation", "init", fed, "--host", SERVER))
+        names = [file_name(name) for name in re.findall(r'"([^"]+)"', (fed / "clients.toml").read_text())]
+        try:
+            with open(root / "server.log", "wb") as log:
+                children.append(subprocess.Popen(inside(server, "federation", "start", fed), stderr=log, env=here))
+            wait_for(root / "server.log", "ready at")
+            for site, name in zip(sites, names, strict=True):
+                data = fed / "clients" / f"{name}.data"
+                with open(root / f"{name}.log", "wb") as log:
+                    command = inside(site, "node", fed / "nodes" / name, "--data", data)
+                    children.append(subprocess.Popen(command, stderr=log, env=here))
+                wait_for(root / f"{name}.log", "joining")
+            time.sleep(5)  # until all are connected: their greetings are no part of the run
+            before, began = counted(server), time.monotonic()
+            said = call(inside(server, "run", fed / "recipe.toml", "--on", fed, "--out", root / "run", "--json"))
+            seconds, bytes_moved = time.monotonic() - began, counted(server) - before
+        finally:
+            for child in children:
+                child.terminate()
+            for child in children:
+                child.wait()
+    summary = json.loads(said)
+    rows = [json.loads(line) for line in (root / "run" / "rounds.jsonl").read_text().splitlines()]
+    return {
+        "rounds": summary["rounds"],
+        "digest": summary["digest"],
+        "ledger_bytes": summary["bytes"]["total"],
+        "interface_bytes": bytes_moved,
+        "over_ledger": bytes_moved / summary["bytes"]["total"] - 1,
+        "simulated_seconds": summary["simulated_seconds"],
+        "training_seconds": rows[-1]["seconds"],
+        "all_seconds": seconds,
+    }
+
+
+def call(command: Sequence[str]) -> str:
+    """Run a command to its end and return its output."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command[4:])}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def wait_for(path: Path, text: str) -> None:
+    """Wait until a log says something."""
+    until = time.monotonic() + START_SECONDS
+    while text not in path.read_text(errors="replace"):
+        if time.monotonic() > until:
+            raise SystemExit(f"{path.name} has not said {text!r}: {path.read_text(errors='replace')}")
+        time.sleep(0.2)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sites", type=int, default=len(EDGE_CLOUD), help="with the paper's links, in its order")
+    parser.add_argument("--recipe", nargs="+", default=[*RECIPE, "data.clients=8"], help="its name and overrides")
+    options = parser.parse_args()
+    mbits = [float(device["mbit_down"]) for device in EDGE_CLOUD[: options.sites]]
+    root = Path(tempfile.mkdtemp(prefix="fedgraft-testbed-"))
+    try:
+        found = measure(root, mbits, options.recipe, options.rounds)
+    except Refused as error:
+        raise SystemExit(f"No testbed here: {error}.") from error
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    for name, value in found.items():
+        print(f"{name:>20}  {value:,.3f}" if isinstance(value, float) else f"{name:>20}  {value}")
+
+
+if __name__ == "__main__":
+    main()

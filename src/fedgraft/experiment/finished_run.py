@@ -1,0 +1,220 @@
+"""A finished run, loaded: its model, its clients' data and what they remember."""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedgraft import wire
+from fedgraft.contracts.data import OwnShardData, names_of
+from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.engine.client.client import shared_in
+from fedgraft.engine.client.ensemble import ensemble_of
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.averaging import scored_model
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.errors import InputError, WireError, unknown
+from fedgraft.experiment.disk import read_model
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, STATE
+from fedgraft.experiment.provenance import check_clients, check_options
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.runner import RUN
+from fedgraft.experiment.stored_state import check_models
+from fedgraft.wire.layouts import Arrays
+
+SHOWN = 10
+"""Most names of clients that an error lists."""
+KEPT = 32
+"""Most clients whose models are kept from one prediction to the next."""
+
+
+class FinishedRun:
+    """A finished run with its clients' data and models, on the CPU: it need not be used where it was trained.
+
+    Where the clients are nodes of a federation, their data and what they remember are not here.
+
+    Args:
+        folder: the run's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._store = Store.open(folder)
+        self._where = str(folder / "experiment.toml")
+        written = self._store.experiment_toml()
+        self.experiment = Experiment.from_toml(written, self._where)
+        check_options(self._store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
+        self.plan = replace(self.experiment.plan, device="cpu")
+        self.models = read_models(folder / MODEL, self.plan)
+
+    @property
+    def task(self) -> PredictingTask[Any, Any]:
+        """The task that the model is for. Raises `InputError` for one that answers no questions."""
+        task = self.plan.task
+        if not isinstance(task, PredictingTask):
+            raise InputError(f"Task {self.experiment.data.task!r} answers no questions.")
+        return task
+
+    @property
+    def own_data(self) -> OwnShardData[Any] | None:
+        """What reads one client's own tables as the run's data are read; None where nothing does."""
+        data = self.experiment.data
+        return data if isinstance(data, OwnShardData) else None
+
+    def load(self) -> None:
+        """Load now what else is loaded when it is first asked for: data, and what clients remember."""
+        _ = self.shards, self.memory(0)
+
+    @cached_property
+    def shards(self) -> Sequence[Any]:
+        """The run's data, loaded again. Raises `InputError` where they have changed, or are at nodes."""
+        self._check_here()
+        shards = self.experiment.data.load(self.experiment.seed)
+        check_clients(self._store.origin(), shards, self._where)
+        self.experiment.fitted(shards)  # raises where classes are others: of runs of older versions no more is known
+        return shards
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the clients."""
+        return list(names_of(self.shards))
+
+    def memory(self, client: int) -> Mapping[str, Any]:
+        """Return what a client remembered at the end."""
+        memory, set_up = self._memory(client)
+        remembered: Any = wire.unpack(memory) if memory else {}
+        return {**remembered, "shared": shared_in(self.plan, set_up)}
+
+    def prepared(self, client: int) -> Any:
+        """Return a client's data as it trained on them, with what it remembers of nodes' states."""
+        remembered = self.memory(client)
+        data = self.plan.task.prepare(self.shards[client], remembered.get("shared", {}))
+        return self.plan.halo.opened(data, remembered.get("states")) if self.plan.halo else data
+
+    def number(self, name: str) -> int:
+        """Return the index of a client. Raises `InputError` for a name that nobody has."""
+        if name not in self.names:
+            raise unknown("client", name, self.names)
+        return self.names.index(name)
+
+    def client_model(self, client: int, shared_alone: bool = False) -> torch.nn.Module:
+        """Return a client's model; `shared_alone` leaves out what it adds to the shared parameters.
+
+        Who has parameters of its own and keeps the last ones (`evaluation.keep`) has the last shared ones with them.
+        """
+        return client_model(self.plan, self.shards[client], self.memory(client), self._shared(client), shared_alone)
+
+    @cached_property
+    def answering_model(self) -> Callable[[int], torch.nn.Module]:
+        """What returns a client's model as it is kept to answer with, which nobody may change."""
+        return lru_cache(KEPT)(self.client_model)
+
+    def _memory(self, client: int) -> tuple[bytes, bytes]:
+        """Return what a client remembered at the end, and the set-up message that it was sent; b"" for none."""
+        self._check_here()
+        return self._end[1].get(client, b""), self._end[1].get(~client, b"")
+
+    def _shared(self, client: int) -> Arrays:
+        """Return the shared parameters that a client answers with."""
+        return shared_model(self.plan, self._end[0], self.models, client)
+
+    def _check_here(self) -> None:
+        """Raise `InputError` where the clients are nodes of a federation."""
+        folder = self._store.folder
+        if (folder / ENVIRONMENT).is_file() and (run := self._store.environment().get(RUN)):
+            raise InputError(
+                f"{folder}: data and what clients remember are at the nodes of the federation; predict there: "
+                f"fedgraft predict NODEDIR/runs/{run}, where NODEDIR is a node's folder."
+            )
+
+    @cached_property
+    def _end(self) -> tuple[RunState, dict[int, bytes]]:
+        stored, folder = self._store.load(older=True), self._store.folder
+        if stored is None:
+            raise InputError(f"{folder} has no checkpoint; finish the run with 'fedgraft resume {folder}'.")
+        check_models(stored[0], self.plan, str(folder / CHECKPOINT / STATE))
+        return stored
+
+
+def load_model(folder: Path) -> torch.nn.Module:
+    """Return the model that all clients share, as it was best on validation, in evaluation mode, on the CPU.
+
+    Raises `InputError` where clients ended with models of their own: by groups, or because some parameters or all stay
+    with each of them. `FinishedRun.client_model` has what such a client answers with.
+    """
+    store = Store.open(folder)
+    stored = Experiment.from_toml(store.experiment_toml(), str(folder / "experiment.toml"))
+    plan = replace(stored.plan, device="cpu")
+    models = read_models(folder / MODEL, plan)
+    if plan.personal or any("/" in name for name in models):
+        names = list(store.summary()["test_per_client"])
+        listed = ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
+        raise InputError(
+            f"{folder}: there is no one model: under sharing {stored.sections['sharing']['name']!r} each client ended "
+            f"with its own, in parts or in whole; use run.client_model(NAME), with one of {listed}."
+        )
+    flat = plan.build_model()
+    flat.load(models)
+    return flat.module.eval()
+
+
+def client_model(
+    plan: Plan, shard: Any, memory: Mapping[str, Any], shared: Arrays, shared_alone: bool = False
+) -> torch.nn.Module:
+    """Return the model that a client ended up with: its own best, or the shared one with its private parts."""
+    variant = None
+    if plan.variants and any(map(plan.variants.personal, plan.build_model().initial)):
+        variant = plan.variants.variant(plan.task.prepare(shard, memory.get("shared", {})))
+    flat = plan.build_model(variant)
+    received = {name: shared[name] for name in plan.first if name in shared}
+    best, remembered = memory.get("best"), memory.get("sharing")
+    if best is not None:
+        flat.load(best["arrays"])
+        others = best["others"]
+    else:
+        flat.load({**memory.get("private", {}), **plan.personalise(received, remembered)})
+        others = plan.ensemble(received, remembered)
+    if shared_alone:
+        flat.load(received)
+        others = []
+    return ensemble_of(plan.task, flat, others)
+
+
+def shared_model(plan: Plan, state: RunState, models: Arrays, client: int) -> Arrays:
+    """Return the shared parameters that a client answers with.
+
+    Args:
+        plan: the run's.
+        state: its end.
+        models: the best by validation, of all groups.
+        client: who answers.
+    """
+    group = plan.group(state.sharing, client)
+    shared = of_group(models, str(group))
+    if not shared or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
+        shared = scored_model(plan, state.sharing, state.averages, group)
+    return shared
+
+
+def of_group(models: Arrays, group: str) -> Arrays:
+    """Return the model of one group, from all groups' arrays."""
+    if any("/" in name for name in models):
+        return {name.partition("/")[2]: array for name, array in models.items() if name.startswith(f"{group}/")}
+    return models
+
+
+def read_models(path: Path, plan: Plan) -> Arrays:
+    """Read the run's model, or those of all groups of clients. Raises `InputError` where they are not of this plan."""
+    if not path.is_file():
+        raise InputError(f"{path} is missing; finish the run with 'fedgraft resume {path.parent}'.")
+    arrays = read_model(path)
+    for group in sorted({name.partition("/")[0] for name in arrays if "/" in name}) or [""]:
+        try:
+            wire.check(of_group(arrays, group), plan.model_layout)
+        except WireError as error:
+            raise InputError(f"{path} is not the model of this run's experiment.toml: {error}") from error
+    return arrays

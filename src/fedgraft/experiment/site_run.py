@@ -1,0 +1,154 @@
+"""What a federated run leaves a client at its site: a folder that answers from the client's own data.
+
+experiment.toml, origin.json, summary.json     as of a run, but of other clients' scores and data nothing
+model.safetensors                              the shared parameters that this client answers with
+memory.bin                                     what the client remembered at the end
+site.toml                                      which client it is, and where its data are: to be changed by hand
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import tomli_w
+
+from fedgraft import wire
+from fedgraft.contracts.table_files import Given
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.errors import InputError, WireError
+from fedgraft.experiment import disk
+from fedgraft.experiment.client_files import SUFFIX, client_at
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.finished_run import FinishedRun, shared_model
+from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
+from fedgraft.experiment.provenance import check_clients, origin_of
+from fedgraft.experiment.summary import best_model
+from fedgraft.wire.layouts import Arrays
+
+SITE: Final = "site.toml"
+MEMORY: Final = "memory.bin"
+_DATA: Final = "data"
+
+
+def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
+    """Return what a node is handed when a run has ended: its client's model, and its part of the summary.
+
+    Args:
+        experiment: what was run.
+        state: the run's end.
+        summary: the run's.
+        client: whose node it is.
+        name: of the client.
+    """
+    own = {**summary, "test_per_client": {name: summary["test_per_client"].get(name)}}
+    model = shared_model(experiment.plan, state, best_model(state), client)
+    return wire.pack({"summary": json.dumps(own), "model": {**model}})
+
+
+def write_site_run(
+    folder: Path, left: Sequence[bytes], client: int, name: str, data: Sequence[str], digest: str
+) -> None:
+    """Store what a run leaves a client, where only the owner can read it; what was there of the same run is replaced.
+
+    Args:
+        folder: of this run at the site; made when missing.
+        left: what was run, as the server said when the node joined; what `pack_site_run` made; what the client
+            remembers; and the set-up message that it was sent. b"" for none.
+        client: which client it is.
+        name: of the client.
+        data: where its data are, as `client_files.client_at` takes it.
+        digest: fingerprint of its data.
+
+    Raises `InputError` for content that is none.
+    """
+    recipe, content, memory, set_up = left
+    try:
+        tree: Any = wire.unpack(content)
+        model = disk.model_bytes(tree["model"])
+        summary = disk.json_table(json.loads(tree["summary"]))
+    except (WireError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"The server has sent something that is no result of a run ({error}).") from error
+    experiment = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe")
+    origin = {**origin_of(experiment.sections, ()), "clients": {name: digest}}
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    contents = {
+        MEMORY: disk.sealed(wire.pack({"memory": memory, "set_up": set_up})),
+        MODEL: model,
+        SUMMARY: summary,
+        ORIGIN: disk.json_table(origin),
+        SITE: tomli_w.dumps({"client": client, "name": name, _DATA: [_absolute(each) for each in data]}).encode(),
+        EXPERIMENT: recipe,
+    }
+    disk.replace(folder, contents, disk.PRIVATE)
+
+
+def open_run(folder: Path) -> FinishedRun:
+    """Open a finished run, or what one has left a client at its site."""
+    return SiteRun(folder) if (folder / SITE).is_file() else FinishedRun(folder)
+
+
+class SiteRun(FinishedRun):
+    """A finished run of a federation at one of its sites: one client, its data, its model.
+
+    Args:
+        folder: where the site keeps what the run left.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        path = folder / SITE
+        try:
+            site = tomllib.loads(disk.read_text(path))
+            self._client, self._name, self._data = int(site["client"]), str(site["name"]), list(map(str, site[_DATA]))
+        except (tomllib.TOMLDecodeError, KeyError, ValueError, TypeError) as error:
+            raise InputError(f"{path} is damaged: it needs client, name and data ({error}).") from error
+
+    def moved(self, tables: Mapping[str, Given | None]) -> dict[str, Given | None]:
+        """Return tables but for "data" where that is a file of `fedgraft shard`: there the client's data are now."""
+        given = tables.get(_DATA)
+        if not isinstance(given, str | Path) or Path(given).suffix != SUFFIX:
+            return dict(tables)
+        self._data = [str(given)]
+        self.__dict__.pop("shards", None)
+        return {name: table for name, table in tables.items() if name != _DATA}
+
+    @cached_property
+    def shards(self) -> list[Any]:
+        """The client's data alone. Raises `InputError` where they have changed."""
+        where = str(self._store.folder / SITE)
+        try:
+            shard = client_at(self.experiment, self._data, self._client, self._name)[0]
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+        check_clients(self._store.origin(), [shard], where)
+        return [shard]
+
+    @property
+    def names(self) -> list[str]:
+        """The client's name alone."""
+        return [self._name]
+
+    def _memory(self, client: int) -> tuple[bytes, bytes]:
+        return self._kept["memory"], self._kept["set_up"]
+
+    def _shared(self, client: int) -> Arrays:
+        return self.models
+
+    @cached_property
+    def _kept(self) -> dict[str, bytes]:
+        path = self._store.folder / MEMORY
+        try:
+            tree: Any = wire.unpack(disk.unsealed(disk.read_bytes(path)))
+        except WireError as error:
+            raise InputError(f"{path} is damaged: {error}.") from error
+        return {name: bytes(tree[name]) for name in ("memory", "set_up")}
+
+
+def _absolute(text: str) -> str:
+    """Return FILE or NAME=FILE with the file's whole path."""
+    name, equals, file = text.partition("=")
+    named = bool(equals) and name.isidentifier()
+    return f"{name}={Path(file).resolve()}" if named else str(Path(text).resolve())

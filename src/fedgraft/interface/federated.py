@@ -1,0 +1,184 @@
+"""The command line's end of a federated run: has the server begin or resume it, and follows it."""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final
+
+from fedgraft import errors
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.errors import FedgraftError, InputError, MachineError
+from fedgraft.experiment import folder_check
+from fedgraft.experiment.experiment import Experiment, build, load
+from fedgraft.experiment.recipe import override, read_recipe, section_of
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.runner import FEDERATION, Interrupted
+from fedgraft.interface.progress import Progress
+from fedgraft.runtimes.flower_federation import control
+from fedgraft.runtimes.flower_federation.folders import FederationFolder
+
+FLOWER: Final = "flower"
+OWN: Final = ("data", "task")
+"""Sections of a recipe that are the federation's."""
+RUN, RESUME, BEFORE = "run", "resume", "before"
+"""What a ServerApp is to do: begin a run, take it up, or take it up from the checkpoint before the last one."""
+LOOK_SECONDS: Final = 5.0
+"""Seconds between two looks at Flower's run while its ServerApp has not said anything."""
+
+
+def run_on(path: Path, recipe: str, given: Mapping[str, Any], folder: Path, quiet: bool = False) -> dict[str, Any]:
+    """Have a federation run a recipe, show its progress, and return the summary.
+
+    Args:
+        path: the federation's folder.
+        recipe: a recipe's name or file.
+        given: overrides; the data and the task are the federation's.
+        folder: of the run, on this machine, which is the server's.
+        quiet: whether to show nothing.
+
+    Raises what the run ends with.
+    """
+    federation = FederationFolder.read(path)
+    experiment = on_federation(recipe, given, federation)
+    folder_check.check_free(folder)
+    with tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
+        file = Path(made) / "recipe.toml"
+        file.write_text(experiment.to_toml())
+        with Progress.of(experiment, quiet) as progress:
+            return _follow(federation, folder, RUN, progress, file)
+
+
+def resume_on(folder: Path, before: bool, quiet: bool = False) -> dict[str, Any]:
+    """Have its federation take a run up; arguments as `runner.resume`."""
+    store = Store.open(folder)
+    federation = FederationFolder.read(Path(store.environment()[FEDERATION]))
+    experiment = Experiment.from_toml(store.experiment_toml(), str(folder / "experiment.toml"))
+    with Progress.of(experiment, quiet) as progress:
+        return _follow(federation, folder, BEFORE if before else RESUME, progress)
+
+
+def is_federated(folder: Path) -> bool:
+    """Return whether a run's clients are at the nodes of a federation."""
+    return FEDERATION in Store.open(folder).environment()
+
+
+def on_federation(recipe: str, given: Mapping[str, Any], federation: FederationFolder) -> Experiment:
+    """Return a recipe as a federation runs it: on its data, with its task, at its nodes."""
+    for key in given:
+        if key.partition(".")[0] in OWN:
+            raise InputError(f"{key} cannot be given with --on: data and task are those of {federation.recipe}.")
+    own = load(str(federation.recipe))
+    content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
+    changes = {"seed": own.seed, **given, "yardsticks": []}
+    if section_of(content, "runtime").get("name") != FLOWER and given.get("runtime.name") != FLOWER:
+        changes["runtime.name"] = FLOWER
+    return build(read_recipe(recipe)[0], override(content, changes))
+
+
+def _follow(
+    federation: FederationFolder, folder: Path, order: str, progress: Progress, recipe: Path | None = None
+) -> dict[str, Any]:
+    """Have the server begin or take up a run, and follow it to its end."""
+    with _listening() as (socket, listener):
+        paths = {"federation": federation.path, "folder": folder, "socket": socket, "recipe": recipe}
+        config = {name: str(path.resolve()) for name, path in paths.items() if path is not None}
+        run = control.submit(federation, {**config, "order": order})
+        followed = _Followed(federation, folder, run, listener, progress)
+        try:
+            return followed.to_its_end()
+        except (KeyboardInterrupt, SystemExit):
+            followed.stop()
+            raise
+
+
+class _Followed:
+    """A run of Flower's that is followed until its ServerApp ends."""
+
+    def __init__(
+        self, federation: FederationFolder, folder: Path, run: str, listener: Listener, progress: Progress
+    ) -> None:
+        self._federation, self._folder, self._run, self._progress = federation, folder, run, progress
+        self._pid = 0
+        self._found: list[Connection] = []
+        self._clients = len(federation.clients)
+        Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def to_its_end(self) -> dict[str, Any]:
+        """Return the summary. Raises the error that the run ended with."""
+        pipe = self._connected()
+        while True:
+            try:
+                if not pipe.poll(0.5):
+                    continue
+                kind, *content = pipe.recv()
+            except (EOFError, OSError) as error:
+                raise self._lost() from error
+            if kind == "pid":
+                self._pid = content[0]
+            elif kind == "note":
+                self._progress.note(content[0])
+            elif kind == "round":
+                standing, row = content
+                state = RunState([{}] * self._clients, None, seconds=standing["seconds"])
+                state.best = {"validation": standing["best"]}
+                self._progress.after_round(state, row)
+            elif kind == "done":
+                summary: dict[str, Any] = content[0]
+                return summary
+            else:
+                raise _error(*content)
+
+    def stop(self) -> None:
+        """Ask the ServerApp to end its round and store it, and wait until it has."""
+        if not self._pid:
+            control.stop(self._federation, self._run)
+            return
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGTERM)
+        with suppress(EOFError, OSError):
+            while self._found[0].recv()[0] not in ("done", "failed"):
+                pass
+
+    def _accept(self, listener: Listener) -> None:
+        with suppress(OSError, EOFError):
+            self._found.append(listener.accept())
+
+    def _connected(self) -> Connection:
+        looked = time.monotonic()
+        while not self._found:
+            time.sleep(0.1)
+            if time.monotonic() - looked > LOOK_SECONDS:
+                looked = time.monotonic()
+                if control.status_of(self._federation, self._run).startswith("finished") and not self._found:
+                    raise MachineError(f"The ServerApp could not start: {control.log_of(self._federation, self._run)}")
+        return self._found[0]
+
+    def _lost(self) -> MachineError:
+        kept = (self._folder / "experiment.toml").exists()
+        hint = f" Continue with 'fedgraft resume {self._folder}'." if kept else ""
+        return MachineError(f"The ServerApp has ended without a word: it was killed, or its SuperLink was.{hint}")
+
+
+def _error(kind: str, text: str, number: int) -> FedgraftError:
+    if kind == "Interrupted":
+        return Interrupted(text, number)
+    found = getattr(errors, kind, None)
+    return found(text) if found in (errors.InputError, errors.BudgetError, errors.MachineError) else FedgraftError(text)
+
+
+@contextmanager
+def _listening() -> Iterator[tuple[Path, Listener]]:
+    """A socket that only this user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="fedgraft-"))
+    try:
+        with Listener(str(folder / "socket"), "AF_UNIX") as listener:
+            yield folder / "socket", listener
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

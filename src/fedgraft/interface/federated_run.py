@@ -1,0 +1,144 @@
+"""The body of the ServerApp: the loop of a federation, with whoever asked for it told what happens.
+
+`fedgraft run --on DIR` waits behind a socket for these events, in order:
+
+    ("pid", number of this process)          ("note", text)             ("round", standing, row)
+    ("done", summary)                        ("failed", kind of error, text, number of a signal)
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection
+from os import getpid
+from pathlib import Path
+from typing import Any, Final
+
+from fedgraft.contracts import Runtime
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.stopping import Row
+from fedgraft.errors import FedgraftError, memory_shortage
+from fedgraft.experiment import runner
+from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.site_run import pack_site_run
+from fedgraft.experiment.units import human_bytes
+from fedgraft.interface import federated
+from fedgraft.runtimes.flower_federation.folders import FederationFolder
+from fedgraft.runtimes.flower_federation.link import Link
+from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.flower_federation.server_app import server_app
+from fedgraft.runtimes.workers.signals import Terminated
+
+HAND_OVER_SECONDS: Final = 60.0
+"""How long nodes are waited for that are to be given the trained model."""
+
+
+@dataclass(frozen=True)
+class RemoteClient:
+    """A client whose data are elsewhere.
+
+    Args:
+        name: of the client.
+        data: fingerprint of its data, as its node says.
+    """
+
+    name: str
+    data: str
+
+
+class _Told:
+    """Whoever waits behind the socket; a run goes on where nobody does any more.
+
+    Args:
+        path: of the socket.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._pipe: Connection | None = None
+        with suppress(OSError):
+            self._pipe = Client(path, "AF_UNIX")
+
+    def tell(self, *event: object) -> None:
+        """Send an event."""
+        if self._pipe is not None:
+            try:
+                self._pipe.send(event)
+            except OSError:
+                self._pipe = None
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Tell of a round that has ended."""
+        self.tell("round", {"seconds": state.seconds, "best": state.best.get("validation")}, row)
+
+
+class _Nodes:
+    """The sites of a federation, as the runner uses them.
+
+    Args:
+        link: the way to their nodes.
+        folder: of the federation.
+        told: whoever waits.
+    """
+
+    def __init__(self, link: Link, folder: FederationFolder, told: _Told) -> None:
+        self._link, self._folder, self._told = link, folder, told
+        self.where = str(folder.path)
+        self._runtime: NodesRuntime | None = None
+
+    @contextmanager
+    def joined(self, experiment: Experiment, run: str) -> Iterator[tuple[Runtime, Sequence[Any]]]:
+        """Enter once the nodes have joined."""
+        folder, names = self._folder, self._folder.clients
+        known = None if folder.insecure else {node: names.index(name) for name, node in folder.node_ids().items()}
+        recipe = experiment.to_toml().encode()
+        runtime = NodesRuntime(self._link, run, len(names), recipe, known, lambda text: self._told.tell("note", text))
+        self._runtime = runtime
+        try:
+            runtime.wait_for_all(getattr(experiment.runtime, "join_seconds", 0.0))
+            about = runtime.members.about
+            yield runtime, [RemoteClient(name, str(about.get(k, {}).get("data"))) for k, name in enumerate(names)]
+        finally:
+            runtime.close()
+
+    def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
+        """Give every node the model that the run leaves its client."""
+        runtime, names = self._runtime, self._folder.clients
+        assert runtime is not None, "joined before"
+        models = {client: pack_site_run(experiment, state, summary, client, names[client]) for client in state.joined}
+        for client in runtime.hand_over(models, HAND_OVER_SECONDS):
+            self._told.tell("note", f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
+        if outside := sum(runtime.outside.values()):
+            self._told.tell(
+                "note",
+                f"{human_bytes(outside)} of scoring went outside the protocol and are not in the ledger; "
+                "evaluation.at=clients has them charged.",
+            )
+
+
+def main(link: Link, config: Mapping[str, Any]) -> None:
+    """Run or resume; the configuration names folders, the recipe's file, what to do and the socket."""
+    logging.getLogger("flwr").setLevel(logging.WARNING)
+    told = _Told(str(config["socket"]))
+    told.tell("pid", getpid())
+    try:
+        folder = FederationFolder.read(Path(str(config["federation"])))
+        sites, run_folder = _Nodes(link, folder, told), Path(str(config["folder"]))
+        if config["order"] == federated.RUN:
+            summary = runner.execute(load(str(config["recipe"])), run_folder, told, sites=sites)
+        else:
+            summary = runner.resume(run_folder, told, config["order"] == federated.BEFORE, sites)
+    except (FedgraftError, OSError) as error:
+        told.tell("failed", type(error).__name__, str(error), getattr(error, "number", 0))
+    except (KeyboardInterrupt, Terminated) as error:
+        told.tell("failed", "Interrupted", "interrupted", getattr(error, "number", 2))
+    except Exception as error:
+        if not (lacked := memory_shortage(error)):
+            told.tell("failed", "Exception", f"{type(error).__name__}: {error}", 0)
+            raise
+        told.tell("failed", "MachineError", lacked, 0)
+    else:
+        told.tell("done", summary)
+
+
+app = server_app(main)

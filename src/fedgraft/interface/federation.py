@@ -1,0 +1,159 @@
+"""`fedgraft federation`: makes a federation's folders, runs its server, says how it stands."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedgraft.errors import missing_extra, printable
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.runner import Interrupted
+from fedgraft.runtimes.flower_federation import control, making
+from fedgraft.runtimes.flower_federation.folders import FederationFolder
+from fedgraft.runtimes.flower_federation.superlink import SuperLink, register_all
+from fedgraft.runtimes.workers import signals
+
+LOOK_SECONDS = 0.2
+STATES = {"online": "online", "offline": "offline", "registered": "never seen"}
+"""What Flower says of a node, and what is shown."""
+
+app = typer.Typer(
+    name="federation",
+    help="""Several sites, each with its own data, and a server that never sees them: make, start, look.
+
+    On the server: fedgraft federation init DIR, then fedgraft federation start DIR. Each site gets its folder
+    DIR/nodes/NAME and runs 'fedgraft node'. Then, on the server: fedgraft run RECIPE --on DIR
+    """,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The federation's folder, on the server.")]
+
+
+@app.command()
+def init(
+    folder: Folder,
+    clients: Annotated[int | None, typer.Option(min=1, metavar="N", help="So many sites: site0, site1, ...")] = None,
+    names: Annotated[str | None, typer.Option(metavar="A,B,C", help="Sites by name, in the order of clients.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(metavar="RECIPE", help="With the data and the task. Default: DIR/recipe.toml.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Name or address by which sites reach the server.")] = "localhost",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The only port; sites connect to it.")] = 8000,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Neither TLS nor keys of nodes: for trials on one machine.")
+    ] = False,
+) -> None:
+    """Make a federation: an authority, a certificate for the server, a folder with a key for each site.
+
+    Names of sites and the recipe are those that 'fedgraft shard' left in DIR, unless they are given here. The server's
+    certificate is valid for two years, that of the authority for ten.
+    """
+    text = None if recipe is None else load(recipe).to_toml()
+    made = making.make(folder, making.names_of(folder, clients, names), text, host, port, insecure)
+    _say(f"1. Start the server: fedgraft federation start {folder}")
+    _say(f"2. Hand each site its folder, over a safe way: {folder}/nodes/NAME. There: fedgraft node NAME --data FILE")
+    _say(f"3. Look who is there: fedgraft federation status {folder}. Then: fedgraft run RECIPE --on {folder}")
+    if insecure:
+        _say(f"Whoever reaches {made.address} can take part and read along: --insecure is for trials.")
+
+
+@app.command()
+def start(folder: Folder) -> None:
+    """Run the federation's server until Ctrl-C; sites may come and go."""
+    found = FederationFolder.read(folder)
+    with signals.deferred() as asked:
+        server = SuperLink(found)
+        try:
+            server.wait_until_ready(lambda: asked)
+            count = 0 if found.insecure else register_all(found, lambda: asked)
+            if not asked:
+                _say(f"ready at {found.address}; {f'{count} nodes registered' if count else 'any node may join'}")
+            while not asked:
+                server.check()
+                time.sleep(LOOK_SECONDS)
+        finally:
+            server.close()
+    _say(f"{signals.said(asked.number)}.")
+    raise Interrupted("interrupted", asked.number)
+
+
+@app.command()
+def status(
+    folder: Folder,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Say which sites are connected, and what has been run."""
+    found = FederationFolder.read(folder)
+    nodes, runs = _nodes(found), [_run(each) for each in control.runs(found)]
+    if as_json:
+        sys.stdout.write(json.dumps({"address": found.address, "nodes": nodes, "runs": runs}) + "\n")
+        return
+    console = Console(highlight=False)
+    console.print(_table(nodes, "name", "client", "state", "since"))
+    if runs:
+        console.print(_table(runs, "run", "status", "since"))
+
+
+def node(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, from 'fedgraft federation init'.")],
+    data: Annotated[
+        list[str],
+        typer.Option(metavar="FILE", help="A file of 'fedgraft shard', a CSV or Parquet table, or NAME=FILE for each."),
+    ],
+) -> None:
+    """Check the data against the recipe, join the federation, and train here when the server asks for it."""
+    with missing_extra("flower", by="A federation"):
+        from fedgraft.interface.node import serve_node
+    with signals.deferred() as asked:
+        serve_node(folder, data, _say, lambda: bool(asked))
+    _say(f"{signals.said(asked.number)}. The node goes on where it was when it is started again.")
+    raise Interrupted("interrupted", asked.number)
+
+
+def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:
+    """Return a row for each client, or, where nodes have no keys, for each node."""
+    known = {int(node["node-id"]): node for node in control.nodes(folder)}
+    if folder.insecure:
+        return [_node("?", None, node) for node in known.values()]
+    ids = folder.node_ids()
+    return [_node(name, number, known.get(ids.get(name, -1))) for number, name in enumerate(folder.clients)]
+
+
+def _node(name: str, client: int | None, node: dict[str, Any] | None) -> dict[str, Any]:
+    said = str(node["status"]) if node else ""
+    since = node.get(f"{said}-at") if node else None
+    return {
+        "name": name,
+        "client": client,
+        "state": STATES.get(said, said) or "not registered",
+        "since": since if since != "N/A" else None,
+    }
+
+
+def _run(run: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's row; its time is that of its last change."""
+    times = [run.get(f"{step}-at") for step in ("finished", "running", "starting", "pending")]
+    return {
+        "run": str(run["run-id"]),
+        "status": str(run["status"]),
+        "since": next((time for time in times if time and time != "N/A"), None),
+    }
+
+
+def _table(rows: list[dict[str, Any]], *columns: str) -> Table:
+    table = Table(*columns, box=box.SIMPLE)
+    for row in rows:
+        table.add_row(*(Text("-" if row[name] is None else printable(str(row[name]))) for name in columns))
+    return table
+
+
+def _say(line: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(line)))

@@ -1,0 +1,162 @@
+"""Questions and answers as JSON: tables of one request, read within limits, and rows of answers."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.errors import FedgraftError, InputError, require, unknown
+
+MEMBERS = ("tables", "client", "count")
+"""Of a request."""
+MAX_REQUEST, MAX_ROWS = "10MB", 100_000
+"""Limits by default: size of a request, rows of a table and answers to a request."""
+MOST_CELLS = 10_000_000
+"""Most cells of all tables: rows that each name another column would fill any memory."""
+
+
+class RefusedError(FedgraftError):
+    """A request that is not answered.
+
+    Args:
+        status: of HTTP, such as 413.
+        line: why.
+    """
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Questions of one request.
+
+    Args:
+        tables: by name.
+        client: who answers all of them; None leaves it to the task.
+        count: answers to each; None leaves it to the task.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    client: str | None
+    count: int | None
+
+
+def read_request(body: bytes, most_rows: int) -> Request:
+    """Read a request.
+
+    Args:
+        body: JSON, an object with `MEMBERS`. A table is a list of rows, an object each, or an object of columns, a
+            list each, which can say the columns of a table without rows.
+        most_rows: of a table.
+
+    Raises `RefusedError` for what is no JSON or too large, `InputError` for JSON that is no request.
+    """
+    said = _parsed(body)
+    _check(isinstance(said, dict), "The body", 'an object such as {"tables": {NAME: [ROW, ...]}}', said)
+    for name in said:
+        if name not in MEMBERS:
+            raise unknown("member of a request", name, MEMBERS)
+    given, client, count = (said.get(name) for name in MEMBERS)
+    _check(isinstance(given, dict), "tables", "an object {NAME: [ROW, ...]}", given)
+    _check(client is None or isinstance(client, str), "client", "a text, the name of a client", client)
+    _check(count is None or type(count) is int, "count", "a whole number", count)
+    require(count is None or count >= 1, "count", ">= 1", count)
+    tables: dict[str, pd.DataFrame] = {}
+    for name, table in given.items():
+        taken = sum(other.size for other in tables.values())
+        tables[name] = _table(name, table, most_rows, MOST_CELLS - taken)
+    return Request(tables, client, count)
+
+
+def rendered(answers: pd.DataFrame) -> bytes:
+    """Return {"answers": rows} as JSON; what is missing or no finite number is null."""
+    columns = {str(name): _values(answers.iloc[:, place]) for place, name in enumerate(answers.columns)}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return to_json({"answers": rows})
+
+
+def to_json(value: object) -> bytes:
+    """Return JSON as every parser takes it: UTF-8, without NaN."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        said = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+        if b"\\ud" in body.lower():
+            json.dumps(said, ensure_ascii=False).encode()  # half a character is no text
+    except RecursionError as error:
+        raise RefusedError(400, "The body is nested too deeply.") from error
+    except ValueError as error:
+        raise RefusedError(400, f"The body is no JSON: {error}.") from error
+    return said
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        (name, _), *_ = Counter(name for name, _ in members).most_common(1)
+        raise ValueError(f"{name!r} is more than once in an object")
+    return found
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number in JSON; null stands for what is missing")
+
+
+def _table(name: str, given: Any, most_rows: int, most_cells: int) -> pd.DataFrame:
+    columns: dict[str, Any]
+    if isinstance(given, dict):
+        columns, lengths = given, {len(values) if isinstance(values, list) else -1 for values in given.values()}
+        rows, sound = max(lengths, default=0), len(lengths) < 2 and -1 not in lengths
+    else:
+        sound = isinstance(given, list) and all(isinstance(row, dict) for row in given)
+        rows = len(given) if sound else 0
+        columns = dict.fromkeys(column for row in given for column in row) if sound else {}
+    _check(sound, f"--{name}", "a list of rows, an object each, or an object of columns, lists of one length", given)
+    if rows > most_rows:
+        raise RefusedError(413, f"--{name} has {rows:,} rows; at most {most_rows:,} are answered at a time.")
+    if rows * len(columns) > most_cells:
+        raise RefusedError(
+            413, f"--{name} has {len(columns):,} columns of {rows:,} rows; all tables may have {MOST_CELLS:,} cells."
+        )
+    if isinstance(given, list):
+        columns = {column: [row.get(column) for row in given] for column in columns}
+    return pd.DataFrame({column: _column(name, column, values) for column, values in columns.items()})
+
+
+def _column(table: str, column: str, values: list[Any]) -> pd.Series:
+    """A column as pandas would make it, but that whole numbers stay whole where some are missing."""
+    kinds = {*map(type, values)}
+    if kinds & {list, dict}:
+        row = next(row for row, value in enumerate(values) if isinstance(value, list | dict))
+        where = f"--{table}, row {row + 1}: {column!r}"
+        _check(False, where, "a text, a number, true, false or null", values[row])
+    return pd.Series(values, dtype=object if {int, type(None)} <= kinds or not values else None)
+
+
+def _values(column: pd.Series) -> Sequence[Any]:
+    if column.dtype == np.float32:  # as few digits as tell it from others, as in a CSV file
+        return [_plain(float(str(value))) for value in column.to_numpy()]
+    return [_plain(value) for value in column.tolist()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return None if pd.isna(value) else value
+
+
+def _check(sound: bool, what: str, allowed: str, got: Any) -> None:
+    if not sound:
+        kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "nothing"}
+        raise InputError(f"{what} must be {allowed}; got {kinds.get(type(got), 'a number')}.")

@@ -1,0 +1,123 @@
+"""`fedgraft node`: a site's own process, which holds its data and answers the server's orders."""
+
+import logging
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedgraft.engine.plan import Plan
+from fedgraft.errors import InputError, MachineError
+from fedgraft.experiment.client_files import client_at
+from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.provenance import versions
+from fedgraft.experiment.site_run import write_site_run
+from fedgraft.runtimes.flower_federation.child import last_line
+from fedgraft.runtimes.flower_federation.folders import NodeFolder
+from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.supernode import SuperNode
+
+LOG = logging.getLogger("fedgraft.node")
+MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
+"""What a node keeps beside its configuration: what its client remembers, the models that runs left, Flower's things."""
+
+
+def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool]) -> None:
+    """Check the data against the recipe, join the federation, and answer until told to stop.
+
+    Args:
+        path: the node's folder, as 'fedgraft federation init' made it.
+        data: a file of 'fedgraft shard', a table, or NAME=FILE for each of several tables.
+        say: tells the user a line.
+        stop: says when to end.
+
+    Raises `InputError` for what is wrong with folder or data, and `MachineError` where Flower's SuperNode ends.
+    """
+    folder = NodeFolder.read(path)
+    own = load(str(folder.recipe))
+    shard, digest = client_at(own, list(data), folder.client, folder.name)
+    node = Node(
+        folder.client,
+        shard,
+        folder.path / MEMORIES,
+        lambda recipe: plan_of(recipe, own),
+        {"name": folder.name, "data": digest, **versions()},
+        lambda run, *left: _keep(folder, run, left, data, digest, say),
+    )
+    say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
+    _answer(node, folder, stop)
+
+
+def _keep(
+    node: NodeFolder, run: str, left: Sequence[bytes], data: Sequence[str], digest: str, say: Callable[[str], None]
+) -> None:
+    """Keep what a run leaves this site, to predict with.
+
+    Args:
+        node: the site's folder.
+        run: its name.
+        left: recipe, content, memory and set-up message, as `write_site_run` takes them.
+        data: where the site's data are.
+        digest: fingerprint of the data.
+        say: tells the user a line.
+    """
+    folder = node.path / RUNS / run
+    write_site_run(folder, left, node.client, node.name, data, digest)
+    say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
+
+
+def plan_of(recipe: bytes, own: Experiment) -> Plan:
+    """Return the plan of what a server runs. Raises `InputError` where it is not what this site has data for.
+
+    Classes that are not fedgraft's are found only where the node's own recipe names them.
+    """
+    text = recipe.decode(errors="replace")
+    given, known = _sections(text), _sections(own.to_toml())
+    for name in ("data", "task"):
+        if _plain(given.get(name)) != _plain(known[name]):
+            raise InputError(f"its [{name}] is not that of this node's recipe")
+    for named in _classes(given):
+        if named not in _classes(known):
+            raise InputError(f"it names the class {named!r}, which this node's recipe does not")
+    experiment = Experiment.from_toml(text, "The server's recipe")
+    torch.set_num_threads(experiment.runtime.threads)
+    return experiment.plan
+
+
+def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
+    """Answer orders until told to stop. Raises `MachineError` where the SuperNode ends before."""
+    path = folder.path / LOGFILE
+    with open(path, "ab") as log:
+        supernode = SuperNode(folder.address, folder.trust(), folder.path / HOME, log)
+        try:
+            supernode.serve(node.answer, stop)
+            if not stop():
+                code = supernode.wait()
+                raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {last_line(path)}")
+        finally:
+            supernode.close()
+
+
+def _sections(text: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"the server's recipe is not valid TOML: {error}") from error
+
+
+def _plain(section: Any) -> Any:
+    """Return a section but for where its data are, which differs by machine."""
+    return {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
+
+
+def _classes(value: Any) -> list[str]:
+    """Return every "package.module:Class" in a recipe."""
+    if isinstance(value, Mapping):
+        return [
+            name
+            for key, each in value.items()
+            for name in ([each] if key == "name" and ":" in str(each) else _classes(each))
+        ]
+    return [name for each in value for name in _classes(each)] if isinstance(value, list | tuple) else []

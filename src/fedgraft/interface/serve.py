@@ -1,0 +1,298 @@
+"""Answers predictions over HTTP from a finished run's folder; needs the extra `fedgraft[serve]`.
+
+A run is loaded once. One thread predicts, for modules are not to be entered twice; the loop of HTTP answers meanwhile.
+"""
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import logging
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.errors import InputError, memory_shortage, printable, require
+from fedgraft.experiment.predict import predict
+from fedgraft.experiment.site_run import open_run
+from fedgraft.experiment.units import human_bytes, parse_bytes
+from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS, RefusedError, Request, read_request, rendered, to_json
+from fedgraft.interface.request_schema import request_schema
+from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.runtimes.workers import signals
+
+try:
+    import uvicorn
+    from starlette import requests
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise InputError(f"fedgraft serve needs {error.name}: pip install 'fedgraft[serve]'") from error
+
+LOG = logging.getLogger("fedgraft.serve")
+
+WAITING = 64
+"""Most requests that wait for their answers: their bodies are in memory."""
+GRACE = 10
+"""Seconds that requests may take to end once the server is asked to."""
+SHOWN = 1000
+"""Most characters of an error's line."""
+JSON = "application/json"
+ENDPOINTS = {
+    "GET /": "this list",
+    "GET /health": "which run answers, and its score",
+    "GET /schema": "JSON Schema of what POST /predict takes",
+    "POST /predict": 'answers to questions: {"tables": {NAME: [ROW, ...]}}',
+}
+
+
+class Predictor:
+    """A loaded run that answers requests one at a time.
+
+    Args:
+        folder: the run's.
+        max_request: most bytes of a body.
+        max_rows: most rows of a table, and most answers to a request.
+
+    Raises `InputError` for a run that has not finished, is damaged or answers no questions, and for one without its
+    data that no other data can stand in for.
+    """
+
+    def __init__(self, folder: Path, max_request: int, max_rows: int) -> None:
+        require(max_request >= 1, "--max-request", "at least 1 byte", max_request)
+        require(max_rows >= 1, "--max-rows", ">= 1", max_rows)
+        self.max_request, self._max_rows = max_request, max_rows
+        stored = RunFolder(folder)
+        self._run = open_run(folder)
+        self._asks, self._counted = self._run.task.asks[0], self._run.task.count_column
+        self.lacking = ""  # why the run's own data cannot answer
+        try:
+            self._run.load()
+        except (InputError, OSError) as error:
+            if not self._run.own_data:
+                raise
+            self.lacking = str(error)
+        summary = stored.summary
+        self.health = {
+            "status": "ok",
+            "run": stored.label,
+            "recipe": summary["recipe"],
+            "task": self._run.experiment.data.task,
+            "metric": summary["metric"],
+            "score": summary["test_at_best_validation"],
+            "digest": summary["digest"],
+        }
+        self.schema = request_schema(self._run, max_rows, bool(self.lacking))
+        self._private = _folders(folder, self._run.experiment.sections["data"])
+        self._thread = ThreadPoolExecutor(1, "predict")
+        self._free = threading.Semaphore(WAITING)
+
+    async def answered(self, body: bytes) -> tuple[int, bytes]:
+        """Return the status and the body of the answer to a request's body."""
+        if not self._free.acquire(blocking=False):
+            return 503, _said(f"{WAITING} requests wait already; try again later.")
+        try:
+            return await asyncio.wrap_future(self._thread.submit(self._answer, body))
+        finally:
+            self._free.release()
+
+    def close(self) -> None:
+        """Leave requests that wait without an answer."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, body: bytes) -> tuple[int, bytes]:
+        try:
+            request = read_request(body, self._max_rows)
+            self._check(request)
+            return 200, rendered(predict(self._run, request.tables, request.client, count=request.count))
+        except RefusedError as error:
+            return error.status, _said(str(error))
+        except InputError as error:
+            return 422, _said(self._private.sub("", str(error)))
+        except Exception as error:
+            LOG.exception("A prediction failed.")
+            return 500, _said("The server is out of memory." if memory_shortage(error) else "The prediction failed.")
+
+    def _check(self, request: Request) -> None:
+        """Raise for what the run cannot answer here, and for more answers than there may be."""
+        own = self._run.own_data.own_tables if self._run.own_data else ()
+        if self.lacking and own[0] not in request.tables:
+            raise InputError(f"The run's data are not here: give --{own[0]}, one client's own data.")
+        asked = request.tables.get(self._asks)
+        if not self._counted or asked is None:
+            return
+        each = asked.get(self._counted, pd.Series(1, asked.index)) if request.count is None else request.count
+        numbers = pd.to_numeric(pd.Series(each, asked.index), errors="coerce").to_numpy(np.float64)
+        if (answers := np.nansum(numbers.clip(min=0))) > self._max_rows:
+            raise RefusedError(413, f"{answers:,.0f} answers are asked for; at most {self._max_rows:,} at a time.")
+
+
+def app(run: str | Path, max_request: int | str = MAX_REQUEST, max_rows: int = MAX_ROWS) -> Starlette:
+    """Return the ASGI application that answers predictions of a finished run.
+
+    Args:
+        run: its folder.
+        max_request: most bytes of a request's body, such as "10MB".
+        max_rows: most rows of a table, and most answers to a request.
+    """
+    return _app(Predictor(Path(run), parse_bytes(max_request, "--max-request"), max_rows))
+
+
+def serve(run: Path, host: str, port: int, max_request: int | str, max_rows: int, say: Callable[[str], None]) -> int:
+    """Answer until a signal asks to end; requests that are being answered have `GRACE` seconds.
+
+    Args:
+        run: the run's folder.
+        host: name or address to listen at.
+        port: 0 takes a free one.
+        max_request: as `app` takes it.
+        max_rows: as `app` takes it.
+        say: shows a line.
+
+    Returns:
+        The signal's number. Raises `InputError` for a run that cannot be served and an address that cannot be had.
+    """
+    with contextlib.closing(_listening(host, port)) as listener:  # before the run is loaded, which may take a while
+        predictor = Predictor(run, parse_bytes(max_request, "--max-request"), max_rows)
+        if predictor.lacking:
+            say(f"warning: the run's data cannot answer, only one client's own tables: {predictor.lacking}")
+        address = listener.getsockname()
+        if not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback:
+            say(f"warning: whoever reaches {address[0]} can ask: there is no authentication; put a proxy in front.")
+        listener.listen()
+        shown = f"[{address[0]}]" if listener.family == socket.AF_INET6 else address[0]
+        say(f"Run {predictor.health['run']} answers at http://{shown}:{address[1]} ; Ctrl-C ends it.")
+        return _until_asked_to_end(predictor, listener)
+
+
+def _until_asked_to_end(predictor: Predictor, listener: socket.socket) -> int:
+    config = uvicorn.Config(
+        _app(predictor),
+        http="h11",
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_level="critical",  # what fails in the application is logged there
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+    )
+    server, asked = uvicorn.Server(config), [0]
+
+    def end(number: int, frame: object) -> None:
+        asked[0], server.should_exit = number, True
+
+    before = signals.handle(end)  # uvicorn handles some itself, and raises them again when it has ended
+    try:
+        server.run(sockets=[listener])
+    finally:
+        predictor.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return asked[0]
+
+
+def _app(predictor: Predictor) -> Starlette:
+    async def listed(request: requests.Request) -> Response:
+        return _response(200, to_json({"run": predictor.health["run"], "endpoints": ENDPOINTS}))
+
+    async def health(request: requests.Request) -> Response:
+        return _response(200, to_json(predictor.health))
+
+    async def schema(request: requests.Request) -> Response:
+        return _response(200, to_json(predictor.schema))
+
+    async def predictions(request: requests.Request) -> Response:
+        return _response(*await predictor.answered(await _body(request, predictor.max_request)))
+
+    routes = [
+        Route("/", listed, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+        Route("/schema", schema, methods=["GET"]),
+        Route("/predict", predictions, methods=["POST"]),
+    ]
+    found = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, RefusedError: _refused})
+    found.router.redirect_slashes = False
+    return found
+
+
+async def _body(request: requests.Request, most: int) -> bytes:
+    """Read a body in chunks, no further than to the limit."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON:
+        raise RefusedError(415, f"Content-Type must be {JSON}; got {kind or 'none'}.")
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise RefusedError(415, "Content-Encoding must be identity.")
+    too_large = RefusedError(413, f"The body is larger than {human_bytes(most)}.")
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > most:
+        raise too_large
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            if len(body) + len(chunk) > most:
+                raise too_large
+            body += chunk
+    except requests.ClientDisconnect as error:
+        raise RefusedError(400, "The body has not come to its end.") from error
+    return bytes(body)
+
+
+async def _not_routed(request: requests.Request, error: Exception) -> Response:
+    """Answer a path or a method that is not there."""
+    assert isinstance(error, HTTPException)
+    line = f"Not here: {request.method} {request.url.path}. Known: {', '.join(ENDPOINTS)}."
+    return _response(error.status_code, _said(line), error.headers)
+
+
+async def _refused(request: requests.Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    return _response(error.status, _said(str(error)))
+
+
+def _response(status: int, body: bytes, headers: Any = None) -> Response:
+    return Response(body, status, headers, JSON)
+
+
+def _said(line: str) -> bytes:
+    """Return an error: one line, not endless whatever was asked."""
+    line = printable(line.strip())
+    return to_json({"error": line if len(line) <= SHOWN else f"{line[:SHOWN]} ..."})
+
+
+def _folders(run: Path, data: dict[str, Any]) -> re.Pattern[str]:
+    """Return what finds folders of the server's files in errors: those who ask need not know them."""
+    paths = [run, *(Path(value) for value in data.values() if isinstance(value, str) and Path(value).is_absolute())]
+    folders = sorted({str(each) for path in paths for each in (path.parent, path.parent.resolve())}, key=len)
+    return re.compile("|".join(re.escape(folder) + r"[/\\]" for folder in reversed(folders) if len(folder) > 1) or "$^")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound. Raises `InputError` where it cannot be."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise InputError(f"--host {host!r} is no address: {error.strerror}.") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # elsewhere it lets two servers have one port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            line = f"--port {port} at {host} is in use already; give another one, or 0 for any that is free."
+            raise InputError(line) from error
+        raise InputError(f"--host {host}, --port {port} cannot be had: {error.strerror}.") from error
+    return listener

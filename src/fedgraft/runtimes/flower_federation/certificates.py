@@ -1,0 +1,133 @@
+"""Keys and certificates of a federation: its own authority, the server's certificate, and a key for each node."""
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    SECP384R1,
+    EllipticCurvePrivateKey,
+    generate_private_key,
+)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_DAYS: Final = 3653
+"""How long the authority's certificate is valid: ten years."""
+SERVER_DAYS: Final = 731
+"""How long the server's certificate is valid: two years."""
+HERE: Final = ("localhost", "127.0.0.1", "::1")
+"""Names of the server for its own processes."""
+
+
+class Pair(NamedTuple):
+    """A private key and what others know of it, as files hold them.
+
+    Args:
+        private: PEM; of a node OpenSSH's.
+        public: PEM of the certificate; of a node OpenSSH's public key, one line.
+    """
+
+    private: bytes
+    public: bytes
+
+
+def authority() -> tuple[Pair, "Authority"]:
+    """Return a new authority, and what signs with it."""
+    key = generate_private_key(SECP384R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedgraft federation")])
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    made = (
+        _begun(name, name, key, AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA384())
+    )
+    return Pair(_private(key), made.public_bytes(Encoding.PEM)), Authority(key, made)
+
+
+class Authority:
+    """Signs certificates.
+
+    Args:
+        key: its own.
+        certificate: its own.
+    """
+
+    def __init__(self, key: EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+        self._key, self._certificate = key, certificate
+
+    def server(self, host: str) -> Pair:
+        """Return a server's key and certificate.
+
+        Args:
+            host: name or address by which sites reach it; this machine's own names are added.
+        """
+        key = generate_private_key(SECP256R1())
+        names = [_general_name(each) for each in dict.fromkeys([host, *HERE])]
+        signer = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        made = (
+            _begun(_common_name(host), self._certificate.subject, key, SERVER_DAYS)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer), critical=False)
+            .sign(self._key, hashes.SHA384())
+        )
+        return Pair(_private(key), made.public_bytes(Encoding.PEM))
+
+
+def node_key(name: str) -> Pair:
+    """Return a node's key, on the curve P-384 as Flower wants it.
+
+    Args:
+        name: of the node, a comment in the public key.
+    """
+    key = generate_private_key(SECP384R1())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return Pair(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), public + f" {name}\n".encode())
+
+
+def _begun(name: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
+    """Begin a certificate; it is valid since yesterday, for clocks that are not quite right."""
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _common_name(host: str) -> x509.Name:
+    """Return a name; X.509 has room for 64 characters of it, and clients look at the alternative names alone."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _private(key: EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,0 +1,234 @@
+"""The folders of a federation: the server's, and one for each site."""
+
+import ipaddress
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import tomli_w
+
+from fedgraft.errors import InputError
+
+SUPERLINK: Final = "fedgraft"
+"""What Flower's configuration calls the federation's SuperLink."""
+RECIPE: Final = "recipe.toml"
+FEDERATION: Final = "federation.toml"
+NODE: Final = "node.toml"
+
+
+@dataclass(frozen=True)
+class FederationFolder:
+    """The server's folder.
+
+    Args:
+        path: where it is.
+        host: of the server, as sites reach it.
+        port: of the server.
+        clients: names, in the order of their numbers.
+        insecure: whether there is neither TLS nor authentication of nodes.
+    """
+
+    path: Path
+    host: str
+    port: int
+    clients: Sequence[str]
+    insecure: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> "FederationFolder":
+        """Return what is in a folder. Raises `InputError` where it is none of a federation."""
+        hint = f"make it with 'fedgraft federation init {path}'"
+        found = _table(path / FEDERATION, {"host": str, "port": int, "clients": list, "insecure": bool}, hint)
+        return cls(path.resolve(), found["host"], found["port"], tuple(map(str, found["clients"])), found["insecure"])
+
+    @property
+    def address(self) -> str:
+        """str, "host:port"."""
+        return address(self.host, self.port)
+
+    @property
+    def recipe(self) -> Path:
+        """File of the recipe with the federation's data and task."""
+        return self.path / RECIPE
+
+    @property
+    def server(self) -> Path:
+        """Folder of what only the server has."""
+        return self.path / "server"
+
+    @property
+    def app(self) -> Path:
+        """Folder of the Flower app."""
+        return self.server / "app"
+
+    @property
+    def home(self) -> Path:
+        """Flower's own folder."""
+        return self.server / "flwr"
+
+    @property
+    def authority(self) -> Path:
+        """File of the certificate of the federation's own authority, which nodes have too."""
+        return self.server / "ca.crt"
+
+    @property
+    def certificate(self) -> Path:
+        """File of the server's certificate."""
+        return self.server / "server.crt"
+
+    @property
+    def key(self) -> Path:
+        """File of the server's private key."""
+        return self.server / "server.key"
+
+    @property
+    def state(self) -> Path:
+        """File of what Flower remembers: nodes and runs."""
+        return self.server / "state.db"
+
+    @property
+    def log(self) -> Path:
+        """File of what the SuperLink says; that of its last start is beside it."""
+        return self.server / "superlink.log"
+
+    @property
+    def own_host(self) -> str:
+        """str, address at which this machine's own processes reach the server."""
+        return "::1" if ":" in self.host else "127.0.0.1"
+
+    @property
+    def listens_at(self) -> str:
+        """str, address that the server listens at: all of the machine's, unless sites are on this very machine."""
+        if self.host == "localhost" or _is_loopback(self.host):
+            return self.own_host
+        return "::" if ":" in self.host else "0.0.0.0"
+
+    def write(self) -> None:
+        """Write the folder's own file."""
+        names = ("host", "port", "insecure", "clients")
+        _write(self.path / FEDERATION, {name: getattr(self, name) for name in names})
+
+    def node(self, name: str) -> Path:
+        """Return the folder that is handed to a site."""
+        return self.path / "nodes" / file_name(name)
+
+    def public_key(self, name: str) -> Path:
+        """Return the file of a node's public key."""
+        return self.server / "keys" / f"{file_name(name)}.pub"
+
+    def node_ids(self) -> dict[str, int]:
+        """Return {name: id of its node at Flower}, of those that are registered."""
+        try:
+            found: dict[str, int] = json.loads((self.server / "nodes.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def note_node_ids(self, ids: Mapping[str, int]) -> None:
+        """Store the ids of nodes."""
+        beside = self.server / "nodes.json.new"
+        beside.write_text(json.dumps(dict(ids), indent=1))
+        beside.replace(self.server / "nodes.json")
+
+
+@dataclass(frozen=True)
+class NodeFolder:
+    """A site's folder; it may be moved and copied.
+
+    Args:
+        path: where it is.
+        client: the client's number.
+        name: the client's name.
+        host: of the server.
+        port: of the server.
+        insecure: whether there is neither TLS nor authentication.
+    """
+
+    path: Path
+    client: int
+    name: str
+    host: str
+    port: int
+    insecure: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> "NodeFolder":
+        """Return what is in a folder. Raises `InputError` where it is none of a site."""
+        hint = "it is one of the folders nodes/NAME that 'fedgraft federation init' makes"
+        fields = {"client": int, "name": str, "host": str, "port": int, "insecure": bool}
+        folder = cls(path.resolve(), **_table(path / NODE, fields, hint))
+        for needed in [] if folder.insecure else [folder.certificate, folder.key]:
+            if not needed.is_file():
+                raise InputError(f"{needed} is missing; without it this node cannot join the federation.")
+        return folder
+
+    @property
+    def address(self) -> str:
+        """str, "host:port" of the server."""
+        return address(self.host, self.port)
+
+    @property
+    def recipe(self) -> Path:
+        """File of the recipe with the federation's data and task."""
+        return self.path / RECIPE
+
+    @property
+    def certificate(self) -> Path:
+        """File of the certificate by which the server is known."""
+        return self.path / "ca.crt"
+
+    @property
+    def key(self) -> Path:
+        """File of the private key by which the server knows this node."""
+        return self.path / "node.key"
+
+    def write(self) -> None:
+        """Write the folder's own file."""
+        names = ("client", "name", "host", "port", "insecure")
+        _write(self.path / NODE, {name: getattr(self, name) for name in names})
+
+    def trust(self) -> Sequence[str]:
+        """Return Flower's options for TLS and authentication."""
+        if self.insecure:
+            return ["--insecure"]
+        return ["--root-certificates", str(self.certificate), "--auth-supernode-private-key", str(self.key)]
+
+
+def file_name(name: str) -> str:
+    """Return a client's name as files are called: letters, digits, ".", "_" and "-"."""
+    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")
+
+
+def address(host: str, port: int) -> str:
+    """Return "host:port", with brackets around an address of IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(tomli_w.dumps(content))
+
+
+def _table(path: Path, fields: Mapping[str, type], hint: str) -> dict[str, Any]:
+    """Read a TOML file with these fields. Raises `InputError` for anything else."""
+    try:
+        found = tomllib.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{path.parent} has no {path.name}: {hint}.") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
+    for name, kind in fields.items():
+        if type(found.get(name)) is not kind:
+            raise InputError(f"{path}: {name} must be of type {kind.__name__}; got {found.get(name)!r}.")
+    return {name: found[name] for name in fields}

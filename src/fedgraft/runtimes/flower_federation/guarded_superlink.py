@@ -1,0 +1,76 @@
+"""Flower's SuperLink, of which nodes get to see their part alone; a program of its own.
+
+One port has all of a SuperLink's interfaces. Flower lets anybody who reaches it register nodes and start runs, that is,
+run programs at the server and at every site. Here only this very machine may; others get the interface of nodes, at
+which they show their keys.
+"""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from flwr.superlink import main as superlink
+from flwr.superlink.cli import flower_superlink
+
+HERE: Final = frozenset(("127.0.0.1", "::1"))
+"""Addresses of callers who may do everything."""
+OF_NODES: Final = "/v1/fleet/"
+"""What the paths of the nodes' interface begin with."""
+LOOK_SECONDS: Final = 0.2
+ENDING_SECONDS: Final = 5.0
+
+Content: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Content]]
+Send: TypeAlias = Callable[[Content], Awaitable[None]]
+Asgi: TypeAlias = Callable[[Content, Receive, Send], Awaitable[None]]
+
+
+def guarded(app: Asgi) -> Asgi:
+    """Return an application that others than this machine reach by the nodes' interface alone."""
+
+    async def answer(scope: Content, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or _allowed(scope):
+            await app(scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 403, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await send({"type": "websocket.close"})
+
+    return answer
+
+
+def _allowed(scope: Content) -> bool:
+    caller = scope.get("client")
+    return str(scope["path"]).startswith(OF_NODES) or bool(caller and caller[0] in HERE)
+
+
+def main() -> None:
+    """Run the SuperLink with the arguments of `flower-superlink`, until it is told to end or its parent is gone."""
+    parent, create_app = os.getppid(), superlink.create_app
+
+    def create_guarded(*arguments: Any, **options: Any) -> Asgi:
+        return guarded(create_app(*arguments, **options))
+
+    superlink.create_app = create_guarded  # type: ignore[assignment]
+    os.environ["FORWARDED_ALLOW_IPS"] = "127.0.0.1"  # nobody elsewhere is believed to speak for another
+    logging.getLogger("uvicorn.access").addFilter(lambda record: False)  # a line a request fills disks
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    flower_superlink()
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its parent has ended, however that was."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(ENDING_SECONDS)
+    os._exit(1)  # it waits for requests that are open, which no one needs any more
+
+
+if __name__ == "__main__":
+    main()

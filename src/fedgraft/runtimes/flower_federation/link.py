@@ -1,0 +1,39 @@
+"""How orders reach nodes and answers come back, whatever carries them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+
+class Arrived(NamedTuple):
+    """What came back for a message.
+
+    Args:
+        message: its id.
+        node: who sent it.
+        content: the answer; None where there is none and none will come.
+    """
+
+    message: str
+    node: int
+    content: bytes | None
+
+
+class Link(ABC):
+    """The way to the nodes. Raises `MachineError` where it is cut."""
+
+    @abstractmethod
+    def nodes(self) -> Collection[int]:
+        """Return the ids of the nodes that are connected."""
+
+    @abstractmethod
+    def send(self, node: int, content: bytes) -> str | None:
+        """Send a message and return its id; None where it was not taken."""
+
+    @abstractmethod
+    def receive(self, messages: Collection[str]) -> Sequence[Arrived]:
+        """Return what has come back for some messages, without waiting; each once."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release every resource; safe to call twice."""

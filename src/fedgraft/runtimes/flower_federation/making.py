@@ -1,0 +1,230 @@
+"""Makes the folders of a federation: keys, certificates, Flower's app and configuration, scripts, systemd units."""
+
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import tomli_w
+
+from fedgraft.errors import InputError, missing_extra, require
+from fedgraft.runtimes.flower_federation.folders import (
+    FEDERATION,
+    RECIPE,
+    SUPERLINK,
+    FederationFolder,
+    NodeFolder,
+    address,
+    file_name,
+)
+
+CLIENTS: Final = "clients.toml"
+"""What 'fedgraft shard' leaves beside the recipe: `names`, in the order of clients."""
+CONFIG: Final = ("federation", "folder", "socket", "recipe", "order")
+"""What a run of the Flower app is told; Flower takes no other names than those that the app has."""
+HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+"""A name of DNS or an address of IPv4, or one of IPv6."""
+APP: Final = {
+    "__init__.py": '"""The federation\'s Flower app: fedgraft, which both ends have installed."""\n',
+    "client_app.py": '"""What a node runs for a message."""\n\n'
+    "from fedgraft.runtimes.flower_federation import client_app\n\napp = client_app.app\n",
+    "server_app.py": '"""What the server runs."""\n\n'
+    "from fedgraft.interface import federated_run\n\napp = federated_run.app\n",
+}
+"""Files of the Flower app; Flower wants to see `app` assigned in each."""
+UNIT: Final = """[Unit]
+Description={description}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+# {hint}
+WorkingDirectory={folder}
+ExecStart=/bin/sh {script}
+# User=fedgraft
+Restart=always
+RestartSec=20
+SuccessExitStatus=143
+TimeoutStopSec=60
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def make(
+    path: Path,
+    clients: Sequence[str],
+    recipe: str | None,
+    host: str = "localhost",
+    port: int = 8000,
+    insecure: bool = False,
+) -> FederationFolder:
+    """Make a federation in a folder that has none.
+
+    Args:
+        path: of the folder; it may have what 'fedgraft shard' left there.
+        clients: names, in the order of their numbers.
+        recipe: TOML with the federation's data and task; None where the folder has it.
+        host: name or address by which sites reach the server.
+        port: of the server, 1 to 65535.
+        insecure: whether there is neither TLS nor authentication of nodes, for trials.
+
+    Raises `InputError` for what is wrong, before anything is written.
+    """
+    if (path / FEDERATION).exists():
+        raise InputError(f"{path} has a federation already; delete {path / FEDERATION} to make another one there.")
+    check_names(clients)
+    require(HOST.fullmatch(host) is not None, "--host", "a name or an address without a port", host)
+    require(1 <= port <= 65535, "--port", "1 to 65535", port)
+    folder = FederationFolder(path.resolve(), host, port, tuple(clients), insecure)
+    if recipe is None and not folder.recipe.is_file():
+        raise InputError(
+            f"{path} has no {RECIPE}: make it with 'fedgraft shard RECIPE -o {path}', or name one with --recipe."
+        )
+    with missing_extra("flower", by="fedgraft federation"):
+        from fedgraft.runtimes.flower_federation.certificates import authority, node_key
+    folder.server.mkdir(parents=True, exist_ok=True)
+    folder.server.chmod(0o700)
+    if recipe is not None:
+        folder.recipe.write_text(recipe, encoding="utf-8")
+    if not insecure:
+        own, signer = authority()
+        _private(folder.server / "ca.key", own.private)
+        folder.authority.write_bytes(own.public)
+        made = signer.server(host)
+        _private(folder.key, made.private)
+        folder.certificate.write_bytes(made.public)
+    for number, name in enumerate(folder.clients):
+        _make_node(folder, number, name, None if insecure else node_key(name))
+    _make_app(folder.app)
+    _make_server(folder)
+    folder.write()
+    return folder
+
+
+def names_of(path: Path, count: int | None, names: str | None) -> Sequence[str]:
+    """Return the names of clients: as given, else those of 'fedgraft shard'.
+
+    Args:
+        path: the federation's folder.
+        count: of clients, which are then called site0, site1, ...
+        names: with commas between them.
+    """
+    if count is not None and names is not None:
+        raise InputError("--clients and --names cannot be given together; --names says how many there are.")
+    if count is not None:
+        return [f"site{number}" for number in range(count)]
+    if names is not None:
+        return [name.strip() for name in names.split(",")]
+    file = path / CLIENTS
+    if not file.is_file():
+        raise InputError(
+            f"{path} has no {CLIENTS}: make it with 'fedgraft shard RECIPE -o {path}', or give --clients N or --names."
+        )
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8")).get("names")
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}.") from error
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise InputError(f"{file}: names must be a list of texts; got {found!r}.")
+    return found
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise `InputError` unless names are there, name folders, and differ."""
+    require(bool(names), "the number of clients", ">= 1", len(names))
+    for name in names:
+        require(bool(file_name(name)), "a client's name", "a text with a letter or a digit", name)
+    lower = [file_name(name).lower() for name in names]
+    twice = next((name for name in names if lower.count(file_name(name).lower()) > 1), None)
+    if twice is not None:
+        raise InputError(f"Names of clients must differ as names of folders, also in lower case; got {twice!r} twice.")
+
+
+def _make_node(federation: FederationFolder, number: int, name: str, key: tuple[bytes, bytes] | None) -> None:
+    """Make the folder that is handed to a site; it knows nothing of where it lies."""
+    path = federation.node(name)
+    path.mkdir(parents=True, exist_ok=True)
+    node = NodeFolder(path, number, name, federation.host, federation.port, federation.insecure)
+    node.write()
+    shutil.copyfile(federation.recipe, node.recipe)
+    if key is not None:
+        private, public = key
+        _private(node.key, private)
+        (path / "node.pub").write_bytes(public)
+        shutil.copyfile(federation.authority, node.certificate)
+        federation.public_key(name).parent.mkdir(exist_ok=True)
+        federation.public_key(name).write_bytes(public)
+    _script(
+        path / "start.sh",
+        "# Joins the federation with this folder's key. FEDGRAFT names the program where it is not on the path.",
+        'cd "$(dirname "$0")"',
+        "[ $# -gt 0 ] || set -- client.data",
+        'exec "${FEDGRAFT:-fedgraft}" node . --data "$@"',
+    )
+    unit = UNIT.format(
+        description=f"fedgraft node {name}",
+        hint="Where this folder is; and, where the program is not on the path, Environment=FEDGRAFT=/path/to/fedgraft.",
+        folder=f"/srv/fedgraft/{name}",
+        script="start.sh",
+    )
+    (path / "fedgraft-node.service").write_text(unit)
+
+
+def _make_app(path: Path) -> None:
+    """Make the Flower app, which only names what is installed."""
+    (path / "fedgraft_app").mkdir(parents=True, exist_ok=True)
+    for name, text in APP.items():
+        (path / "fedgraft_app" / name).write_text(text)
+    parts = {"serverapp": "fedgraft_app.server_app:app", "clientapp": "fedgraft_app.client_app:app"}
+    app = {"publisher": "fedgraft", "components": parts, "config": dict.fromkeys(CONFIG, "")}
+    project = {
+        "name": "fedgraft-app",
+        "version": "1.0.0",
+        "description": "Runs fedgraft, which server and nodes have installed",
+        "license": "Apache-2.0",
+        "dependencies": [],
+    }
+    (path / "pyproject.toml").write_text(tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}}))
+
+
+def _make_server(folder: FederationFolder) -> None:
+    """Make what starts the server: a script, and a unit for systemd."""
+    write_connection(folder)
+    _script(
+        folder.server / "start.sh",
+        f"exec {shlex.quote(sys.executable)} -m fedgraft federation start {shlex.quote(str(folder.path))}",
+    )
+    unit = UNIT.format(
+        description="fedgraft server",
+        hint="Made on this machine, with the paths that it had then.",
+        folder=folder.path,
+        script="server/start.sh",
+    )
+    (folder.server / "fedgraft-server.service").write_text(unit)
+
+
+def write_connection(folder: FederationFolder) -> None:
+    """Write how Flower's own commands reach the server from this machine."""
+    folder.home.mkdir(exist_ok=True)
+    trust = {"insecure": True} if folder.insecure else {"root-certificates": str(folder.authority)}
+    own = {"address": address(folder.own_host, folder.port), **trust}
+    config = {"superlink": {"default": SUPERLINK, SUPERLINK: own}}
+    (folder.home / "config.toml").write_text(tomli_w.dumps(config))
+
+
+def _script(path: Path, *lines: str) -> None:
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+
+
+def _private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads, from its first byte on."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(content)

@@ -1,0 +1,115 @@
+"""Who is who: which node is which client, and what each said of itself when it joined."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fedgraft import wire
+from fedgraft.errors import WireError, printable
+from fedgraft.runtimes.flower_federation.envelope import REFUSED, SERVED, Answer, Order, packed
+from fedgraft.runtimes.flower_federation.link import Link
+
+
+class Members:
+    """The nodes of a run.
+
+    Args:
+        link: the way to them.
+        run: its name.
+        count: of clients.
+        recipe: what is run, told to each node that joins.
+        known: {node: client} of those that may take part; None asks each node and believes it.
+        note: says something to the user.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        run: str,
+        count: int,
+        recipe: bytes,
+        known: Mapping[int, int] | None,
+        note: Callable[[str], None],
+    ) -> None:
+        self._link, self._run, self._count, self._recipe = link, run, count, recipe
+        self._known, self._note = known, note
+        self._asked: dict[str, int] = {}  # {id of a message: node}
+        self._nodes: dict[int, int] = {}  # {client: node}
+        self._strangers: set[int] = set()
+        self.about: dict[int, Mapping[str, Any]] = {}
+        self.refusals: dict[int, str] = {}
+
+    @property
+    def here(self) -> Mapping[int, int]:
+        """{client: node} of those that have joined and are connected."""
+        return self._nodes
+
+    @property
+    def asked(self) -> Mapping[str, int]:
+        """{message: node} of those that were asked to join and have not answered."""
+        return self._asked
+
+    def refresh(self) -> None:
+        """Look who is connected; ask those to join who have not."""
+        connected = set(self._link.nodes())
+        self._nodes = {client: node for client, node in self._nodes.items() if node in connected}
+        self._asked = {message: node for message, node in self._asked.items() if node in connected}
+        self._strangers &= connected
+        waiting = {*self._asked.values(), *self._nodes.values(), *self._strangers}
+        for node in sorted(connected - waiting):
+            if self._known is None or node in self._known:
+                self.ask(node)
+            else:
+                self._strangers.add(node)
+                self._note("A node that is not of this federation is connected; it is left out.")
+
+    def ask(self, node: int) -> None:
+        """Tell a node what is run and ask who it is."""
+        message = self._link.send(node, packed(Order("join", self._run, bytes(16), request=self._recipe)))
+        if message is not None:
+            self._asked[message] = node
+
+    def rejoin(self, node: int) -> None:
+        """Ask a node to join again that has joined before, and has lost it."""
+        self._nodes = {client: other for client, other in self._nodes.items() if other != node}
+        self.ask(node)
+
+    def joined(self, message: str, node: int, answer: Answer | None) -> int | None:
+        """Take the answer of a node that was asked to join; return its client, None for one that may not take part.
+
+        Where two nodes are the same client, the one that joined last is.
+        """
+        self._asked.pop(message, None)
+        if answer is None:
+            return None
+        client = answer.client
+        about, why = self._checked(node, answer)
+        if why:
+            self._strangers.add(node)
+            self._note(f"A node is left out: {why}.")
+            return None
+        self._nodes[client] = node
+        self.about[client] = about
+        return client
+
+    def _checked(self, node: int, answer: Answer) -> tuple[Mapping[str, Any], str]:
+        """Return what a node says of itself, and why it may not take part; "" where it may."""
+        client, allowed = answer.client, self._known is None or self._known.get(node) == answer.client
+        if not allowed or not 0 <= client < self._count:
+            return {}, f"it says that it is client {client}, which it is not"
+        if answer.status == REFUSED:
+            self.refusals[client] = printable(answer.reply.decode(errors="replace"))
+            return {}, f"client {client} refuses: {self.refusals[client]}"
+        try:
+            about: Any = wire.unpack(answer.reply)
+        except WireError as error:
+            return {}, f"client {client} does not say who it is: {error}"
+        if answer.status != SERVED or not isinstance(about, Mapping):
+            return {}, f"client {client} does not say who it is"
+        if changed := _changed(self.about.get(client), about):
+            return {}, f"of client {client} {changed} has changed since the run began"
+        return about, ""
+
+
+def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
+    """Return what a client's node says otherwise than before; "" for nothing."""
+    return next((key for key in before or {} if (before or {})[key] != now.get(key)), "")

@@ -1,0 +1,113 @@
+"""What a node keeps of its client on disk: memories by their fingerprint, the set-up message, the round that waits."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from fedgraft.contracts.runtime import fingerprint
+from fedgraft.errors import MachineError
+
+RUNS: Final = 3
+"""Of how many runs a node keeps what its client remembers; the oldest goes first."""
+_PRIVATE: Final = 0o600
+_SUFFIX: Final = ".bin"
+_LENGTH: Final = 8
+"""Hexadecimal digits of the length before each request of a round."""
+
+
+class MemoryStore:
+    """The memories of one client in one run; each is a file named by its fingerprint, and never changed.
+
+    A file is complete or not there: it is written beside its place, flushed to disk and renamed. Its name is checked
+    against its content when it is read, so that a damaged one counts as lost. Only the owner can read the files.
+
+    Args:
+        folder: of the run; made when something is kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, name: bytes) -> bytes | None:
+        """Return what has this fingerprint; b"" for none, None where it is not there, or damaged."""
+        if not name:
+            return b""
+        with suppress(OSError):
+            found = self._path(name).read_bytes()
+            return found if fingerprint(found) == name else None
+        return None
+
+    def keep(self, content: bytes) -> bytes:
+        """Store bytes and return their fingerprint. Raises `MachineError` where the disk does not take them."""
+        name = fingerprint(content)
+        path = self._path(name)
+        if not path.exists():
+            self._write(path, content)
+        return name
+
+    def drop_others(self, kept: Iterable[bytes]) -> None:
+        """Delete all but what has one of these fingerprints."""
+        names = {self._path(name).name for name in kept}
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            if path.name not in names and path.name != self._journal.name:
+                with suppress(OSError):
+                    path.unlink()
+
+    # --- the requests of a round that waits --------------------------------------------------------------------------
+
+    def forget_round(self) -> None:
+        """Forget the requests of a round that waited."""
+        with suppress(OSError):
+            self._journal.unlink()
+
+    def note(self, request: bytes) -> None:
+        """Add a request of a round that waits for rows, so that the round can be made again."""
+        requests = [*self.round_requests(), request]
+        self._write(self._journal, b"".join(b"%08x" % len(each) + each for each in requests))
+
+    def round_requests(self) -> list[bytes]:
+        """Return the requests of the round that waits, in order."""
+        try:
+            content = self._journal.read_bytes()
+        except OSError:
+            return []
+        requests = []
+        while content:
+            size = int(content[:_LENGTH], 16)
+            requests.append(content[_LENGTH : _LENGTH + size])
+            content = content[_LENGTH + size :]
+        return requests
+
+    @property
+    def _journal(self) -> Path:
+        return self._folder / f"round{_SUFFIX}"
+
+    def _path(self, name: bytes) -> Path:
+        return self._folder / f"{name.hex()}{_SUFFIX}"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        beside = path.with_suffix(".new")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+            with open(file, "wb") as opened:
+                opened.write(content)
+                opened.flush()
+                os.fsync(opened.fileno())
+            beside.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
+            raise MachineError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
+
+
+def store_of(root: Path, run: str) -> MemoryStore:
+    """Return the store of a run below a node's folder, after the oldest of the others are gone."""
+    folder = root / run
+    others = [path for path in root.iterdir() if path.is_dir() and path != folder] if root.is_dir() else []
+    for path in sorted(others, key=lambda path: path.stat().st_mtime)[: max(0, len(others) - RUNS + 1)]:
+        shutil.rmtree(path, ignore_errors=True)
+    return MemoryStore(folder)

@@ -1,0 +1,177 @@
+"""A node: holds one client's data and what the client remembers, and answers orders."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fedgraft import wire
+from fedgraft.contracts.runtime import FINGERPRINT_BYTES
+from fedgraft.engine.client.client import Client, Served
+from fedgraft.engine.client.client_memory import packed as packed_memory
+from fedgraft.engine.client.failure_codes import UNABLE
+from fedgraft.engine.plan import Plan
+from fedgraft.errors import FedgraftError, WireError, memory_shortage, printable
+from fedgraft.runtimes.flower_federation.envelope import (
+    LOST,
+    REFUSED,
+    SERVED,
+    STRANGE,
+    UNSET,
+    Answer,
+    Order,
+    opened,
+    packed,
+)
+from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
+from fedgraft.wire.layouts import Tree
+
+LOG = logging.getLogger("fedgraft.node")
+_RUN: Final = re.compile(r"[0-9a-f]{32}")
+_GOES_ON: Final = "rows"
+"""The kind of request that takes a round up that waits."""
+_REASON_BYTES: Final = 1 << 10
+
+
+@dataclass
+class _Joined:
+    """A run that the node takes part in.
+
+    Args:
+        recipe: what is run, as the server said.
+        client: serves it.
+        store: what the client remembers in it.
+        waits: whether a round waits in `client`.
+        scored: the last model to score; the client knows it again by its identity.
+    """
+
+    recipe: bytes
+    client: Client
+    store: MemoryStore
+    waits: bool = False
+    scored: bytes = b""
+
+
+@dataclass
+class Node:
+    """Answers orders to its client.
+
+    The client's memory stays here. The server names by its fingerprint what the client is to go on from, so that a
+    round can be made again: after the server, this node or an answer was lost, the same order has the same answer.
+
+    Args:
+        number: which client this node is.
+        shard: its data.
+        folder: where its memories are kept.
+        plan_of: makes the plan of what a server says is run; raises `InputError` for what this node does not take.
+        about: what the node says of itself when it joins.
+        take_model: keeps what a run leaves the client: (run, what was run, what the server sent, what the client
+            remembers, the set-up message).
+    """
+
+    number: int
+    shard: Any
+    folder: Path
+    plan_of: Callable[[bytes], Plan]
+    about: Mapping[str, Tree] = field(default_factory=dict)
+    take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
+    _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
+
+    def answer(self, data: bytes) -> bytes:
+        """Return the answer to an order, both as bytes. Raises `WireError` for bytes that are no order."""
+        order = opened(Order, data)
+        if not _RUN.fullmatch(order.run):
+            raise WireError("an order names no run")
+        try:
+            return packed(self._answered(order))
+        except (FedgraftError, OSError) as error:
+            LOG.warning("Order %r could not be served: %s", order.kind, printable(str(error)))
+            said = str(error) if order.kind == "join" else UNABLE  # of its data and its disk nobody else is told
+            return packed(self._said(order, REFUSED, said.encode()[:_REASON_BYTES]))
+        except Exception as error:
+            if not (lacked := memory_shortage(error)):
+                raise
+            LOG.warning("Order %r could not be served: %s", order.kind, lacked)
+            return packed(self._said(order, REFUSED, UNABLE.encode()))
+
+    def _answered(self, order: Order) -> Answer:
+        if order.kind == "join":
+            self._runs = {order.run: self._joined(order)}
+            return self._said(order, SERVED, wire.pack({**self.about}))
+        if order.client != self.number:
+            return self._said(order, REFUSED, f"this node is client {self.number}, not {order.client}".encode())
+        if order.run not in self._runs:
+            return self._said(order, STRANGE)
+        if order.kind == "model":
+            return self._taken(self._runs[order.run], order)
+        return self._served(self._runs[order.run], order)
+
+    def _joined(self, order: Order) -> _Joined:
+        """Return a run to take part in: the one that is known, or with nothing but what is on disk."""
+        if order.run in self._runs:
+            return self._runs[order.run]
+        client = Client(self.plan_of(order.request), {self.number: self.shard})
+        return _Joined(order.request, client, store_of(self.folder, order.run))
+
+    def _taken(self, joined: _Joined, order: Order) -> Answer:
+        """Keep the model that a run leaves, with what the client remembers."""
+        memory, set_up = joined.store.load(order.memory), order.set_up_message or joined.store.load(order.set_up)
+        if memory is None:
+            return self._said(order, LOST)
+        if set_up is None:
+            return self._said(order, UNSET)
+        if self.take_model is not None:
+            self.take_model(order.run, joined.recipe, order.request, memory, set_up)
+        return self._said(order, SERVED)
+
+    def _served(self, joined: _Joined, order: Order) -> Answer:
+        store, memory, set_up = joined.store, joined.store.load(order.memory), order.set_up_message
+        if memory is None:
+            return self._said(order, LOST)
+        if set_up:
+            store.keep(set_up)
+        else:
+            found = store.load(order.set_up)
+            if found is None:
+                return self._said(order, UNSET)
+            set_up = found
+        served = self._serve(joined, order, memory, set_up)
+        kept = memory if served.memory is memory else packed_memory(served.memory)
+        name = store.keep(kept) if kept else b""
+        set_up_name = store.keep(order.request) if served.keep else order.set_up
+        checkpoints = [order.keep[i : i + FINGERPRINT_BYTES] for i in range(0, len(order.keep), FINGERPRINT_BYTES)]
+        store.drop_others([*checkpoints, order.memory, name, set_up_name])
+        return Answer(order.id, order.run, self.number, SERVED, served.reply, name, set_up_name, served.flops)
+
+    def _serve(self, joined: _Joined, order: Order, memory: bytes, set_up: bytes) -> Served:
+        """Have the client serve a request, behind all that its round began with where that is no longer here."""
+        client, store = joined.client, joined.store
+        if order.kind == "serve":
+            if wire.kind_of(order.request) == _GOES_ON:
+                self._take_up(joined, order.request, memory, set_up)
+            else:
+                store.forget_round()
+        joined.scored = joined.scored if order.scored == joined.scored else order.scored
+        served = client.serve(self.number, order.request, memory, joined.scored, set_up)
+        joined.waits = served.waits
+        if served.waits:
+            store.note(order.request)
+        return served
+
+    def _take_up(self, joined: _Joined, request: bytes, memory: bytes, set_up: bytes) -> None:
+        """Bring the client's round to where a request takes it up; it may have been answered before, and be lost."""
+        before = joined.store.round_requests()
+        if request in before:
+            before = before[: before.index(request)]
+            joined.waits = False
+        if joined.waits:
+            return
+        joined.store.forget_round()
+        for each in before:
+            joined.client.serve(self.number, each, memory, b"", set_up)
+            joined.store.note(each)
+
+    def _said(self, order: Order, status: str, reply: bytes = b"") -> Answer:
+        return Answer(order.id, order.run, self.number, status, reply, order.memory, order.set_up)

@@ -1,0 +1,1 @@
+"""Work on a Ray cluster: actors that serve clients, and tasks; nothing else imports Ray."""

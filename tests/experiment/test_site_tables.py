@@ -1,0 +1,291 @@
+"""A federation over the sites' own tables: the run of one machine where nothing needs the whole, else one that learns.
+
+No node ever sees the others' tables, and nobody those of all.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.client_files import client_at
+from fedgraft.experiment.runner import execute
+from helpers import site_tables
+from helpers.local_sites import federated
+from helpers.served_runs import QUICK
+from helpers.site_tables import CLIENTS
+from helpers.tiny import TINY
+
+METHOD = {key: value for key, value in TINY.items() if not key.startswith("data.")}
+QUICKLY = {**QUICK, "rounds": 4, "selector.clients": 2}
+FEATURES = ["f0", "f1", "f2", "f3"]
+RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "rating": (
+        "fedacs",
+        {
+            **METHOD,
+            "rounds": 3,
+            "yardsticks": [],
+            "data.name": "table",
+            "data.partition": "given",
+            "data.low": 1,
+            "data.high": 5,
+            "data.unknown_trust": "drop",
+        },
+    ),
+    "node": (
+        "fedais",
+        {**QUICKLY, "data.name": "nodes", "data.features": FEATURES, "model.hidden": [8, 8], "sampler.batches": 3},
+    ),
+    "graph": ("cefgl", {**QUICK, "rounds": 3, "data.name": "graphs", "model.hidden": 8}),
+    "ranking": (
+        "reputation_ucb",
+        {
+            **QUICK,
+            "rounds": 4,
+            "selector.name": "all",
+            "clock.devices": "lognormal",
+            "clock.deadline_seconds": 0.0,
+            "data.name": "interactions",
+            "data.partition": "given",
+            "data.width": 6,
+        },
+    ),
+}
+KNOWN = {
+    "rating": {},
+    "node": {"task.features": 4, "task.classes": 3, "task.class_names": ["cat", "dog", "owl"]},
+    "graph": {},
+    "ranking": {
+        "task.items": 40,
+        "task.modalities": ["text", "numbers"],
+        "task.features": [6, 1],
+        "task.catalogue": "3e167ec54620ff3469e005a8e5bd8e60",
+    },
+}
+"""What a recipe must say of the data where the server has none."""
+
+
+def tables_of(task: str, **options: Any) -> dict[str, pd.DataFrame]:
+    """The tables of all clients in one, with a column that names the client."""
+    if task == "rating":
+        known = site_tables.ratings()
+        users, items = (known[[key]].drop_duplicates() for key in ("user", "item"))
+        return {"ratings": known, "trust": site_tables.trust(), "users": users, "items": items}
+    if task == "ranking":
+        return {"interactions": site_tables.interactions(**options), "items": site_tables.items()}
+    names = ("nodes", "edges") if task == "node" else ("graphs", "nodes", "edges")
+    made = site_tables.nodes(**options) if task == "node" else site_tables.graphs()
+    return dict(zip(names, made, strict=True))
+
+
+def of_client(task: str, tables: dict[str, pd.DataFrame], name: str) -> dict[str, pd.DataFrame]:
+    """What one site has: its own rows, without the others' names."""
+    own = {
+        key: table[table["client"] == name].drop(columns="client") for key, table in tables.items() if "client" in table
+    }
+    if task == "graph":
+        known = set(own["graphs"]["graph"])
+        own |= {key: tables[key][tables[key]["graph"].isin(known)] for key in ("nodes", "edges")}
+    if task == "node":
+        edges = tables["edges"]
+        own["edges"] = edges[edges["source"].isin(own["nodes"]["node"]) | edges["target"].isin(own["nodes"]["node"])]
+    return {key: own.get(key, table) for key, table in tables.items()}
+
+
+def written(tables: dict[str, pd.DataFrame], folder: Path, suffix: str = ".csv") -> dict[str, Path]:
+    folder.mkdir(parents=True)
+    paths = {key: folder / f"{key}{suffix}" for key in tables}
+    for key, table in tables.items():
+        table.to_csv(paths[key], index=False) if suffix == ".csv" else table.to_parquet(paths[key], index=False)
+    return paths
+
+
+def recipe_of(task: str, paths: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    recipe, changes = RECIPES[task]
+    common = ("users", "items") if task == "rating" else ()
+    return recipe, {**changes, **{f"data.{key}": str(path) for key, path in paths.items() if key not in common}}
+
+
+def at_sites(task: str, tables: dict[str, pd.DataFrame], root: Path, suffix: str = ".csv", **changes: Any):
+    """Run at two sites with their own tables; where the recipe says tables are, there is nothing."""
+    recipe, said = recipe_of(task, dict.fromkeys(tables, "nowhere.csv"))
+    data = [
+        [f"{key}={path}" for key, path in written(of_client(task, tables, name), root / name, suffix).items()]
+        for name in CLIENTS
+    ]
+    data[0][0] = data[0][0].partition("=")[2]  # the first table may go without a name
+    return federated(recipe, {**said, **KNOWN[task], **changes}, data, list(CLIENTS), root)
+
+
+@pytest.mark.parametrize("task", RECIPES)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_sites_with_tables_of_their_own_run_as_one_machine_with_all(tmp_path: Path, task: str, suffix: str) -> None:
+    """Where splits are named or drawn client by client, and no edge joins two of them."""
+    tables = tables_of(task)
+    recipe, changes = recipe_of(task, written(tables, tmp_path / "all"))
+    here = execute(experiments.load(recipe, changes), tmp_path / "here")
+    found, _ = at_sites(task, tables, tmp_path / "sites", suffix)
+    for name in ("digest", "bytes", "test", "validation", "test_per_client"):
+        assert found[name] == here[name], name
+
+
+@pytest.mark.parametrize("task", ["node", "ranking"])
+def test_sites_that_split_by_themselves_learn(tmp_path: Path, task: str, caplog: pytest.LogCaptureFixture) -> None:
+    """One machine splits all data at once, which no site can: the figures are others, and as good."""
+    tables = tables_of(task, **({"across": True} if task == "node" else {"split": False}))
+    if task == "node":
+        tables["nodes"] = tables["nodes"].drop(columns="split")
+    found, _ = at_sites(task, tables, tmp_path, **{"rounds": 12, "training.learning_rate": 0.02})
+    chance = 0.5 if task == "ranking" else 0.45
+    assert found["test"] > chance + 0.1
+    assert found["test"] > next(point[4] for point in found["curve"])
+    if task == "node":
+        assert "edges to nodes that are not in" in caplog.text
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def site(task: str, tables: dict[str, pd.DataFrame], folder: Path, **changes: Any) -> Any:
+    """Read the north's tables as its node does."""
+    recipe, said = recipe_of(task, dict.fromkeys(tables_of(task), "nowhere.csv"))
+    experiment = experiments.load(recipe, {**said, **KNOWN[task], **changes})
+    return client_at(experiment, [f"{key}={path}" for key, path in written(tables, folder / "n").items()], 0, "north")
+
+
+def north(task: str, **options: Any) -> dict[str, pd.DataFrame]:
+    return of_client(task, tables_of(task, **options), "north")
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "message"),
+    [
+        ("rating", {"data.high": None}, "The recipe must say data.low and data.high"),
+        ("node", {"data.features": None}, "The recipe must say data.features, the columns of features, in order"),
+        ("node", {"task.class_names": [], "task.classes": 0}, "The recipe must say task.class_names in order"),
+        ("node", {"task.features": 0, "task.classes": 0}, "must say task.features = 4, task.classes = 3; it says 0, 0"),
+        (
+            "node",
+            {"task.class_names": ["cat", "dog"]},
+            "'label' must be one of task.class_names, 'cat', 'dog'; got 'owl'",
+        ),
+        ("graph", {"data.vocabulary": "all"}, "data.vocabulary must be 'client'"),
+        (
+            "ranking",
+            {"task.items": 0, "task.modalities": [], "task.features": [], "task.catalogue": ""},
+            r"must say task.items = 40, task.modalities = \['text', 'numbers'\], task.features = \[6, 1\], task.cat",
+        ),
+    ],
+)
+def test_what_the_recipe_must_say(tmp_path: Path, task: str, changes: dict[str, Any], message: str) -> None:
+    given = {key: value for key, value in changes.items() if value is not None}
+    recipe, said = recipe_of(task, dict.fromkeys(tables_of(task), "nowhere.csv"))
+    kept = {key: value for key, value in {**said, **KNOWN[task]}.items() if key not in changes}
+    experiment = experiments.load(recipe, {**kept, **given})
+    data = [f"{key}={path}" for key, path in written(north(task), tmp_path / "n").items()]
+    with pytest.raises(InputError, match=message) as error:
+        client_at(experiment, data, 0, "north")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "lacking", "message"),
+    [
+        ("rating", "ratings", "--data ratings=FILE is missing"),
+        ("rating", "users", "--data users=FILE is missing: ids of all users, one file for all sites"),
+        ("node", "edges", "--data edges=FILE is missing: the edges between these nodes"),
+        ("graph", "nodes", "--data nodes=FILE is missing; graphs, nodes and edges are needed"),
+        ("ranking", "items", "items: no file .*nowhere.csv"),
+    ],
+)
+def test_a_table_that_is_missing(tmp_path: Path, task: str, lacking: str, message: str) -> None:
+    tables = {key: table for key, table in north(task).items() if key != lacking}
+    with pytest.raises(InputError, match=message):
+        site(task, tables, tmp_path)
+
+
+def test_items_are_the_same_at_every_site_in_one_order(tmp_path: Path) -> None:
+    tables = north("ranking")
+    with pytest.raises(InputError, match=r"does not fit the recipe: .*must say task.catalogue = "):
+        site("ranking", {**tables, "items": tables["items"].sort_values("item")}, tmp_path)
+    recipe, said = recipe_of("ranking", {"interactions": "nowhere.csv"})
+    experiment = experiments.load(recipe, {**said, **KNOWN["ranking"]})
+    path = str(written({"interactions": tables["interactions"]}, tmp_path / "m")["interactions"])
+    with pytest.raises(InputError, match=r"--data items=FILE is missing: a table of all items, the same file at every"):
+        client_at(experiment, [path], 0, "north")
+    more = pd.DataFrame({"user": ["u1"], "item": ["i99"], "split": ["train"]})
+    with pytest.raises(InputError, match=r"item 'i99' is not in"):
+        site("ranking", {**tables, "interactions": pd.concat([tables["interactions"], more])}, tmp_path / "o")
+
+
+@pytest.mark.parametrize("task", ["node", "graph"])
+def test_tables_that_name_another_client(tmp_path: Path, task: str) -> None:
+    first = "nodes" if task == "node" else "graphs"
+    tables = north(task)
+    assert site(task, {**tables, first: tables[first].assign(client="north")}, tmp_path)
+    with pytest.raises(
+        InputError, match=r"column 'client' of .* names client 'south'; a site's own table is of client"
+    ):
+        site(task, {**tables, first: tables[first].assign(client="south")}, tmp_path / "wrong")
+
+
+def test_nodes_of_unknown_class_and_without_a_split(tmp_path: Path) -> None:
+    tables = north("node")
+    nodes = tables["nodes"].drop(columns="split")
+    nodes.loc[nodes.index[:7], "label"] = None
+    shard = site("node", {**tables, "nodes": nodes}, tmp_path)[0]
+    assert (shard.label[:7] == -1).all()
+    assert (shard.split[:7] == -1).all()
+    assert np.bincount(shard.split[7:]).tolist() == [34, 8, 11]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["r.csv", "ratings=s.csv"], "table 'ratings' is given twice, 'r.csv' and 's.csv'"),
+        (["stars=r.csv"], "NAME must be one of 'ratings', 'trust', 'users', 'items'; got 'stars'"),
+        (["r.txt"], r"must end in .data \(of 'fedgraft shard'\), .csv or .parquet"),
+        (["missing.csv"], "no file missing.csv"),
+        (["r.csv", "a.data"], "give it alone"),
+    ],
+)
+def test_data_that_are_given_wrongly(given: list[str], message: str) -> None:
+    recipe, said = recipe_of("rating", {"ratings": "nowhere.csv"})
+    said["task.share"] = "nothing"
+    with pytest.raises(InputError, match=message):
+        client_at(experiments.load(recipe, said), given, 0, "north")
+
+
+def test_a_file_may_have_a_sign_of_equality_in_its_path(tmp_path: Path) -> None:
+    tables = {"ratings": north("rating")["ratings"]}
+    assert site("rating", tables, tmp_path / "a=b", **{"task.share": "nothing"})[0].name == "north"
+    recipe, said = recipe_of("rating", {"ratings": "nowhere.csv"})
+    said["task.share"] = "nothing"
+    path = tmp_path / "a=b" / "n" / "ratings.csv"
+    assert client_at(experiments.load(recipe, said), [str(path)], 1, "south")[0].name == "south"
+
+
+def test_tables_of_users_and_items_are_numbered_by_lists_that_all_sites_have(tmp_path: Path) -> None:
+    """With embeddings of both, sites run as one machine; who is in no list is named."""
+    tables = tables_of("rating")
+    changes = {key: value for key, value in RECIPES["rating"][1].items() if key.startswith(("data.", "yard", "runt"))}
+    paths = written(tables, tmp_path / "all")
+    given = {"data.ratings": str(paths["ratings"]), "data.trust": str(paths["trust"])}
+    fesog = {**changes, "rounds": 2}
+    here = execute(experiments.load("fesog", {**fesog, **given}), tmp_path / "here")
+    nowhere = {"data.ratings": "nowhere.csv", "data.trust": "nowhere.csv"}
+    rows = {"task.users": len(tables["users"]), "task.items": len(tables["items"])}
+    data = [
+        [f"{key}={path}" for key, path in written(of_client("rating", tables, name), tmp_path / name).items()]
+        for name in CLIENTS
+    ]
+    found, _ = federated("fesog", {**fesog, **nowhere, **rows}, data, list(CLIENTS), tmp_path / "sites")
+    assert found["digest"] == here["digest"]
+    own = north("rating")
+    with pytest.raises(InputError, match=r"users.csv: no user 'u\d+', which has ratings here"):
+        site("rating", {**own, "users": own["users"].iloc[:4]}, tmp_path / "few")

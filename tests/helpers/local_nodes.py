@@ -1,0 +1,61 @@
+"""Nodes in this process behind a link that loses what it is told to lose."""
+
+from fedgraft import wire
+from fedgraft.runtimes.flower_federation.envelope import Order, opened
+from fedgraft.runtimes.flower_federation.link import Arrived, Link
+from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+
+RUN = "0123456789abcdef" * 2
+
+
+class LocalLink(Link):
+    """Answers at once; `lose(node, content)` says what happens to a message: "" nothing, or how it is lost."""
+
+    def __init__(self, nodes):
+        self.by_id = {100 + client: node for client, node in nodes.items()}
+        self.answers, self.sent, self.away = {}, [], set()
+        self.lose = lambda node, content: ""
+        self.change = lambda node, answer: answer
+
+    def nodes(self):
+        return [node for node in self.by_id if node not in self.away]
+
+    def send(self, node, content):
+        message = f"message {len(self.sent)}"
+        self.sent.append((node, content))
+        how = "order" if node in self.away else self.lose(node, content)
+        if how == "order":
+            self.answers[message] = Arrived(message, node, None)
+        else:
+            answer = self.change(node, self.by_id[node].answer(content))
+            self.answers[message] = Arrived(message, node, None if how == "answer" else answer)
+        return message
+
+    def receive(self, messages):
+        return [self.answers.pop(message) for message in list(messages) if message in self.answers]
+
+    def close(self):
+        pass
+
+
+def nodes_of(plan, shards, root):
+    """Return {client: its node}, each with a folder of its own."""
+    return {
+        client: Node(client, shard, root / str(client), lambda recipe: plan, {"name": f"site {client}"})
+        for client, shard in enumerate(shards)
+    }
+
+
+def local_runtime(plan, shards, root, **options):
+    """Return a runtime over nodes in this process that have all joined."""
+    link = LocalLink(nodes_of(plan, shards, root))
+    runtime = NodesRuntime(link, RUN, len(shards), b"", **options)
+    runtime.wait_for_all()
+    return runtime
+
+
+def orders(link):
+    """Return the kinds of protocol messages that were sent, by node."""
+    found = [(node, opened(Order, content)) for node, content in link.sent]
+    return [(node, wire.kind_of(order.request)) for node, order in found if order.kind == "serve"]

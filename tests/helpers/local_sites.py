@@ -1,0 +1,86 @@
+"""A federation in this process: nodes that read their data as a site does, behind a link that needs no network."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import runner
+from fedgraft.experiment.client_files import client_at
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.sharding import shard
+from fedgraft.experiment.site_run import pack_site_run, write_site_run
+from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from helpers.local_nodes import LocalLink
+
+
+@dataclass(frozen=True)
+class Remote:
+    name: str
+    data: str
+
+
+class LocalSites:
+    """What the runner takes for the sites of a federation.
+
+    Args:
+        experiment: the recipe of all.
+        data: what each site has, as the node's command takes it.
+        names: of the clients.
+        root: of the nodes' folders.
+    """
+
+    def __init__(self, experiment: Experiment, data: list[list[str]], names: list[str], root: Path) -> None:
+        self.where, self.names, self.root = str(root), names, root
+        self.digests = []
+        nodes = {}
+        for client, (name, given) in enumerate(zip(names, data, strict=True)):
+            own, digest = client_at(experiment, given, client, name)
+            self.digests.append(digest)
+            nodes[client] = Node(
+                client, own, root / name / "memories", self._plan, {"name": name}, self._keep(client, given, digest)
+            )
+        self.link = LocalLink(nodes)
+
+    def _plan(self, recipe):
+        return Experiment.from_toml(recipe.decode()).plan
+
+    def _keep(self, client, given, digest):
+        def take_model(run, *left):
+            name = self.names[client]
+            write_site_run(self.root / name / "runs" / run, left, client, name, given, digest)
+
+        return take_model
+
+    @contextmanager
+    def joined(self, experiment, run):
+        self.runtime = NodesRuntime(self.link, run, len(self.names), experiment.to_toml().encode())
+        self.runtime.wait_for_all()
+        yield self.runtime, [Remote(*each) for each in zip(self.names, self.digests, strict=True)]
+
+    def leave(self, experiment, state, summary):
+        left = {
+            client: pack_site_run(experiment, state, summary, client, self.names[client]) for client in state.joined
+        }
+        assert self.runtime.hand_over(left, 10) == []
+
+    def run_folder(self, name: str) -> Path:
+        """Where a site keeps what the only run has left it."""
+        (found,) = (self.root / name / "runs").iterdir()
+        return found
+
+
+def federated(recipe, changes, data, names, root):
+    """Run a recipe at sites; return the summary and the sites. The server's folder is root / "run"."""
+    kept = {key: value for key, value in changes.items() if not key.startswith("runtime.")}
+    experiment = experiments.load(recipe, {**kept, "runtime.name": "flower", "yardsticks": []})
+    sites = LocalSites(experiment, data, names, root / "nodes")
+    return runner.execute(experiment, root / "run", sites=sites), sites
+
+
+def federated_files(recipe, changes, root):
+    """The same with the files of `fedgraft shard`; the recipe is the one that it writes."""
+    names = []
+    paths = shard(experiments.load(recipe, changes), root / "shards", lambda name, *_: names.append(name))
+    return federated(str(root / "shards" / "recipe.toml"), {}, [[str(path)] for path in paths], names, root)

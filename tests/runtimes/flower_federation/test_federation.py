@@ -1,0 +1,150 @@
+"""Federations of real processes, over TLS with keys: the bits and bytes of one machine, through kills of any part."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pandas as pd
+import pytest
+
+from helpers.federations import Federation, call, federation, same
+
+pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
+pytestmark = pytest.mark.federation
+
+SHOPS = ("data.clients=3", "data.users=200", "data.items=150", "data.count=4000", "rounds=4", "yardsticks=[]")
+RECIPES = {
+    "rating": ("fedacs", *SHOPS),
+    "node": (
+        "fedais",
+        "data.name=blocks",
+        "data.nodes=300",
+        "data.clients=3",
+        "selector.clients=2",
+        "rounds=2",
+        "yardsticks=[]",
+    ),
+    "graph": ("cefgl", "data.name=molecules", "data.clients=3", "data.graphs=60", "rounds=3", "yardsticks=[]"),
+    "ranking": (
+        "reputation_ucb",
+        "data.name=catalogue",
+        "data.clients=3",
+        "selector.clients=2",
+        "rounds=3",
+        "clock.devices=lognormal",
+        "yardsticks=[]",
+    ),
+}
+
+
+def local(root, recipe, *changes):
+    return json.loads(call("run", recipe, "--out", root, "--json", "-q", *changes))
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory):
+    with federation(tmp_path_factory.mktemp("shops") / "federation", *RECIPES["rating"]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return local(tmp_path_factory.mktemp("local") / "run", *RECIPES["rating"])
+
+
+@pytest.mark.parametrize("task", ["node", "graph", "ranking"])
+def test_every_task_ends_as_on_one_machine(tmp_path, task):
+    with federation(tmp_path / "federation", *RECIPES[task]) as made:
+        found = made.run(tmp_path / "run")
+    one, two = same(found, local(tmp_path / "local", *RECIPES[task]))
+    assert one == two
+
+
+def test_a_run_ends_as_on_one_machine_and_each_site_predicts_with_its_model(shops, expected, tmp_path):
+    found = shops.run(tmp_path / "run")
+    one, two = same(found, expected)
+    assert one == two
+    (left,) = (shops.root / "nodes" / shops.names[0] / "runs").iterdir()
+    shard = pd.DataFrame({"user": [0, 1], "item": [0, 1], "category": [0, 0]})
+    shard.to_csv(tmp_path / "pairs.csv", index=False)
+    line = call("predict", left, "-o", tmp_path / "answers.csv", "--pairs", tmp_path / "pairs.csv", code=None)
+    assert "Traceback" not in line
+
+
+def ended(process):
+    assert process.wait(240) == 0
+
+
+def test_a_node_that_is_killed_and_comes_back_changes_no_bit(shops, expected, tmp_path):
+    process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
+    shops.wait_for_round(tmp_path / "run", 1)
+    shops.kill(shops.names[0])
+    shops.start(shops.names[0])
+    shops.wait_for_round(tmp_path / "run", 2)
+    shops.kill(shops.names[1], signal.SIGTERM)
+    time.sleep(2)
+    shops.start(shops.names[1])
+    ended(process)
+    one, two = same(json.loads((tmp_path / "run" / "summary.json").read_text()), expected)
+    assert one == two
+
+
+def test_a_serverapp_that_is_killed_is_one_line_and_resumed_to_the_same_bits(shops, expected, tmp_path):
+    process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
+    shops.wait_for_round(tmp_path / "run", 2)
+    subprocess.run(["pkill", "-9", "-f", f"{shops.root}.*flwr-serverapp|flwr-serverapp.*:{shops.port}"], check=False)
+    assert process.wait(60) == 1
+    said = shops.log("run").strip().splitlines()[-1]
+    assert re.search(r"error: The ServerApp has ended without a word.* Continue with 'fedgraft resume ", said), said
+    found = json.loads(call("resume", tmp_path / "run", "--json"))
+    one, two = same(found, expected)
+    assert one == two
+
+
+def test_a_superlink_that_is_killed_is_started_and_the_run_resumed_to_the_same_bits(shops, expected, tmp_path):
+    process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
+    shops.wait_for_round(tmp_path / "run", 2)
+    shops.kill("server")
+    assert process.wait(120) == 1
+    shops.start_server()
+    found = json.loads(call("resume", tmp_path / "run", "--json"))
+    one, two = same(found, expected)
+    assert one == two
+
+
+def test_ctrl_c_stores_the_run_and_says_how_to_go_on(shops, expected, tmp_path):
+    process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
+    shops.wait_for_round(tmp_path / "run", 1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert f"Continue with: fedgraft resume {tmp_path / 'run'}" in shops.log("run")
+    one, two = same(json.loads(call("resume", tmp_path / "run", "--json")), expected)
+    assert one == two
+
+
+def test_a_node_that_lost_its_disk_fails_once_by_name_and_goes_on(shops, tmp_path):
+    process = shops.begin(tmp_path / "run", "selector.name=all", "codec.name=quantized", "codec.feedback=true")
+    shops.wait_for_round(tmp_path / "run", 1)
+    for path in (shops.root / "nodes" / shops.names[0] / "memories").rglob("*.bin"):
+        path.unlink()
+    ended(process)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]
+    assert [row["failed"] for row in rows if row["failed"]] == [{"0": "its memory was lost; it goes on as new"}]
+
+
+def test_what_is_wrong_is_one_line(shops, tmp_path):
+    said = shops.run(tmp_path / "a", "data.clients=5", code=2)
+    assert "data.clients cannot be given with --on" in said
+    said = call("run", "fedacs", "--on", tmp_path / "nowhere", code=2)
+    assert "has no federation.toml: make it with 'fedgraft federation init" in said
+    node = shops.root / "nodes" / shops.names[0]
+    said = call("node", node, "--data", shops.root / "clients" / f"{shops.names[1]}.data", code=2)
+    assert "is of client 1" in said
+
+
+def test_a_federation_without_a_server_is_one_line(tmp_path):
+    made = Federation(tmp_path / "federation", *RECIPES["rating"])
+    assert "No SuperLink answers" in made.run(tmp_path / "run", code=1)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,202 @@
+"""Nodes that keep what their clients remember: all laws of runtimes, and what may be lost on the way."""
+
+from contextlib import closing
+
+import pytest
+import torch
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed
+from fedgraft.errors import InputError
+from fedgraft.runtimes.flower_federation.envelope import Answer, opened, packed
+from fedgraft.runtimes.flower_federation.nodes_runtime import AWAY, FORGOT, NodesRuntime
+from fedgraft.testing.runs import play, toy
+from fedgraft.testing.runtimes import NODES, REMEMBERING, laws
+from fedgraft.wire import Message
+from helpers.local_nodes import RUN, LocalLink, local_runtime, nodes_of, orders
+
+HELLO = wire.encode(Message("hello", 0))
+ENOUGH = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return {name: play(toy(**sections)) for name, sections in {"remembering": REMEMBERING, "nodes": NODES}.items()}
+
+
+def shards_of(experiment):
+    return experiment.data.load(experiment.seed)
+
+
+@pytest.fixture
+def hello(tmp_path):
+    """A link to five nodes, their runtime, and a function that asks them a hello."""
+    experiment = toy()
+    link = LocalLink(nodes_of(experiment.plan, shards_of(experiment), tmp_path))
+    runtime = NodesRuntime(link, RUN, 5, b"")
+    runtime.wait_for_all()
+
+    def ask(client=2, limit=ENOUGH, deadline_seconds=0.2):
+        return runtime.exchange({client: HELLO}, {client: limit}, deadline_seconds)[client]
+
+    with closing(runtime):
+        yield link, runtime, ask
+
+
+@pytest.fixture
+def make(tmp_path):
+    def local(plan, shards):
+        return local_runtime(plan, shards, tmp_path)
+
+    return local
+
+
+def test_every_law_of_runtimes(make):
+    for law in laws(make, deadlines=False, memories=False):
+        law()
+
+
+@pytest.mark.parametrize("name", ["remembering", "nodes"])
+@pytest.mark.parametrize("lost", ["order", "answer"])
+def test_what_is_lost_on_the_way_changes_no_bit(tmp_path, expected, name, lost):
+    """Every fifth message is lost, or its answer: the order is sent again, and answered the same."""
+
+    def losing(plan, shards):
+        runtime = local_runtime(plan, shards, tmp_path)
+        runtime._link.lose = lambda node, content: lost if len(runtime._link.sent) % 5 == 0 else ""
+        return runtime
+
+    found = play(toy(**(REMEMBERING if name == "remembering" else NODES)), losing)
+    assert found.digest == expected[name].digest
+    assert found.charged == expected[name].charged
+
+
+@pytest.mark.parametrize("name", ["remembering", "nodes"])
+def test_nodes_that_start_anew_before_every_order_change_no_bit(tmp_path, expected, name):
+    """What a node has in memory alone, a paused round too, is made again from its disk."""
+
+    def restarting(plan, shards):
+        runtime = local_runtime(plan, shards, tmp_path)
+        link = runtime._link
+
+        def restart(node, content):
+            if len(link.sent) % 3 == 0:
+                link.by_id[node] = nodes_of(plan, shards, tmp_path)[node - 100]
+            return ""
+
+        link.lose = restart
+        return runtime
+
+    found = play(toy(**(REMEMBERING if name == "remembering" else NODES)), restarting)
+    assert found.digest == expected[name].digest
+    assert found.charged == expected[name].charged
+
+
+def test_a_node_that_lost_its_memory_goes_on_as_new_and_the_row_says_so(tmp_path):
+    def forgetful(plan, shards):
+        runtime = local_runtime(plan, shards, tmp_path)
+
+        def wipe(node, content):
+            if node == 101 and len(runtime._link.sent) > 40 and not runtime._link.changed:
+                runtime._link.changed = True
+                for path in (tmp_path / "1").rglob("*.bin"):
+                    path.unlink()
+            return ""
+
+        runtime._link.changed = False
+        runtime._link.lose = wipe
+        return runtime
+
+    rows = play(toy(**{**REMEMBERING, "rounds": 8}), forgetful).rows
+    failed = [row.failed for row in rows if row.failed]
+    assert failed == [{1: "probe: " + FORGOT}]
+    assert rows[-1].round == 8
+
+
+def test_a_node_that_is_away_is_waited_for_and_only_a_deadline_gives_it_up(hello):
+    link, _runtime, ask = hello
+    link.away = {102}
+    assert ask().reason == "no reply within the deadline"
+    assert ask(deadline_seconds=30.0) == ClientFailed(AWAY), "it is not waited for again"
+    link.away = set()
+    assert isinstance(ask(), bytes)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda answer: b"\x00garbage", "no answer to this order"),
+        (lambda answer: packed(Answer(bytes(16), RUN, 2, "served", answer.reply)), "no answer to this order"),
+        (lambda answer: packed(Answer(answer.id, RUN, 3, "served", answer.reply)), "no answer to this order"),
+        (lambda answer: packed(Answer(answer.id, "0" * 32, 2, "served", answer.reply)), "no answer to this order"),
+        (lambda answer: packed(Answer(answer.id, RUN, 2, "served", bytes(ENOUGH + 1))), "at most 1048576"),
+        (lambda answer: packed(Answer(answer.id, RUN, 2, "refused", b"disk full\x1b[2J")), "disk full"),
+    ],
+    ids=["garbage", "replayed", "another client's", "another run's", "oversized", "refused"],
+)
+def test_an_answer_that_is_none_fails_its_client_alone(hello, change, reason):
+    link, _runtime, ask = hello
+    link.change = lambda node, data: change(opened(Answer, data))
+    found = ask()
+    assert isinstance(found, ClientFailed)
+    assert reason in found.reason
+    assert "\x1b" not in found.reason
+
+
+def test_a_second_answer_is_not_taken(hello):
+    link, _runtime, ask = hello
+    assert isinstance(ask(), bytes)
+    link.answers["again"] = link.answers.get("message 5")
+    assert isinstance(ask(3), bytes)
+
+
+def test_only_nodes_that_are_known_take_part(tmp_path):
+    experiment, notes = toy(), []
+    link = LocalLink(nodes_of(experiment.plan, shards_of(experiment), tmp_path))
+    link.by_id[7] = link.by_id[102]
+    known = {100: 0, 101: 1, 102: 2, 103: 4, 104: 4}
+    runtime = NodesRuntime(link, RUN, 5, b"", known, notes.append)
+    runtime.wait_for_all(1.0)
+    assert sorted(runtime.members.here) == [0, 1, 2, 4]
+    assert any("not of this federation" in note for note in notes)
+    assert any("it says that it is client 3, which it is not" in note for note in notes)
+
+
+def test_a_node_that_refuses_the_recipe_ends_the_run_with_its_reason(tmp_path):
+    def refuse(recipe):
+        raise InputError("rounds must be >= 1; got 0.")
+
+    experiment = toy()
+    nodes = nodes_of(experiment.plan, shards_of(experiment), tmp_path)
+    nodes[3].plan_of = refuse
+    with pytest.raises(InputError, match=r"node of client 3 refuses this run: rounds must be >= 1; got 0\."):
+        NodesRuntime(LocalLink(nodes), RUN, 5, b"").wait_for_all()
+
+
+def test_no_private_memory_leaves_a_node(tmp_path):
+    """What the server's checkpoint holds of a memory is 16 bytes."""
+    played = play(toy(**REMEMBERING), lambda plan, shards: local_runtime(plan, shards, tmp_path))
+    assert {len(memory) for memory in played.remembered.values()} == {16}
+
+
+def test_messages_are_those_of_one_process(tmp_path, expected):
+    made = []
+
+    def counted(plan, shards):
+        made.append(local_runtime(plan, shards, tmp_path))
+        return made[0]
+
+    played = play(toy(**NODES), counted)
+    sent = [kind for _, kind in orders(made[0]._link)]
+    protocol = [each.kind for each in expected["nodes"].sent if each.kind not in ("measure", "relay")]
+    assert sorted(sent) == sorted(protocol)
+    assert played.state.bytes == expected["nodes"].state.bytes
+    assert made[0].outside["down"] > 0

@@ -1,0 +1,33 @@
+"""Flower's simulation: the same bits and bytes as worker processes; options and errors."""
+
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.runtimes.flower import Flower
+from fedgraft.testing.runs import play, toy
+from fedgraft.testing.runtimes import NODES, REMEMBERING
+
+pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
+pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+
+
+@pytest.mark.federation
+@pytest.mark.parametrize("sections", [REMEMBERING, NODES], ids=["remembering", "nodes"])
+def test_a_simulation_ends_as_in_one_process(sections):
+    found, expected = play(toy(**sections), Flower(actors=2).start), play(toy(**sections))
+    assert found.digest == expected.digest
+    assert found.charged == expected.charged
+
+
+def test_options_are_checked():
+    with pytest.raises(InputError, match=r"runtime\.actors must be >= 1, or -1 for one per core; got 0\."):
+        Flower(actors=0)
+    with pytest.raises(InputError, match=r"runtime\.join_seconds must be >= 0"):
+        Flower(join_seconds=-1)
+
+
+def test_a_missing_package_is_named_with_the_extra(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "flwr", None)
+    monkeypatch.delitem(__import__("sys").modules, "fedgraft.runtimes.flower_federation.simulation", raising=False)
+    with pytest.raises(InputError, match=r"needs the package flwr.*: pip install 'fedgraft\[flower,ray\]'\."):
+        Flower().start(None, [])
