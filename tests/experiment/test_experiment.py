@@ -74,7 +74,7 @@ def test_the_resolved_recipe_holds_every_option_of_every_method():
     sections = tomllib.loads(toy(codec=CHAIN, downlink="quantized").to_toml())
     assert sections["codec"][0] == {"name": "float16"}
     assert set(sections["codec"][1]) == {"name", "bits", "scale", "bucket", "rounding"} == set(sections["downlink"])
-    assert set(sections["runtime"]) == {"name", "workers", "threads", "device", "deadline_seconds"}
+    assert set(sections["runtime"]) == {"name", "workers", "threads", "device", "deadline_seconds", "portable"}
     assert sections["data"] == {"name": "helpers.toy:Lines", "clients": 5, "points": 40, "width": 3, "shift": 0.5}
 
 

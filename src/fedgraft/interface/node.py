@@ -1,6 +1,7 @@
 """`fedgraft node`: a site's own process, which holds its data and answers the server's orders."""
 
 import logging
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,10 @@ from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
 
 LOG = logging.getLogger("fedgraft.node")
+TAKEN = "Failed to activate SuperNode"
+"""What Flower says to a node that is connected already."""
+FREE_SECONDS, AGAIN_SECONDS = 120.0, 3.0
+"""How long to try to connect again then, and how often."""
 MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
 """What a node keeps beside its configuration: what its client remembers, the models that runs left, Flower's things."""
 
@@ -88,16 +93,30 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
 
 def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
     """Answer orders until told to stop. Raises `MachineError` where the SuperNode ends before."""
-    path = folder.path / LOGFILE
-    with open(path, "ab") as log:
+    until = time.monotonic() + FREE_SECONDS
+    while not stop():
+        code = _answered_until_it_ends(node, folder, stop)
+        said = last_line(folder.path / LOGFILE)
+        if stop() or (time.monotonic() < until and _is_taken(folder.path / LOGFILE)):
+            continue
+        raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {said}")
+
+
+def _answered_until_it_ends(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> int:
+    """Run a SuperNode until told to stop or until it ends; return its exit code."""
+    with open(folder.path / LOGFILE, "wb") as log:
         supernode = SuperNode(folder.address, folder.trust(), folder.path / HOME, log)
         try:
             supernode.serve(node.answer, stop)
-            if not stop():
-                code = supernode.wait()
-                raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {last_line(path)}")
         finally:
             supernode.close()
+        return supernode.wait()
+
+
+def _is_taken(log: Path) -> bool:
+    """Return whether the server still holds this node for connected, as it does for a while after a kill."""
+    time.sleep(AGAIN_SECONDS)
+    return TAKEN in log.read_text(errors="replace")
 
 
 def _sections(text: str) -> Mapping[str, Any]:

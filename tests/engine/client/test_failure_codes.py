@@ -63,7 +63,7 @@ def test_the_text_is_in_the_client_s_log_and_not_in_its_message(caplog):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_on_one_machine_the_run_shows_the_reason_and_charges_the_code(workers):
-    task = {"name": "helpers.toy:Line", "fault": "raise", "faulty_points": 60}
+    task = {"name": "helpers.toy:Line", "fault": "raise", "faulty_points": 120}
     state, rows, runtime = run(toy(task=task, rounds=1, runtime={"workers": workers}))
     assert rows[0].failed == {2: "ValueError: this client is broken"} == {int(c): t for c, t in state.failing.items()}
     (reply,) = (reply for kind, _, client, reply in runtime.received if (kind, client) == ("train", 2))
@@ -76,6 +76,6 @@ def test_where_the_machine_does_not_say_more_the_run_shows_the_code():
         def reasons(self):
             return {}
 
-    experiment = toy(task={"name": "helpers.toy:Line", "fault": "nan", "faulty_points": 60}, rounds=1)
+    experiment = toy(task={"name": "helpers.toy:Line", "fault": "nan", "faulty_points": 120}, rounds=1)
     played = play(experiment, lambda plan, shards: Elsewhere(here(plan, shards), plan))
     assert played.rows[0].failed == {2: "diverged"}

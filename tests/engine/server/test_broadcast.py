@@ -101,9 +101,6 @@ def test_a_method_that_tracks_learns_what_clients_decode():
     decoded = broadcast.publish(0, MODEL)
     assert same(decoded, broadcast.published(0))
     assert not same(decoded, MODEL)
-    assert broadcast.groups(None, [5, 2, 3, 7]) == [0, 1]
-    assert broadcast.groups(None, [3, 7]) == [1]
-    assert of().groups(None, [3, 7]) == [0]
 
 
 def test_a_model_to_score_leaves_no_trace_in_what_is_trained_from():

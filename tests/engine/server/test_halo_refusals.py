@@ -130,7 +130,7 @@ def test_rows_that_nobody_waits_for_are_an_error_of_the_client():
     request = wire.encode(Message("rows", 1, arrays=HaloCodec(plan).raw([])), plan.coded_halo_layout)
     served = Client(plan, dict(enumerate(shards))).serve(0, request, b"")
     assert served.memory == b""
-    assert opened(plan, served.reply).text.startswith("sent rows that it does not wait for")
+    assert served.reason.startswith("sent rows that it does not wait for")
 
 
 @pytest.mark.parametrize("kind", ["hello", "train"])
@@ -146,7 +146,7 @@ def test_any_other_request_ends_a_round_that_waits(kind):
     assert opened(plan, client.serve(0, rows, b"").reply).kind == "wait", "what others are asked does not"
     other = wire.encode(Message("hello", 0)) if kind == "hello" else wire.encode(Message("train", 1))
     client.serve(0, other, b"")
-    assert opened(plan, client.serve(0, rows, b"").reply).text.startswith("sent rows that it does not wait for")
+    assert client.serve(0, rows, b"").reason.startswith("sent rows that it does not wait for")
 
 
 # --- scoring ----------------------------------------------------------------------------------------------------------

@@ -112,9 +112,8 @@ class Rating(
         item_shrinkage: the same per item, >= 0.
         share: "nothing", or "users": each client tells, once and in a byte per user, how its users rate there, and
             learns how they rate elsewhere (`fedgraft.domains.ratings.shared_user_statistics`; charged as statistics).
-        share_least: with `share = "users"`, fewest clients that must have a user for anything to be told of him, the
-            one that is told among them, >= 2. With 2, of a user whom two have, each is told just what the other said.
-            The server sees all that clients publish, whatever the number.
+        share_least: with `share = "users"`, fewest clients that must have a user for anything to be told of him, >= 2;
+            with 2, of a user whom two have, each is told just what the other said. The server sees all in any case.
         embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
         relations: whether that model sees trust links, and training pseudo-labels items; likewise.
         width: of a row of the tables, >= 1 (FeSoG: 8).
@@ -179,7 +178,7 @@ class Rating(
 
     def check_shard(self, shard: RatingShard) -> None:
         """One client has some of the rows of the tables."""
-        for name, ids in zip(("users", "items"), _ids(shard), strict=True):
+        for name, ids in zip(("users", "items"), (shard.users, shard.items), strict=True):
             rows, needed = getattr(self, name), int(ids.max(initial=-1)) + 1
             sound = not self.embeddings or rows >= needed
             require(sound, f"task.{name}", f">= {needed}, as these data have ids up to {needed - 1}", rows)
@@ -392,10 +391,6 @@ class Rating(
 
 def _float32(array: NDArray[np.float64]) -> Tensor:
     return torch.from_numpy(array.astype(np.float32))
-
-
-def _ids(shard: RatingShard) -> tuple[Indices, Indices]:
-    return shard.users, shard.items
 
 
 def _label_shares(shard: RatingShard, rows: Indices) -> tuple[float, ...]:

@@ -15,7 +15,6 @@ import torch
 
 from fedgraft.errors import MachineError
 
-
 Write: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 """Writes a file of a study's folder: its name within it, and what is in it."""
 
