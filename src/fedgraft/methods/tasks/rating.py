@@ -171,11 +171,9 @@ class Rating(
         """With as many rows as there are users and items, if there are tables."""
         if not self.embeddings:
             return self
-        ends = [
-            max(int(ids.max(initial=-1)) + 1 for ids in each)
-            for each in zip(*((shard.users, shard.items) for shard in shards), strict=True)
-        ]
-        for name, found in zip(("users", "items"), ends, strict=True):
+        names = ("users", "items")
+        ends = [max(int(getattr(shard, name).max(initial=-1)) + 1 for shard in shards) for name in names]
+        for name, found in zip(names, ends, strict=True):
             require(getattr(self, name) in (0, found), f"task.{name}", f"{found}, as many as ids", getattr(self, name))
         return replace(self, users=ends[0], items=ends[1])
 
