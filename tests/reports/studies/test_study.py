@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,9 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypa
         )
         (folder / "cells").mkdir(parents=True)
         (cell,) = one.cells(1)
-        study._run_split(one, cell.split, [cell], tmp_path / "data", folder)  # here: a process takes seconds to start
+        write = partial(study._write, folder)
+        for call in study._calls(one, cell.split, [cell], tmp_path / "data", folder, ""):
+            call.run(write)  # here: a process takes seconds to start
         alone += [result["digest"] for result in study.results(one, folder, 1).values()]
     together = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": runs},))
     study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, lambda line: None)
