@@ -85,3 +85,13 @@ def test_a_lazy_generator_passes_for_one_where_libraries_check():
     assert isinstance(g, np.random.Generator)
     wanted = stats.norm.rvs(size=3, random_state=randomness.generator(1, "draw", 2, 3))
     assert stats.norm.rvs(size=3, random_state=g).tolist() == wanted.tolist()
+
+
+def test_private_randomness_is_nobody_else_s():
+    torch.manual_seed(0)
+    one = randomness.private_generator().random(4)
+    torch.manual_seed(0)
+    with randomness.seeded_torch(1, "train", 2, 3):
+        other = randomness.private_generator().random(4)
+    assert not np.array_equal(one, other)
+    assert not np.array_equal(one, randomness.generator(0, "train").random(4))

@@ -2,8 +2,12 @@
 
 Equal arguments give equal streams on every runtime, in every process and after every resume, and two roles never
 share a stream: changing the selector does not change a client's training noise.
+
+So whoever knows the seed, as the server does, can repeat every draw. What must hide something is drawn from
+`private_generator` alone.
 """
 
+import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +60,15 @@ def lazy(seed: int, role: str, round: int = 0, client: int = 0) -> np.random.Gen
 def torch_generator(seed: int, role: str, round: int = 0, client: int = 0) -> torch.Generator:
     """Return a fresh CPU generator of torch for one purpose."""
     return torch.Generator().manual_seed(_number(seed, role, round, client))
+
+
+def private_generator() -> np.random.Generator:
+    """Return a generator for what must hide something from those who know the seed: noise and masks.
+
+    It is seeded with 256 bits of the operating system's, anew at every call. A run that draws from it has no equal, and
+    its digest cannot be reproduced. The stream itself is Philox, which is no cipher: keys are drawn from `secrets`.
+    """
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(secrets.randbits(256))))
 
 
 @contextmanager

@@ -17,7 +17,8 @@ USERS, ITEMS = TABLES = ("embeddings.users", "embeddings.items")
 def client_noise() -> np.random.Generator:
     """Return a generator seeded by torch's own, which a client seeds anew in every request of a stochastic task.
 
-    Whoever knows the run's seed can repeat the noise, as in every simulation.
+    Whoever knows the run's seed, as the server does, can repeat the noise and take it away: it shows what noise costs,
+    and hides nothing. One that hides comes from `fedgraft.contracts.randomness.private_generator`.
     """
     return np.random.default_rng(torch.randint(0, 2**31, (4,)).tolist())
 

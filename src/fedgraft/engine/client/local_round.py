@@ -113,14 +113,24 @@ class LocalRound:
         if not order.collects:
             self._keep_states()
             return Message("alone", order.round, known)
-        state = memory.get("uplink")
-        if state is None:
-            state = plan.uplink.init(plan.upload_layout)
-        g = randomness.lazy(plan.seed, "uplink", order.round, order.client)
-        encoded, memory["uplink"] = plan.uplink.encode(upload, state, g)
+        encoded = self._sent(upload)
         pushed = self._pushed(segment)
         self._keep_states()
         return Message("train", order.round, known, {**encoded, **pushed})
+
+    def _sent(self, upload: Arrays) -> Arrays:
+        """What the client sends of its update: the one place where it goes from what is learnt to what travels.
+
+        Noise of differential privacy belongs before the codec here, masks of a secure sum behind it, on whole numbers;
+        both from `randomness.private_generator`. There is neither yet (docs/adr/0016).
+        """
+        plan, order = self._plan, self.order
+        state = self.memory.get("uplink")
+        if state is None:
+            state = plan.uplink.init(plan.upload_layout)
+        g = randomness.lazy(plan.seed, "uplink", order.round, order.client)
+        encoded, self.memory["uplink"] = plan.uplink.encode(upload, state, g)
+        return encoded
 
     def _scored(self) -> dict[str, float]:
         """{"score": of the model as trained, on the client's own validation split}, if the server wants to know it."""
