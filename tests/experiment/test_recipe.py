@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.recipe import override, parse_override, read_recipe, renamed
+from fedgraft.experiment.recipe import outside_names, override, parse_override, read_recipe, renamed
 from helpers.toy_runs import toy
 
 ALTERNATIVES = {
@@ -147,3 +147,17 @@ def test_clients_that_keep_models_are_not_scored_with_a_mean_that_nobody_has(nam
     )
     with pytest.raises(InputError, match=wanted):
         toy(sharing={"name": name}, evaluation={"averaging": 0.5})
+
+
+def test_classes_outside_fedgraft_are_found_wherever_a_recipe_can_name_one():
+    content = {
+        "description": "a:B",
+        "task": "a:Task",
+        "data": {"name": "a:Data", "root": "C:/x", "clients": 3},
+        "codec": [{"name": "a:Codec"}, "a:Short", {"name": "feedback", "codec": {"name": "a:Inner"}}],
+        "downlink": {"name": "chain", "codecs": ["a:Chained", {"name": "quantized"}]},
+        "alternatives": {"sharing": {"*": {"codec": {"name": "a:Other"}}}},
+        "yardsticks": ["majority", "a:Yard"],
+    }
+    found = ["Chained", "Codec", "Data", "Inner", "Other", "Short", "Task", "Yard"]
+    assert outside_names(content) == tuple(f"a:{name}" for name in found)

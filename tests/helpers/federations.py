@@ -72,6 +72,7 @@ class Federation:
             self.kill(name, signal.SIGTERM)
 
     def start_server(self):
+        (self.root / "server.log").unlink(missing_ok=True)
         self._start("server", "federation", "start", self.root)
         self.wait_for("server", f"ready at localhost:{self.port}")
 
@@ -109,7 +110,9 @@ class Federation:
         return json.loads(done) if code == 0 else done
 
     def begin(self, out, *changes):
-        """Begin a run and return its process."""
+        """Begin a run and return its process; one before it has to have ended, or ends now."""
+        if "run" in self.processes:
+            self.kill("run")
         self._start("run", "run", self.recipe, "--on", self.root, "--out", out, *changes)
         return self.processes["run"]
 

@@ -1,5 +1,6 @@
 """A Ray cluster of several nodes on this machine, small, and without Ray's warnings."""
 
+import gc
 import os
 import shutil
 import signal
@@ -36,10 +37,10 @@ def cluster_of(workers):
     from ray.cluster_utils import Cluster
 
     with _folder() as folder, _unwarned():
-        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20, "_temp_dir": folder}
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20, "temp_dir": folder}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
-            nodes = [cluster.add_node(**NODE, _temp_dir=folder) for _ in range(workers)]
+            nodes = [cluster.add_node(**NODE, temp_dir=folder) for _ in range(workers)]
             ray.init(cluster.address, **QUIET)
             yield cluster, nodes
         finally:
@@ -63,4 +64,5 @@ def _unwarned():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+        gc.collect()  # or Ray's processes and files are warned of in a later test
     signal.signal(signal.SIGTERM, handler)

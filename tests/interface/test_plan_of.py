@@ -27,3 +27,17 @@ def test_another_list_is_another_recipe() -> None:
     recipe = load("fedais", {**CHANGES, "data.features": ["b", "a"]}).to_toml().encode()
     with pytest.raises(InputError, match=r"its \[data\] is not that of this node's recipe"):
         node.plan_of(recipe, load("fedais", CHANGES))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [('"node_majority"', '"evil:Yard"'), ('name = "fedavg"', 'name = "evil:Sharing"')],
+    ids=["short form in a list", "name of a method"],
+)
+def test_a_server_s_recipe_cannot_name_a_class_that_the_node_s_own_does_not(changed) -> None:
+    """Nothing of it is imported: there is no module of that name."""
+    own = load("fedais", {**CHANGES, "yardsticks": ["node_majority"], "sharing.name": "fedavg"})
+    recipe = own.to_toml()
+    assert changed[0] in recipe
+    with pytest.raises(InputError, match=r"it names the class 'evil:.*', which this node's recipe does not"):
+        node.plan_of(recipe.replace(*changed).encode(), own)

@@ -11,7 +11,7 @@ were meant for another method. What other methods want in their place a recipe m
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -26,6 +26,8 @@ DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "
 ANY = "*"
 RENAMED = {"sharing.averaging": "evaluation.averaging"}
 """{earlier name of an option: its name now}; recipes and stored runs may have either."""
+_NAMED = frozenset((*METHODS, "name", "codecs", "yardsticks"))
+"""Keys under which a class may be named."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
 
 
@@ -52,6 +54,11 @@ def read_recipe(recipe: str) -> tuple[str, Section]:
     except (ValueError, RecursionError) as error:  # of the bytes, or of the text
         raise InputError(f"{recipe} is not valid TOML: {error}.") from error
     return str(content.pop("recipe", name)), content
+
+
+def outside_names(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return every "package.module:Class" that a recipe names, sorted; nothing is imported."""
+    return tuple(sorted(set(_outside(content, ""))))
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -132,6 +139,17 @@ def check_alternatives(content: Section) -> None:
                     raise unknown("section", key, [*METHODS, *SETTINGS])
                 if key == section or key in SETTINGS:
                     _check_table(f"{place}.{key}", options, "options")
+
+
+def _outside(value: Any, key: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _outside(each, name)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _outside(each, key)
+    elif isinstance(value, str) and ":" in value and key in _NAMED:
+        yield value
 
 
 def _check_integers(content: Section) -> None:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -30,7 +31,9 @@ OWN: Final = ("data", "task")
 RUN, RESUME, BEFORE = "run", "resume", "before"
 """What a ServerApp is to do: begin a run, take it up, or take it up from the checkpoint before the last one."""
 LOOK_SECONDS: Final = 5.0
-"""Seconds between two looks at Flower's run while its ServerApp has not said anything."""
+"""Seconds between two looks at Flower's run, or its SuperLink, while its ServerApp has not said anything."""
+LOOKS: Final = 5
+"""How often the SuperLink is looked for, a second apart, until it is held for ended."""
 
 
 def run_on(path: Path, recipe: str, given: Mapping[str, Any], folder: Path, quiet: bool = False) -> dict[str, Any]:
@@ -86,9 +89,9 @@ def _follow(
     federation: FederationFolder, folder: Path, order: str, progress: Progress, recipe: Path | None = None
 ) -> dict[str, Any]:
     """Have the server begin or take up a run, and follow it to its end."""
-    with _listening() as (socket, listener):
-        paths = {"federation": federation.path, "folder": folder, "socket": socket, "recipe": recipe}
-        config = {name: str(path.resolve()) for name, path in paths.items() if path is not None}
+    with _listening() as (path, listener):
+        paths = {"federation": federation.path, "folder": folder, "socket": path, "recipe": recipe}
+        config = {name: str(each.resolve()) for name, each in paths.items() if each is not None}
         run = control.submit(federation, {**config, "order": order})
         followed = _Followed(federation, folder, run, listener, progress)
         try:
@@ -115,7 +118,8 @@ class _Followed:
         pipe = self._connected()
         while True:
             try:
-                if not pipe.poll(0.5):
+                if not pipe.poll(LOOK_SECONDS):
+                    self._check_server()
                     continue
                 kind, *content = pipe.recv()
             except (EOFError, OSError) as error:
@@ -159,6 +163,26 @@ class _Followed:
                 if control.status_of(self._federation, self._run).startswith("finished") and not self._found:
                     raise MachineError(f"The ServerApp could not start: {control.log_of(self._federation, self._run)}")
         return self._found[0]
+
+    def _check_server(self) -> None:
+        """End the ServerApp and raise `MachineError` where no SuperLink listens any more: Flower's part would wait on.
+
+        One that was started again ends the ServerApp itself, whose run has failed.
+        """
+        if any(self._listens() for _ in range(LOOKS)):
+            return
+        if self._pid:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)  # what it has stored is whole at any time
+        raise self._lost()
+
+    def _listens(self) -> bool:
+        try:
+            with socket.create_connection((self._federation.host, self._federation.port), LOOK_SECONDS):
+                return True
+        except OSError:
+            time.sleep(1.0)
+            return False
 
     def _lost(self) -> MachineError:
         kept = (self._folder / "experiment.toml").exists()

@@ -14,6 +14,7 @@ from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.client_files import client_at
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.provenance import versions
+from fedgraft.experiment.recipe import outside_names
 from fedgraft.experiment.site_run import write_site_run
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
@@ -83,8 +84,8 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     for name in ("data", "task"):
         if _plain(given.get(name)) != _plain(known[name]):
             raise InputError(f"its [{name}] is not that of this node's recipe")
-    for named in _classes(given):
-        if named not in _classes(known):
+    for named in outside_names(given):
+        if named not in outside_names(known):
             raise InputError(f"it names the class {named!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")
     torch.set_num_threads(experiment.runtime.threads)
@@ -130,14 +131,3 @@ def _plain(section: Any) -> Any:
     """Return a section as TOML has it, but for where its data are, which differs by machine."""
     found = {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
-
-
-def _classes(value: Any) -> list[str]:
-    """Return every "package.module:Class" in a recipe."""
-    if isinstance(value, Mapping):
-        return [
-            name
-            for key, each in value.items()
-            for name in ([each] if key == "name" and ":" in str(each) else _classes(each))
-        ]
-    return [name for each in value for name in _classes(each)] if isinstance(value, list | tuple) else []

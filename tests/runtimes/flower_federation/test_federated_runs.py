@@ -107,7 +107,8 @@ def test_a_superlink_that_is_killed_is_started_and_the_run_resumed_to_the_same_b
     process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
     shops.wait_for_round(tmp_path / "run", 2)
     shops.kill("server")
-    assert process.wait(120) == 1
+    assert process.wait(60) == 1
+    assert "or its SuperLink was. Continue with 'fedgraft resume" in shops.log("run").strip().splitlines()[-1]
     shops.start_server()
     found = json.loads(call("resume", tmp_path / "run", "--json"))
     one, two = same(found, expected)

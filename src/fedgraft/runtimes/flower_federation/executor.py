@@ -16,6 +16,7 @@ from flwr.app import Message
 from flwr.common.constant import SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
@@ -60,7 +61,10 @@ def execute_tasks(port: int, secret: bytes, answer: Callable[[bytes], bytes], st
 
 
 def _execute(task: RuntimeHttpClient, answer: Callable[[bytes], bytes]) -> None:
-    message, context, _, _ = pull_task_input(task)
+    try:
+        message, context, _, _ = pull_task_input(task)
+    except (ObjectPullError, RuntimeError):  # the message is gone: its run has ended
+        return
     with _alive(task):
         try:
             reply = Message(record_of(answer(bytes_in(message.content))), reply_to=message)
@@ -95,7 +99,8 @@ def _client(
     port: int, authority: RuntimeTokenHttpInterceptor | SuperExecAuthHttpInterceptor
 ) -> Iterator[RuntimeHttpClient]:
     retries = make_simple_http_retry_invoker()
-    retries.max_tries = 1
+    # Every error is raised here: where a run has ended, Flower's own rule sends SIGINT to this process, the node.
+    retries.max_tries, retries.should_giveup = 1, lambda error: True
     client = RuntimeHttpClient.from_server_address(
         server_address=f"127.0.0.1:{port}",
         insecure=True,
