@@ -20,7 +20,7 @@ def local_ray(cpus=2):
     """A Ray that this process has initialised."""
     import ray
 
-    with _folder() as folder, _unwarned():
+    with _folder() as folder, unwarned():
         ray.init(
             "local", num_cpus=cpus, include_dashboard=False, object_store_memory=100 << 20, _temp_dir=folder, **QUIET
         )
@@ -36,7 +36,7 @@ def cluster_of(workers):
     import ray
     from ray.cluster_utils import Cluster
 
-    with _folder() as folder, _unwarned():
+    with _folder() as folder, unwarned():
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20, "temp_dir": folder}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
@@ -59,10 +59,11 @@ def _folder():
 
 
 @contextmanager
-def _unwarned():
+def unwarned():
+    """Let Ray leave its processes and files unclosed, which Python would warn of, here or in a later test."""
     handler = signal.getsignal(signal.SIGTERM)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-        gc.collect()  # or Ray's processes and files are warned of in a later test
+        gc.collect()
     signal.signal(signal.SIGTERM, handler)
