@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,15 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests s
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
 install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in place of the user's own, in which runs with tests' classes are noted as made here."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

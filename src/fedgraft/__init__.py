@@ -32,10 +32,11 @@ __all__ = [
     "open",
     "resume",
     "run",
+    "trust",
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Run", "compare", "open", "resume", "run"), "interface.api"),
+    **dict.fromkeys(("Run", "compare", "open", "resume", "run", "trust"), "interface.api"),
     **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError", "MachineError"), "errors"),
     "Experiment": "experiment.experiment",
     "Interrupted": "experiment.runner",

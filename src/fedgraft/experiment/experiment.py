@@ -95,10 +95,7 @@ class Experiment:
     @classmethod
     def from_toml(cls, text: str, where: str = "The stored experiment") -> "Experiment":
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
-        try:
-            content = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise InputError(f"{where} is not valid TOML: {error}.") from error
+        content = contents(text, where)
         try:
             if isinstance(content.get("model"), dict):
                 content["model"] = _without_layers(content["model"])  # earlier versions stored what they did not use
@@ -127,6 +124,14 @@ class Experiment:
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
         return build(self.recipe, override(self.sections, changes))
+
+
+def contents(text: str, where: str) -> Section:
+    """Return what a resolved recipe says, unchecked; `where` it is, for errors."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{where} is not valid TOML: {error}.") from error
 
 
 def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:

@@ -19,8 +19,8 @@ from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError, unknown
 from fedgraft.experiment.disk import read_model
-from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, STATE
+from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.provenance import check_clients, check_options
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import RUN
@@ -46,7 +46,7 @@ class FinishedRun:
         self._store = Store.open(folder)
         self._where = str(folder / "experiment.toml")
         written = self._store.experiment_toml()
-        self.experiment = Experiment.from_toml(written, self._where)
+        self.experiment = stored_experiment(self._store)
         check_options(self._store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
         self.plan = replace(self.experiment.plan, device="cpu")
         self.models = read_models(folder / MODEL, self.plan)
@@ -147,7 +147,7 @@ def load_model(folder: Path) -> torch.nn.Module:
     with each of them. `FinishedRun.client_model` has what such a client answers with.
     """
     store = Store.open(folder)
-    stored = Experiment.from_toml(store.experiment_toml(), str(folder / "experiment.toml"))
+    stored = stored_experiment(store)
     plan = replace(stored.plan, device="cpu")
     models = read_models(folder / MODEL, plan)
     if plan.personal or any("/" in name for name in models):

@@ -25,6 +25,7 @@ from fedgraft.errors import AllClientsFailedError, FedgraftError, InputError, Ma
 from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
+from fedgraft.experiment.outside_classes import note_made, stored_experiment
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_state
@@ -121,9 +122,11 @@ def execute(
             with sites.joined(experiment, run) as (runtime, clients):
                 about = {**environment(), RUN: run, FEDERATION: sites.where}
                 store.describe(experiment.to_toml(), about, origin_of(experiment.sections, clients))
+                note_made(experiment, folder)
                 return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
+        note_made(experiment, folder)
         return _train(experiment, shards, store, None, watcher)
 
 
@@ -157,7 +160,7 @@ def resume(
             store.go_back()
         where = str(folder / "experiment.toml")
         written = store.experiment_toml()
-        experiment = Experiment.from_toml(written, where)
+        experiment = stored_experiment(store)
         _check_machine(experiment.runtime)
         stored, began = store.load(), store.origin()
         check_known(began, str(folder / ORIGIN))

@@ -24,6 +24,7 @@ from fedgraft.experiment.client_files import SUFFIX, client_at
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.finished_run import FinishedRun, shared_model
 from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
+from fedgraft.experiment.outside_classes import note_made
 from fedgraft.experiment.provenance import check_clients, origin_of
 from fedgraft.experiment.summary import best_model
 from fedgraft.wire.layouts import Arrays
@@ -83,6 +84,7 @@ def write_site_run(
         EXPERIMENT: recipe,
     }
     disk.replace(folder, contents, disk.PRIVATE)
+    note_made(experiment, folder)
 
 
 def open_run(folder: Path) -> FinishedRun:

@@ -20,10 +20,11 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment import discovery, runner
+from fedgraft.experiment import discovery, outside_classes, runner
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.finished_run import FinishedRun, load_model
 from fedgraft.experiment.folder_check import check_free
+from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.predict import predict
 from fedgraft.experiment.recipe import override, read_recipe
 from fedgraft.experiment.run_folder import Store
@@ -79,7 +80,7 @@ class Run:
     @cached_property
     def experiment(self) -> Experiment:
         """Experiment that was run."""
-        return Experiment.from_toml(Store.open(self.folder).experiment_toml(), str(self.folder / "experiment.toml"))
+        return stored_experiment(Store.open(self.folder))
 
     @cached_property
     def _finished(self) -> FinishedRun:
@@ -247,11 +248,18 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False) -> R
         progress: whether to print a line a round.
         before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
     """
-    where = str(Path(folder) / "experiment.toml")
-    experiment = Experiment.from_toml(Store.open(Path(folder)).experiment_toml(), where)
+    experiment = stored_experiment(Store.open(Path(folder)))
     with Progress.of(experiment, quiet=not progress) as watcher:
         runner.resume(Path(folder), watcher, before)
     return Run(folder)
+
+
+def trust(folder: str | Path) -> tuple[str, ...]:
+    """Trust the classes outside fedgraft that a run's folder names, whoever made it; their names.
+
+    To import a class is to run its module's code. Runs that this user made on this machine are trusted already.
+    """
+    return outside_classes.trust(Path(folder))
 
 
 def compare(

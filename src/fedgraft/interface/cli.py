@@ -26,8 +26,8 @@ from fedgraft.errors import (
     printable,
 )
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment import portable
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment import outside_classes, portable
+from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.predict import predict as predict_from
 from fedgraft.experiment.recipe import parse_override
 from fedgraft.experiment.run_folder import Store
@@ -128,7 +128,7 @@ def resume(
     quiet: Quiet = False,
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
-    experiment = Experiment.from_toml(Store.open(folder).experiment_toml(), str(folder / "experiment.toml"))
+    experiment = stored_experiment(Store.open(folder))
     if federated.is_federated(folder):
         with _resumable(folder):
             _show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
@@ -193,6 +193,13 @@ def serve(
     number = answer(folder, host, port, max_request, max_rows, _say)
     _say(f"{signals.said(number)}.")
     raise Interrupted("interrupted", number)
+
+
+@app.command()
+def trust(folder: Folder) -> None:
+    """Trust the classes outside fedgraft that a run's folder of somebody else names: their code runs when it is used."""
+    names = outside_classes.trust(folder)
+    _say(f"Trusted: {', '.join(names)}." if names else f"{folder} names no class outside fedgraft.")
 
 
 @app.command()

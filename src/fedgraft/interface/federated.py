@@ -18,6 +18,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, MachineError
 from fedgraft.experiment import folder_check
 from fedgraft.experiment.experiment import Experiment, build, load
+from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.recipe import override, read_recipe, section_of
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import FEDERATION, Interrupted
@@ -62,7 +63,7 @@ def resume_on(folder: Path, before: bool, quiet: bool = False) -> dict[str, Any]
     """Have its federation take a run up; arguments as `runner.resume`."""
     store = Store.open(folder)
     federation = FederationFolder.read(Path(store.environment()[FEDERATION]))
-    experiment = Experiment.from_toml(store.experiment_toml(), str(folder / "experiment.toml"))
+    experiment = stored_experiment(store)
     with Progress.of(experiment, quiet) as progress:
         return _follow(federation, folder, BEFORE if before else RESUME, progress)
 
