@@ -1,4 +1,4 @@
-"""The command line: run, resume, predict, serve, compare, report, study, shard, list, show."""
+"""The command line: run, resume, predict, serve, trust, compare, report, study, shard, list, show."""
 
 import json
 import logging
@@ -197,7 +197,7 @@ def serve(
 
 @app.command()
 def trust(folder: Folder) -> None:
-    """Trust the classes outside fedgraft that a run's folder of somebody else names: their code runs when it is used."""
+    """Trust the classes outside fedgraft that another user's run names: their code runs when it is used."""
     names = outside_classes.trust(folder)
     _say(f"Trusted: {', '.join(names)}." if names else f"{folder} names no class outside fedgraft.")
 
