@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, MachineError
     from fedgraft.experiment.experiment import Experiment
     from fedgraft.experiment.runner import Interrupted
-    from fedgraft.interface.api import Run, compare, open, resume, run
+    from fedgraft.interface.api import Run, compare, open, resume, run, trust
 
     __version__: str
 

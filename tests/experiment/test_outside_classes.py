@@ -78,11 +78,11 @@ def test_what_this_user_made_here_is_trusted_in_any_process_and_after_a_move(tmp
     monkeypatch.setattr(outside_classes, "_KNOWN", set())
     shutil.move(tmp_path / "run", tmp_path / "moved")
     assert resume(tmp_path / "moved")["rounds"] == 2
-    (made,) = (tmp_path / "state" / "fedgraft" / "trusted").iterdir()
-    assert made.stat().st_mode & 0o077 == 0
+    for made in (tmp_path / "state" / "fedgraft" / "trusted").iterdir():
+        assert made.stat().st_mode & 0o077 == 0
     text = (tmp_path / "moved" / "experiment.toml").read_text()
     (tmp_path / "moved" / "experiment.toml").write_text(text.replace("yardsticks = []", 'yardsticks = ["evil:Class"]'))
-    with pytest.raises(InputError, match=r"evil:Class, helpers\.toy:Line"):
+    with pytest.raises(InputError, match=r"would run: evil:Class\. "):
         resume(tmp_path / "moved")
 
 

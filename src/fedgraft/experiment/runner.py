@@ -122,11 +122,11 @@ def execute(
             with sites.joined(experiment, run) as (runtime, clients):
                 about = {**environment(), RUN: run, FEDERATION: sites.where}
                 store.describe(experiment.to_toml(), about, origin_of(experiment.sections, clients))
-                note_made(experiment, folder)
+                note_made(experiment)
                 return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
-        note_made(experiment, folder)
+        note_made(experiment)
         return _train(experiment, shards, store, None, watcher)
 
 

@@ -84,7 +84,7 @@ def write_site_run(
         EXPERIMENT: recipe,
     }
     disk.replace(folder, contents, disk.PRIVATE)
-    note_made(experiment, folder)
+    note_made(experiment)
 
 
 def open_run(folder: Path) -> FinishedRun:
