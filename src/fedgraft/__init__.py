@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, MachineError
     from fedgraft.experiment.experiment import Experiment
+    from fedgraft.experiment.outside_classes import trust
     from fedgraft.experiment.runner import Interrupted
-    from fedgraft.interface.api import Run, compare, open, resume, run, trust
+    from fedgraft.interface.api import Run, compare, open, resume, run
 
     __version__: str
 
@@ -36,10 +37,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Run", "compare", "open", "resume", "run", "trust"), "interface.api"),
+    **dict.fromkeys(("Run", "compare", "open", "resume", "run"), "interface.api"),
     **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError", "MachineError"), "errors"),
     "Experiment": "experiment.experiment",
     "Interrupted": "experiment.runner",
+    "trust": "experiment.outside_classes",
 }
 """Where each name lives."""
 

@@ -22,13 +22,14 @@ _KNOWN: set[str] = set()
 """Names that this process's own runs had, or that it trusts: it needs no file to know them."""
 
 
-def trust(folder: Path) -> tuple[str, ...]:
-    """Trust the classes outside fedgraft that a run's folder names, now and later; their names.
+def trust(folder: str | Path) -> tuple[str, ...]:
+    """Trust the classes outside fedgraft that a run's folder names, whoever made it, now and later; their names.
 
-    Raises `InputError` where the folder is no run's, or this user's state folder cannot be written.
+    To import a class is to run its module's code. Raises `InputError` where the folder is no run's, or this user's
+    state folder cannot be written.
     """
-    store = Store.open(folder)
-    names = outside_names(contents(store.experiment_toml(), str(folder / EXPERIMENT)))
+    store = Store.open(Path(folder))
+    names = outside_names(contents(store.experiment_toml(), str(store.folder / EXPERIMENT)))
     if names:
         try:
             _note(names)

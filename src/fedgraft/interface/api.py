@@ -20,7 +20,7 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment import discovery, outside_classes, runner
+from fedgraft.experiment import discovery, runner
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.finished_run import FinishedRun, load_model
 from fedgraft.experiment.folder_check import check_free
@@ -252,14 +252,6 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False) -> R
     with Progress.of(experiment, quiet=not progress) as watcher:
         runner.resume(Path(folder), watcher, before)
     return Run(folder)
-
-
-def trust(folder: str | Path) -> tuple[str, ...]:
-    """Trust the classes outside fedgraft that a run's folder names, whoever made it; their names.
-
-    To import a class is to run its module's code. Runs that this user made on this machine are trusted already.
-    """
-    return outside_classes.trust(Path(folder))
 
 
 def compare(

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from fedgraft.experiment.recipe import override, read_recipe, section_of
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import FEDERATION, Interrupted
 from fedgraft.interface.progress import Progress
-from fedgraft.runtimes.flower_federation import control
+from fedgraft.runtimes.flower_federation import control, superlink
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 
 FLOWER: Final = "flower"
@@ -170,20 +169,14 @@ class _Followed:
 
         One that was started again ends the ServerApp itself, whose run has failed.
         """
-        if any(self._listens() for _ in range(LOOKS)):
-            return
+        for _ in range(LOOKS):
+            if superlink.listens(self._federation):
+                return
+            time.sleep(1.0)
         if self._pid:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)  # what it has stored is whole at any time
         raise self._lost()
-
-    def _listens(self) -> bool:
-        try:
-            with socket.create_connection((self._federation.host, self._federation.port), LOOK_SECONDS):
-                return True
-        except OSError:
-            time.sleep(1.0)
-            return False
 
     def _lost(self) -> MachineError:
         kept = (self._folder / "experiment.toml").exists()

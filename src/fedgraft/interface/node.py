@@ -2,8 +2,7 @@
 
 import logging
 import time
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.client_files import client_at
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.experiment import Experiment, contents, load
 from fedgraft.experiment.provenance import versions
 from fedgraft.experiment.recipe import outside_names
 from fedgraft.experiment.site_run import write_site_run
@@ -80,13 +79,12 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     Classes that are not fedgraft's are found only where the node's own recipe names them.
     """
     text = recipe.decode(errors="replace")
-    given, known = _sections(text), _sections(own.to_toml())
+    given, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
     for name in ("data", "task"):
         if _plain(given.get(name)) != _plain(known[name]):
             raise InputError(f"its [{name}] is not that of this node's recipe")
-    for named in outside_names(given):
-        if named not in outside_names(known):
-            raise InputError(f"it names the class {named!r}, which this node's recipe does not")
+    if strange := sorted({*outside_names(given)} - {*outside_names(known)}):
+        raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")
     torch.set_num_threads(experiment.runtime.threads)
     return experiment.plan
@@ -118,13 +116,6 @@ def _is_taken(log: Path) -> bool:
     """Return whether the server still holds this node for connected, as it does for a while after a kill."""
     time.sleep(AGAIN_SECONDS)
     return TAKEN in log.read_text(errors="replace")
-
-
-def _sections(text: str) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"the server's recipe is not valid TOML: {error}") from error
 
 
 def _plain(section: Any) -> Any:

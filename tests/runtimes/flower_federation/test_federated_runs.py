@@ -9,6 +9,10 @@ import time
 import pandas as pd
 import pytest
 
+import fedgraft
+from fedgraft.contracts.data import names_of
+from fedgraft.experiment.predict import predict
+from fedgraft.runtimes.flower_federation.folders import file_name
 from helpers.federations import Federation, call, federation, same
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
@@ -66,11 +70,16 @@ def test_a_run_ends_as_on_one_machine_and_each_site_predicts_with_its_model(shop
     found = shops.run(tmp_path / "run")
     one, two = same(found, expected)
     assert one == two
-    (left,) = (shops.root / "nodes" / shops.names[0] / "runs").iterdir()
-    shard = pd.DataFrame({"user": [0, 1], "item": [0, 1], "category": [0, 0]})
-    shard.to_csv(tmp_path / "pairs.csv", index=False)
-    line = call("predict", left, "-o", tmp_path / "answers.csv", "--pairs", tmp_path / "pairs.csv", code=None)
-    assert "Traceback" not in line
+    local(tmp_path / "local", *RECIPES["rating"])
+    experiment = fedgraft.open(tmp_path / "local").experiment
+    shards = experiment.data.load(experiment.seed)
+    for name, shard in zip(names_of(shards), shards, strict=True):
+        (left,) = (shops.root / "nodes" / file_name(name) / "runs").iterdir()
+        pairs = pd.DataFrame({"user": shard.user_ids[:3], "item": shard.item_ids[:3]})
+        expected = predict(tmp_path / "local", {"pairs": pairs}, name)
+        pairs.to_csv(tmp_path / "pairs.csv", index=False)
+        call("predict", left, "-o", tmp_path / "answers.csv", "--pairs", tmp_path / "pairs.csv")
+        assert pd.read_csv(tmp_path / "answers.csv")["rating"].tolist() == expected["rating"].tolist()
 
 
 def ended(process):

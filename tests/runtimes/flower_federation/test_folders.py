@@ -1,9 +1,12 @@
 """Folders of a federation and of a site: what is written is read, and what is wrong with them is one clear line."""
 
+import socket
+
 import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.runtimes.flower_federation.folders import FederationFolder, NodeFolder
+from fedgraft.runtimes.flower_federation.superlink import listens
 
 
 def test_a_federation_is_read_as_it_was_written(tmp_path):
@@ -63,3 +66,10 @@ def test_damage_is_named(tmp_path, text, said):
     (tmp_path / "federation.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=said):
         FederationFolder.read(tmp_path)
+
+
+def test_a_server_is_looked_for_on_its_own_machine_whatever_sites_call_it(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        folder = FederationFolder(tmp_path, "fed.invalid", server.getsockname()[1], ())
+        assert listens(folder)
+    assert not listens(folder)

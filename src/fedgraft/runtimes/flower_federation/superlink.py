@@ -53,7 +53,7 @@ class SuperLink:
         until = time.monotonic() + START_SECONDS
         while not stop():
             self.check()
-            with suppress(OSError), socket.create_connection((self._folder.own_host, self._folder.port), timeout=1.0):
+            if listens(self._folder):
                 return
             if time.monotonic() > until:
                 raise MachineError(
@@ -72,6 +72,13 @@ class SuperLink:
     def close(self) -> None:
         """End it, and with it all that it has started."""
         self._process.close()
+
+
+def listens(folder: FederationFolder) -> bool:
+    """Return whether something listens on this machine where the federation's SuperLink does."""
+    with suppress(OSError), socket.create_connection((folder.own_host, folder.port), timeout=1.0):
+        return True
+    return False
 
 
 def register_all(folder: FederationFolder, stop: Callable[[], object]) -> int:
