@@ -5,7 +5,6 @@ clients/        a file per client, to be handed to its site alone
 """
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -17,12 +16,11 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import disk, folder_check
 from fedgraft.experiment.client_files import SUFFIX, packages_of, write_client
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.runtimes.flower_federation.folders import file_name
 
 RECIPE: Final = "recipe.toml"
 CLIENTS: Final = "clients.toml"
 FILES: Final = "clients"
-_LONGEST: Final = 80
-"""Most characters of a file's name before its suffix."""
 
 
 def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, int], None]) -> list[Path]:
@@ -76,7 +74,7 @@ def _file_names(names: list[str]) -> list[str]:
     """Return a name of a file for each client, all distinct, whatever clients are called."""
     found: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
     for number, name in enumerate(names):
-        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:_LONGEST] or "client"
+        safe = file_name(name) or "client"
         while safe.casefold() in found:
             safe += f"-{number}"
         found[safe.casefold()] = safe

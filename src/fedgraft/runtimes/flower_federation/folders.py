@@ -13,6 +13,8 @@ import tomli_w
 
 from fedgraft.errors import InputError
 
+_LONGEST: Final = 80
+"""Most characters of a file's name before its suffix."""
 SUPERLINK: Final = "fedgraft"
 """What Flower's configuration calls the federation's SuperLink."""
 RECIPE: Final = "recipe.toml"
@@ -199,8 +201,8 @@ class NodeFolder:
 
 
 def file_name(name: str) -> str:
-    """Return a client's name as files are called: letters, digits, ".", "_" and "-"."""
-    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")
+    """Return a client's name as files are called: at most 80 letters, digits, ".", "_" and "-"; "" where it has none."""
+    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")[:_LONGEST].rstrip("-.")
 
 
 def address(host: str, port: int) -> str:
