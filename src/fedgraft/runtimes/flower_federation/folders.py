@@ -201,7 +201,7 @@ class NodeFolder:
 
 
 def file_name(name: str) -> str:
-    """Return a client's name as files are called: at most 80 letters, digits, ".", "_" and "-"; "" where it has none."""
+    """Return a client's name as files are called: 80 letters, digits, ".", "_" and "-" at most; "" for none of them."""
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")[:_LONGEST].rstrip("-.")
 
 
