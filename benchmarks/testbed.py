@@ -28,6 +28,8 @@ SERVER = "10.77.0.1"
 RECIPE = ("reputation_ucb", "data.name=catalogue", "clock.devices=edge_cloud", "evaluation.at=clients")
 NAMES = "fedgraft"
 START_SECONDS = 120.0
+IDLE_SECONDS = 10.0
+"""How long the polls of nodes that have nothing to do are counted."""
 
 
 class Refused(Exception):
@@ -114,6 +116,8 @@ def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: i
                     children.append(subprocess.Popen(command, stderr=log, env=here))
                 wait_for(root / f"{name}.log", "joining")
             time.sleep(5)  # until all are connected: their greetings are no part of the run
+            idle = counted(server)
+            time.sleep(IDLE_SECONDS)
             before, began = counted(server), time.monotonic()
             said = call(inside(server, "run", fed / "recipe.toml", "--on", fed, "--out", root / "run", "--json"))
             seconds, bytes_moved = time.monotonic() - began, counted(server) - before
@@ -129,6 +133,7 @@ def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: i
         "digest": summary["digest"],
         "ledger_bytes": summary["bytes"]["total"],
         "interface_bytes": bytes_moved,
+        "idle_bytes_a_second": (before - idle) / IDLE_SECONDS,
         "over_ledger": bytes_moved / summary["bytes"]["total"] - 1,
         "simulated_seconds": summary["simulated_seconds"],
         "training_seconds": rows[-1]["seconds"],
