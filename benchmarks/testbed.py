@@ -9,6 +9,7 @@ counters of the server's network interface.
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -16,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ SERVER = "10.77.0.1"
 RECIPE = ("reputation_ucb", "data.name=catalogue", "clock.devices=edge_cloud", "evaluation.at=clients")
 NAMES = "fedgraft"
 START_SECONDS = 120.0
+LOOK_SECONDS = 0.05
 IDLE_SECONDS = 10.0
 """How long the polls of nodes that have nothing to do are counted."""
 
@@ -119,7 +122,8 @@ def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: i
             idle = counted(server)
             time.sleep(IDLE_SECONDS)
             before, began = counted(server), time.monotonic()
-            said = call(inside(server, "run", fed / "recipe.toml", "--on", fed, "--out", root / "run", "--json"))
+            command = inside(server, "run", fed / "recipe.toml", "--on", fed, "--out", root / "run", "--json")
+            said, ends = watched(command, root / "run" / "rounds.jsonl", lambda: counted(server))
             seconds, bytes_moved = time.monotonic() - began, counted(server) - before
         finally:
             for child in children:
@@ -135,10 +139,33 @@ def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: i
         "interface_bytes": bytes_moved,
         "idle_bytes_a_second": (before - idle) / IDLE_SECONDS,
         "over_ledger": bytes_moved / summary["bytes"]["total"] - 1,
+        "over_ledger_a_round": over_ledger_a_round(rows, ends),
         "simulated_seconds": summary["simulated_seconds"],
         "training_seconds": rows[-1]["seconds"],
         "all_seconds": seconds,
     }
+
+
+def watched(command: Sequence[str], rows: Path, count: Callable[[], int]) -> tuple[str, dict[int, int]]:
+    """Run a command to its end; return its output, and {rows: what `count` gave when the file had so many}."""
+    counts: dict[int, int] = {}
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(call, command)
+        while not done.done():
+            found = len(rows.read_bytes().splitlines()) if rows.exists() else 0
+            if found not in counts:
+                counts[found] = count()
+            time.sleep(LOOK_SECONDS)
+        return done.result(), counts
+
+
+def over_ledger_a_round(rows: Sequence[Mapping[str, Any]], counts: Mapping[int, int]) -> float:
+    """Return what the interface carries over the ledger from the end of the first round to that of the last seen."""
+    first, last = (edge(counts.keys() & range(1, len(rows) + 1), default=1) for edge in (min, max))
+    if first == last:
+        return math.nan
+    ledger = rows[last - 1]["bytes_total"] - rows[first - 1]["bytes_total"]
+    return (counts[last] - counts[first]) / float(ledger) - 1
 
 
 def call(command: Sequence[str]) -> str:

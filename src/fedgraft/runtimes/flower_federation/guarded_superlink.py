@@ -1,4 +1,4 @@
-"""Flower's SuperLink, of which nodes get to see their part alone; a program of its own.
+"""Flower's SuperLink, of which nodes get to see their part alone, which waits for messages; a program of its own.
 
 One port has all of a SuperLink's interfaces. Flower lets anybody who reaches it register nodes and start runs, that is,
 run programs at the server and at every site. Here only this very machine may; others get the interface of nodes, at
@@ -10,11 +10,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final, TypeAlias
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
 
 from flwr.superlink import main as superlink
 from flwr.superlink.cli import flower_superlink
+
+from fedgraft.runtimes.flower_federation.long_polls import Asgi, Content, LongPolls, Receive, Send
 
 HERE: Final = frozenset(("127.0.0.1", "::1"))
 """Addresses of callers who may do everything."""
@@ -22,11 +25,8 @@ OF_NODES: Final = "/v1/fleet/"
 """What the paths of the nodes' interface begin with."""
 LOOK_SECONDS: Final = 0.2
 ENDING_SECONDS: Final = 5.0
-
-Content: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Content]]
-Send: TypeAlias = Callable[[Content], Awaitable[None]]
-Asgi: TypeAlias = Callable[[Content, Receive, Send], Awaitable[None]]
+GRACE_SECONDS: Final = 1
+"""How long open requests may go on when the SuperLink is told to end; nodes that wait are among them."""
 
 
 def guarded(app: Asgi) -> Asgi:
@@ -54,9 +54,12 @@ def main() -> None:
     parent, create_app = os.getppid(), superlink.create_app
 
     def create_guarded(*arguments: Any, **options: Any) -> Asgi:
-        return guarded(create_app(*arguments, **options))
+        return guarded(LongPolls(create_app(*arguments, **options)))
 
     superlink.create_app = create_guarded  # type: ignore[assignment]
+    of_flower = flower_superlink.__globals__
+    run = partial(of_flower["uvicorn"].run, timeout_graceful_shutdown=GRACE_SECONDS)
+    of_flower["uvicorn"] = SimpleNamespace(run=run)
     os.environ["FORWARDED_ALLOW_IPS"] = "127.0.0.1"  # nobody elsewhere is believed to speak for another
     logging.getLogger("uvicorn.access").addFilter(lambda record: False)  # a line a request fills disks
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

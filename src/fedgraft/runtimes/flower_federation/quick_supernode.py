@@ -1,6 +1,7 @@
-"""Flower's SuperNode, looking for messages often; a program of its own.
+"""Flower's SuperNode, without its long sleeps; a program of its own.
 
-A SuperNode that has found no message sleeps for three seconds, and no option says otherwise.
+A SuperNode that has found no message sleeps for three seconds, and no option says otherwise. Here the SuperLink makes
+it wait (`long_polls`).
 """
 
 import time
@@ -10,7 +11,7 @@ from typing import Final
 from flwr.supernode import start_client_internal
 from flwr.supernode.cli import flower_supernode
 
-POLL_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.05
 """Seconds between two looks for messages, and for their answers."""
 
 

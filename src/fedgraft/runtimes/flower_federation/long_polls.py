@@ -1,0 +1,146 @@
+"""Long polling: a node that asks for messages when there are none is answered when one comes, or after a while.
+
+Flower's nodes ask, are answered at once, and sleep. Short sleeps cost a link 1.3 kB each, long ones delay a round.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+from flwr.proto.fleet_pb2 import PullMessagesRequest
+from flwr.proto.message_pb2 import PushObjectRequest
+from flwr.proto.runtime_pb2 import PushAppMessagesRequest, PushAppMessagesResponse
+from google.protobuf.message import DecodeError
+
+HELD_SECONDS: Final = 10.0
+"""How long a node waits at most; a SuperNode gives a request up after 30 seconds."""
+PULL: Final = "/v1/fleet/pull-messages"
+"""A node asks for a message."""
+PUSH: Final = "/v1/runtime/push-messages"
+"""A ServerApp announces messages, whose content follows."""
+PUSH_CONTENT: Final = "/v1/runtime/push-object"
+
+Content: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Content]]
+Send: TypeAlias = Callable[[Content], Awaitable[None]]
+Asgi: TypeAlias = Callable[[Content, Receive, Send], Awaitable[None]]
+
+
+class LongPolls:
+    """A SuperLink's application whose answers "no message" wait until there is one.
+
+    Such an answer is held back after the application has given it, so that only a node that has shown its key waits.
+    A message counts as there when all of its content has arrived.
+
+    Args:
+        app: Flower's.
+        held_seconds: how long a node waits at most.
+    """
+
+    def __init__(self, app: Asgi, held_seconds: float = HELD_SECONDS) -> None:
+        self._app = app
+        self._held_seconds = held_seconds
+        self._came: Counter[int] = Counter()  # messages by node
+        self._waiting: dict[int, asyncio.Event] = {}
+        self._missing: dict[str, tuple[set[str], set[int]]] = {}  # by session: content to come, and nodes
+
+    async def __call__(self, scope: Content, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        handlers = {PULL: self._pull, PUSH: self._push, PUSH_CONTENT: self._push_content}
+        handle = handlers.get(scope.get("path", "")) if scope["type"] == "http" else None
+        if handle is None:
+            await self._app(scope, receive, send)
+            return
+        body = await _body_of(receive)
+        answer = _Answer()
+        await handle(body, answer, lambda: self._app(scope, _replay(body, receive), answer.add))
+        for part in answer.parts:
+            await send(part)
+
+    async def _pull(self, body: bytes, answer: "_Answer", ask: Callable[[], Awaitable[None]]) -> None:
+        node = _node_of(body)
+        before = self._came[node]
+        await ask()
+        if answer.good and not answer.body and self._came[node] == before:
+            event = self._waiting.setdefault(node, asyncio.Event())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), self._held_seconds)
+            self._waiting.pop(node, None)
+
+    async def _push(self, body: bytes, answer: "_Answer", ask: Callable[[], Awaitable[None]]) -> None:
+        await ask()
+        if answer.good:
+            request = PushAppMessagesRequest.FromString(body)
+            said = PushAppMessagesResponse.FromString(answer.body)
+            nodes = {message.metadata.dst_node_id for message in request.messages_list}
+            self._missing[said.session_id] = (set(said.objects_to_push), nodes)
+            self._arrived(said.session_id, "")
+
+    async def _push_content(self, body: bytes, answer: "_Answer", ask: Callable[[], Awaitable[None]]) -> None:
+        await ask()
+        if answer.good:
+            request = PushObjectRequest.FromString(body)
+            self._arrived(request.session_id, request.object_id)
+
+    def _arrived(self, session: str, content: str) -> None:
+        """Note content that is there, and wake the nodes of a session whose content is."""
+        missing, nodes = self._missing.get(session, (set(), set()))
+        missing.discard(content)
+        if not missing:
+            self._missing.pop(session, None)
+            self._came.update(nodes)
+            for node in nodes & self._waiting.keys():
+                self._waiting[node].set()
+
+
+class _Answer:
+    """What an application answers."""
+
+    def __init__(self) -> None:
+        self.parts: list[Content] = []
+
+    async def add(self, part: Content) -> None:
+        self.parts.append(part)
+
+    @property
+    def good(self) -> bool:
+        return bool(self.parts) and self.parts[0].get("status") == 200
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(part.get("body", b"") for part in self.parts[1:])
+
+
+def _node_of(body: bytes) -> int:
+    """Return which node asks; 0 where that cannot be read, which the application refuses."""
+    try:
+        node: int = PullMessagesRequest.FromString(body).node.node_id
+    except DecodeError:
+        return 0
+    return node
+
+
+async def _body_of(receive: Receive) -> bytes:
+    """Return the body of a request; what came, where the caller has left."""
+    parts, more = [], True
+    while more:
+        part = await receive()
+        parts.append(part.get("body", b""))
+        more = part.get("more_body", False)
+    return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that was read once more, and then what comes after it."""
+    given = False
+
+    async def again() -> Content:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
