@@ -69,6 +69,8 @@ FIGURES = (
     Figure("ranking_seconds", "ranking:ranking_seconds", 0.1, "lower", "s"),
     Figure("workers_2_over_1", "workers:two_over_one", 0.60, "lower", least="workers:free_cores"),
     Figure("memory_over_data", "memory:peak_over_data", 2, "lower"),
+    Figure("ray_over_workers", "deployed:ray_over_processes", 1.5, "lower", needs="ray"),
+    Figure("flower_round", "deployed:flower_round_seconds", 2, "lower", "s", needs="flwr"),
 )
 
 

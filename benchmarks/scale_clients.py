@@ -1,7 +1,7 @@
 """How a federation of made-up clients grows with their number: set-up, rounds, scoring, choosing, memory.
 
-Clients live in two worker processes, which make each one's data when they need them; ten train in a round, and a
-hundred are scored. Each size runs in a process of its own; rounds of a size and of the first one take turns.
+Clients live in two worker processes, or Ray actors, which make each one's data when they need them; ten train in a
+round, and a hundred are scored. Each size runs in a process of its own; rounds of a size and of the first take turns.
 
 Seconds of a processor are what work takes on cores that nobody else uses, of all processes together; seconds on the
 clock are more where others use them. A missed limit is reported and is no error.
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from statistics import median
 from typing import Any
@@ -25,12 +26,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from fedgraft.contracts import Outcome, Selection, View
+from fedgraft.contracts import Outcome, RuntimeOptions, Selection, View
 from fedgraft.engine.server.stopping import Evaluation
 from fedgraft.experiment import experiment
 from fedgraft.methods.selectors.fedacs import FedACS
 from fedgraft.methods.selectors.oort import Oort
 from fedgraft.methods.selectors.random import Random
+from fedgraft.runtimes.processes import Processes
+from fedgraft.runtimes.ray import Ray
 from memory import resident
 from scale_nodes import busy_seconds, workers
 from timing import in_turns, ratio
@@ -81,12 +84,16 @@ DATA: dict[str, Callable[[int], tuple[str, dict[str, Any]]]] = {
 }
 
 
+RUNTIMES: dict[str, RuntimeOptions] = {"processes": Processes(workers=WORKERS), "ray": Ray(actors=WORKERS)}
+
+
 @dataclass(frozen=True)
 class Size:
-    """Clients of a data set of `DATA`."""
+    """Clients of a data set of `DATA`, and where they live, of `RUNTIMES`."""
 
     data: str
     clients: int
+    runtime: str
 
 
 class Served:
@@ -140,7 +147,8 @@ def serve(pipe: Connection, size: Size) -> None:
     shards = built.data.load(built.seed)
     built = built.fitted(shards)
     evaluation = Evaluation(every=NEVER, sample=SAMPLE)
-    with federation(built.plan, shards, built.selector, WORKERS, evaluation) as running:
+    start = partial(RUNTIMES[size.runtime].start, built.plan, shards)
+    with federation(built.plan, shards, built.selector, evaluation=evaluation, start=start) as running:
         pipe.send({"setup_seconds": time.perf_counter() - began, "setup_processor_seconds": busy_seconds() - busy})
         while number := pipe.recv():
             before = time.perf_counter(), busy_seconds()
@@ -155,19 +163,20 @@ def serve(pipe: Connection, size: Size) -> None:
         )
 
 
-def measure(name: str, sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
+def measure(name: str, runtime: str, sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
     """What each size takes, beside the first one.
 
     Args:
         name: of the data, one of `DATA`.
+        runtime: one of `RUNTIMES`.
         sizes: numbers of clients, the one that others are compared with first.
         rounds: that count.
     """
     found = []
     for clients in sizes:
         with ExitStack() as stack:
-            first = stack.enter_context(Served(Size(name, sizes[0])))
-            this = stack.enter_context(Served(Size(name, clients)))
+            first = stack.enter_context(Served(Size(name, sizes[0], runtime)))
+            this = stack.enter_context(Served(Size(name, clients, runtime)))
             in_turns({"first": first.round, "this": this.round}, rounds, WARM_UP)
             cost = {
                 who: [each["processor_seconds"] for each in served.rounds[WARM_UP:]]
@@ -176,7 +185,9 @@ def measure(name: str, sizes: Sequence[int], rounds: int) -> list[dict[str, Any]
             told = {key: median(each[key] for each in this.rounds[WARM_UP:]) for key in this.rounds[-1]}
             figures = {f"round_{key}": value for key, value in told.items()}
             growth = {"round_over_first": ratio(cost, "this", "first")}
-            found.append({"data": name, "clients": clients, **this.told, **figures, **growth, **this.close()})
+            found.append(
+                {"data": name, "runtime": runtime, "clients": clients, **this.told, **figures, **growth, **this.close()}
+            )
             print(line(found[-1]), flush=True)
     return found
 
@@ -218,6 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print as it goes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="DATA", action="append", choices=[*DATA], help=f"of {', '.join(DATA)}")
+    parser.add_argument("--runtime", default="processes", choices=[*RUNTIMES], help="where clients live (processes)")
     parser.add_argument("--clients", type=int, action="append", help="of 1000, which is always there, and others")
     parser.add_argument("--rounds", type=int, default=20, help="rounds that count (20)")
     parser.add_argument("--json", help="file for the figures")
@@ -225,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = [SIZES[0], *sorted({*(options.clients or SIZES)} - {SIZES[0]})]
     print(
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {COHORT} clients a round, {SAMPLE} scored, "
-        f"{WORKERS} workers"
+        f"{WORKERS} workers of {options.runtime}"
     )
     for clients in sizes:
         found = ", ".join(f"{name} {spent:.1f} ms" for name, spent in choosing(clients).items())
@@ -234,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{'data':>14} {'clients':>8} {'set-up s':>9} {'processor':>10} {'round s':>8} {'processor':>10} {'/first':>7} "
         f"{'score s':>8} {'all s':>8} {'server':>7} {'GiB':>6}"
     )
-    results = [each for name in options.only or DATA for each in measure(name, sizes, options.rounds)]
+    results = [each for name in options.only or DATA for each in measure(name, options.runtime, sizes, options.rounds)]
     for each in results:
         for name, limit, unit in LIMITS.get(each["clients"], ()):
             word = "ok" if each[name] <= limit else "MISSED"

@@ -177,13 +177,25 @@ def serve(pipe: Connection, size: Size) -> None:
 
 
 def workers() -> list[int]:
-    """Processes that serve this one's clients."""
-    return [process.pid for process in mp.active_children() if process.pid]
+    """Processes that serve this one's clients: those that it has started, and those that they have."""
+    parents = {int(path.parent.name): _fields(path)[1] for path in Path("/proc").glob("[0-9]*/stat")}
+    found = [os.getpid()]
+    for parent in found:
+        found += [child for child, its_parent in parents.items() if int(its_parent) == parent]
+    return found[1:]
+
+
+def _fields(stat: Path) -> list[str]:
+    """What the system says of a process, behind its name; zeros where it has ended."""
+    try:
+        return stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ["0"] * 50
 
 
 def busy_seconds() -> float:
     """What this process and its workers have had of all cores."""
-    spent = [Path(f"/proc/{each}/stat").read_text(encoding="ascii").rpartition(")")[2].split() for each in workers()]
+    spent = [_fields(Path(f"/proc/{each}/stat")) for each in workers()]
     return time.process_time() + sum(int(fields[11]) + int(fields[12]) for fields in spent) / os.sysconf("SC_CLK_TCK")
 
 

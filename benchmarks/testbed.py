@@ -17,81 +17,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedgraft.engine.server.devices import EDGE_CLOUD
 from fedgraft.runtimes.flower_federation.folders import file_name
+from fedgraft.testing.network import SERVER, Refused, counted, network
 
-SERVER = "10.77.0.1"
 RECIPE = ("reputation_ucb", "data.name=catalogue", "clock.devices=edge_cloud", "evaluation.at=clients")
-NAMES = "fedgraft"
 START_SECONDS = 120.0
 LOOK_SECONDS = 0.05
 IDLE_SECONDS = 10.0
 """How long the polls of nodes that have nothing to do are counted."""
-
-
-class Refused(Exception):
-    """This machine lets nobody make network namespaces."""
-
-
-def ip(*words: str) -> str:
-    """Run iproute2's `ip`. Raises `Refused` where it is not there or may not."""
-    try:
-        done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise Refused("there is no program 'ip' (iproute2)") from error
-    if done.returncode:
-        raise Refused(f"ip {' '.join(words)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-@contextmanager
-def network(mbits: Sequence[float]) -> Iterator[list[str]]:
-    """Yield the namespaces of the server and of sites behind links of so many Mbit/s; they are gone afterwards.
-
-    A bridge joins them; addresses are inside the namespaces alone, and nothing leads out.
-    """
-    switch, server = f"{NAMES}-sw", f"{NAMES}-srv"
-    hosts = [server, *(f"{NAMES}-{number}" for number in range(len(mbits)))]
-    try:
-        ip("netns", "add", switch)
-        ip("-n", switch, "link", "add", "br0", "type", "bridge")
-        ip("-n", switch, "link", "set", "br0", "up")
-        for number, host in enumerate(hosts):
-            port, address = f"p{number}", SERVER if number == 0 else f"10.77.0.{9 + number}"
-            ip("netns", "add", host)
-            ip("link", "add", port, "netns", switch, "type", "veth", "peer", "name", "eth0", "netns", host)
-            ip("-n", switch, "link", "set", port, "master", "br0", "up")
-            ip("-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
-            ip("-n", host, "link", "set", "eth0", "up")
-            ip("-n", host, "link", "set", "lo", "up")
-            if number:
-                for space, device in ((host, "eth0"), (switch, port)):
-                    shape(space, device, mbits[number - 1])
-        yield hosts
-    finally:
-        for host in [*hosts, switch]:
-            subprocess.run(["ip", "netns", "del", host], capture_output=True, check=False)
-
-
-def shape(space: str, device: str, mbit: float) -> None:
-    """Limit what a device sends to so many Mbit/s."""
-    burst = str(max(4000, int(mbit * 1250)))
-    ip(
-        *("netns", "exec", space, "tc", "qdisc", "add", "dev", device, "root", "tbf"),
-        *("rate", f"{mbit:g}mbit", "burst", burst, "latency", "400ms"),
-    )
-
-
-def counted(server: str) -> int:
-    """Return the bytes that the server's interface has sent and received."""
-    found = ip("netns", "exec", server, "cat", *(f"/sys/class/net/eth0/statistics/{way}_bytes" for way in ("rx", "tx")))
-    return sum(map(int, found.split()))
 
 
 def inside(space: str, *arguments: Any) -> list[str]:

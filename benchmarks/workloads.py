@@ -1,7 +1,7 @@
 """What is run: a federation sized like Ciao on generated shops, and clients that have next to nothing to do."""
 
 import tempfile
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from fedgraft.contracts import Draw, Selector, Sums, Task
+from fedgraft.contracts import Draw, Runtime, Selector, Sums, Task
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.loop import Loop
@@ -67,12 +67,11 @@ class Federation:
         self,
         plan: Plan,
         selector: Selector[Any],
-        shards: Sequence[Any],
-        workers: int,
+        runtime: Runtime,
         folder: Path,
         evaluation: Evaluation | None = None,
     ) -> None:
-        self._runtime = InProcess(plan, shards, workers, threads=1)
+        self._runtime = runtime
         # A round is trained, not scored: the floors beside it do not score either.
         stopping = Stopping(rounds=NEVER)
         self._loop = Loop(plan, selector, self._runtime, Clock(), stopping, evaluation or Evaluation(every=NEVER))
@@ -108,10 +107,15 @@ def federation(
     selector: Selector[Any] | None = None,
     workers: int = 0,
     evaluation: Evaluation | None = None,
+    start: Callable[[], Runtime] | None = None,
 ) -> Iterator[Federation]:
-    """A federation that has begun; all clients take part in every round unless a selector says otherwise."""
+    """A federation that has begun; all clients take part in every round unless a selector says otherwise.
+
+    Its runtime is so many worker processes, or what `start` starts.
+    """
+    runtime = start() if start else InProcess(plan, shards, workers, threads=1)
     with tempfile.TemporaryDirectory() as folder:
-        running = Federation(plan, selector or All(), shards, workers, Path(folder) / "run", evaluation)
+        running = Federation(plan, selector or All(), runtime, Path(folder) / "run", evaluation)
         try:
             yield running
         finally:

@@ -14,6 +14,8 @@ from pathlib import Path
 from fedgraft.runtimes.flower_federation.folders import file_name
 
 WAIT_SECONDS = 90
+SHOPS = ("fedacs", "data.clients=3", "data.users=200", "data.items=150", "data.count=4000", "rounds=4", "yardsticks=[]")
+"""A recipe and what is changed in it: small, rating."""
 
 
 def fedgraft(*arguments):
@@ -21,10 +23,14 @@ def fedgraft(*arguments):
     return [sys.executable, "-m", "fedgraft", *map(str, arguments)]
 
 
-def call(*arguments, code=0, **options):
-    """Run a command to its end; its output, and on another exit code than expected what it said."""
+def call(*arguments, code=0, within=(), **options):
+    """Run a command to its end; its output, and on another exit code than expected what it said.
+
+    `within` is what comes before it, such as a network namespace to run it in.
+    """
+    command = [*within, *fedgraft(*arguments)]
     done = subprocess.run(
-        fedgraft(*arguments), capture_output=True, text=True, timeout=300, check=False, env=environment(), **options
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment(), **options
     )
     assert code is None or done.returncode == code, (
         f"{arguments}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -32,8 +38,13 @@ def call(*arguments, code=0, **options):
     return done.stdout if code == 0 else done.stderr or done.stdout
 
 
+def run_here(root, recipe, *changes):
+    """The summary of a run on one machine."""
+    return json.loads(call("run", recipe, "--out", root, "--json", "-q", *changes))
+
+
 def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
 
 
 def free_port():
@@ -49,13 +60,16 @@ class Federation:
         root: a new folder.
         recipe: name of a recipe.
         changes: overrides of it.
+        host: what sites call the server.
+        spaces: network namespaces of the server and of its sites, in order; () for none.
     """
 
-    def __init__(self, root, recipe, *changes):
+    def __init__(self, root, recipe, *changes, host="localhost", spaces=()):
         self.root, self.recipe, self.processes = Path(root), self._shard(root, recipe, changes), {}
-        self.port = free_port()
-        self.said = call("federation", "init", self.root, "--port", self.port)
+        self.port, self.host = free_port(), host
+        self.said = call("federation", "init", self.root, "--host", host, "--port", self.port)
         self.names = [file_name(name) for name in tomllib.loads((self.root / "clients.toml").read_text())["names"]]
+        self._spaces = dict(zip(["server", *self.names], spaces, strict=True)) if spaces else {}
 
     def _shard(self, root, recipe, changes):
         call("shard", recipe, "-o", root, *changes)
@@ -74,17 +88,25 @@ class Federation:
     def start_server(self):
         (self.root / "server.log").unlink(missing_ok=True)
         self._start("server", "federation", "start", self.root)
-        self.wait_for("server", f"ready at localhost:{self.port}")
+        self.wait_for("server", f"ready at {self.host}:{self.port}")
 
-    def start(self, name, folder=None, data=None):
-        folder = folder or self.root / "nodes" / name
-        self._start(name, "node", folder, "--data", data or self.root / "clients" / f"{name}.data")
+    def start(self, name, lies=()):
+        """Start a node; with lies, `helpers.lying_node` says which, one that changes its answers."""
+        folder, data = self.root / "nodes" / name, self.root / "clients" / f"{name}.data"
+        program = ("helpers.lying_node", ",".join(lies)) if lies else ("fedgraft",)
+        self._start(name, "node", folder, "--data", data, program=program)
 
-    def _start(self, name, *arguments):
+    def _start(self, name, *arguments, program=("fedgraft",)):
+        command = [*self._within(name), sys.executable, "-m", *program, *map(str, arguments)]
         with open(self.root / f"{name}.log", "ab") as log:
             self.processes[name] = subprocess.Popen(
-                fedgraft(*arguments), stdout=log, stderr=log, env=environment(), start_new_session=True
+                command, stdout=log, stderr=log, env=environment(), start_new_session=True
             )
+
+    def _within(self, name):
+        """What puts a command into the network namespace of a site, or of the server."""
+        space = self._spaces.get(name, self._spaces.get("server"))
+        return ["ip", "netns", "exec", space] if space else []
 
     def log(self, name):
         return (self.root / f"{name}.log").read_text(errors="replace")
@@ -106,7 +128,8 @@ class Federation:
             process.wait()
 
     def run(self, out, *changes, code=0):
-        done = call("run", self.recipe, "--on", self.root, "--out", out, "--json", *changes, code=code)
+        command = ("run", self.recipe, "--on", self.root, "--out", out, "--json", *changes)
+        done = call(*command, code=code, within=self._within("server"))
         return json.loads(done) if code == 0 else done
 
     def begin(self, out, *changes):
@@ -124,9 +147,9 @@ class Federation:
 
 
 @contextmanager
-def federation(root, recipe, *changes):
+def federation(root, recipe, *changes, **where):
     """A running federation, whose processes end with the block."""
-    with Federation(root, recipe, *changes) as made:
+    with Federation(root, recipe, *changes, **where) as made:
         yield made
 
 

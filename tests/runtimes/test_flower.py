@@ -7,6 +7,7 @@ from fedgraft.runtimes.flower import Flower
 from fedgraft.testing.runs import play, toy
 from fedgraft.testing.runtimes import NODES, REMEMBERING
 from helpers.ray_clusters import unwarned
+from helpers.task_runs import RUNS, simulated, whole
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytest.importorskip("ray", reason="the extra 'ray' is not installed")
@@ -20,6 +21,14 @@ def test_a_simulation_ends_as_in_one_process(sections):
     expected = play(toy(**sections))
     assert found.digest == expected.digest
     assert found.charged == expected.charged
+
+
+@pytest.mark.federation
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_of_every_task_ends_with_the_bits_and_bytes_of_processes(name):
+    with unwarned():
+        found = simulated(name)
+    assert found == whole(name)
 
 
 def test_options_are_checked():

@@ -13,14 +13,12 @@ import fedgraft
 from fedgraft.contracts.data import names_of
 from fedgraft.experiment.predict import predict
 from fedgraft.runtimes.flower_federation.folders import file_name
-from helpers.federations import Federation, call, federation, same
+from helpers.federations import SHOPS, Federation, call, federation, run_here, same
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = pytest.mark.federation
 
-SHOPS = ("data.clients=3", "data.users=200", "data.items=150", "data.count=4000", "rounds=4", "yardsticks=[]")
 RECIPES = {
-    "rating": ("fedacs", *SHOPS),
     "node": (
         "fedais",
         "data.name=blocks",
@@ -43,26 +41,22 @@ RECIPES = {
 }
 
 
-def local(root, recipe, *changes):
-    return json.loads(call("run", recipe, "--out", root, "--json", "-q", *changes))
-
-
 @pytest.fixture(scope="module")
 def shops(tmp_path_factory):
-    with federation(tmp_path_factory.mktemp("shops") / "federation", *RECIPES["rating"]) as made:
+    with federation(tmp_path_factory.mktemp("shops") / "federation", *SHOPS) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    return local(tmp_path_factory.mktemp("local") / "run", *RECIPES["rating"])
+    return run_here(tmp_path_factory.mktemp("local") / "run", *SHOPS)
 
 
 @pytest.mark.parametrize("task", ["node", "graph", "ranking"])
 def test_every_task_ends_as_on_one_machine(tmp_path, task):
     with federation(tmp_path / "federation", *RECIPES[task]) as made:
         found = made.run(tmp_path / "run")
-    one, two = same(found, local(tmp_path / "local", *RECIPES[task]))
+    one, two = same(found, run_here(tmp_path / "local", *RECIPES[task]))
     assert one == two
 
 
@@ -70,7 +64,7 @@ def test_a_run_ends_as_on_one_machine_and_each_site_predicts_with_its_model(shop
     found = shops.run(tmp_path / "run")
     one, two = same(found, expected)
     assert one == two
-    local(tmp_path / "local", *RECIPES["rating"])
+    run_here(tmp_path / "local", *SHOPS)
     experiment = fedgraft.open(tmp_path / "local").experiment
     shards = experiment.data.load(experiment.seed)
     for name, shard in zip(names_of(shards), shards, strict=True):
@@ -155,6 +149,6 @@ def test_what_is_wrong_is_one_line(shops, tmp_path):
 
 
 def test_a_federation_without_a_server_is_one_line(tmp_path):
-    made = Federation(tmp_path / "federation", *RECIPES["rating"])
+    made = Federation(tmp_path / "federation", *SHOPS)
     assert "No SuperLink answers" in made.run(tmp_path / "run", code=1)
     assert not (tmp_path / "run").exists()

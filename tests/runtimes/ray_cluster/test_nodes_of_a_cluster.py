@@ -8,7 +8,7 @@ import ray
 
 from fedgraft.runtimes.ray_cluster.ray_channel import RayChannel
 from helpers.ray_clusters import cluster_of
-from helpers.ray_runs import on_ray, whole
+from helpers.task_runs import on_ray, whole
 
 pytestmark = [
     pytest.mark.federation,

@@ -18,7 +18,7 @@ from fedgraft.runtimes.ray_cluster.ray_runtime import RayRuntime
 from fedgraft.runtimes.workers.pool import Pool, _Batch
 from fedgraft.wire import Message
 from helpers.ray_clusters import local_ray
-from helpers.ray_runs import RUNS, on_ray, whole
+from helpers.task_runs import RUNS, on_ray, whole
 from helpers.toy_runs import toy
 
 pytestmark = [

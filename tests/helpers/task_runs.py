@@ -1,4 +1,4 @@
-"""Whole runs of every kind of task on Ray, and the same in this process."""
+"""Whole runs of every kind of task on Ray and in Flower's simulation, and the same in this process."""
 
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.runner import execute
@@ -7,11 +7,12 @@ from helpers.tiny import TINY
 
 GRAPHS = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "rounds": 3}
 NODES = {**SMALL, **OFTEN, "rounds": 3, "task.neighbours": 3, "task.dropout": 0.2, "sharing.name": "scaffold"}
-RANKING = {"data.users": 40, "data.items": 30, "data.clients": 4, "rounds": 2}
+RANKING = {"data.name": "catalogue", "data.clients": 3, "selector.clients": 2, "rounds": 2, "yardsticks": []}
 RUNS = {
     "rating": ("fedacs", {**TINY, "rounds": 3}),
     "graph": ("cefgl", {**GRAPHS, "yardsticks": []}),
     "node": ("fedais", NODES),
+    "ranking": ("reputation_ucb", {**RANKING, "clock.devices": "lognormal"}),
 }
 
 
@@ -23,10 +24,19 @@ def whole(name):
 
 def on_ray(name, watcher=None, **options):
     """Return what it ends with on two actors; "__" in an option stands for a dot."""
+    return _on("ray", name, watcher, **options)
+
+
+def simulated(name):
+    """Return what it ends with in Flower's simulation, with two processes."""
+    return _on("flower", name)
+
+
+def _on(runtime, name, watcher=None, **options):
     recipe, changes = RUNS[name]
     kept = {key: value for key, value in changes.items() if not key.startswith("runtime.")}
     said = {key.replace("__", "."): value for key, value in options.items()}
-    made = load(recipe, {**kept, "runtime.name": "ray", "runtime.actors": 2, **said})
+    made = load(recipe, {**kept, "runtime.name": runtime, "runtime.actors": 2, **said})
     return _measured(execute(made, watcher=watcher))
 
 
