@@ -41,3 +41,10 @@ def test_a_server_s_recipe_cannot_name_a_class_that_the_node_s_own_does_not(chan
     assert changed[0] in recipe
     with pytest.raises(InputError, match=r"it names the class 'evil:.*', which this node's recipe does not"):
         node.plan_of(recipe.replace(*changed).encode(), own)
+
+
+def test_a_portable_run_is_refused_where_the_node_was_not_started_for_one() -> None:
+    own = load("fedais", CHANGES)
+    recipe = load("fedais", {**CHANGES, "runtime.portable": True}).to_toml().encode()
+    with pytest.raises(InputError, match=r"runtime\.portable = true(, but this process loaded| is for x86-64)"):
+        node.plan_of(recipe, own)

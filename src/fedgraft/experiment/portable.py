@@ -67,7 +67,8 @@ def check(options: RuntimeOptions) -> None:
         wanted = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings().items())
         raise InputError(
             "runtime.portable = true, but this process loaded torch and numpy without the environment that it needs. "
-            f"'fedgraft run' and 'fedgraft resume' set it themselves; start a script with {wanted}"
+            "'fedgraft run' and 'resume' set it themselves, and so do the server and the nodes of a federation whose "
+            f"recipe says so; start a script with {wanted}"
         )
     if capability == "DEFAULT":
         raise InputError("runtime.portable = true needs a processor with AVX2; use runtime.portable=false.")

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.errors import missing_extra, printable
+from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.runner import Interrupted
 from fedgraft.runtimes.flower_federation import control, making
@@ -69,6 +70,7 @@ def init(
 def start(folder: Folder) -> None:
     """Run the federation's server until Ctrl-C; sites may come and go."""
     found = FederationFolder.read(folder)
+    portable.begin_again(load(str(found.recipe)).runtime)
     with signals.deferred() as asked:
         server = SuperLink(found)
         try:

@@ -10,6 +10,7 @@ import torch
 
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError, MachineError
+from fedgraft.experiment import portable
 from fedgraft.experiment.client_files import client_at
 from fedgraft.experiment.experiment import Experiment, contents, load
 from fedgraft.experiment.provenance import versions
@@ -42,6 +43,7 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
     """
     folder = NodeFolder.read(path)
     own = load(str(folder.recipe))
+    portable.begin_again(own.runtime)
     shard, digest = client_at(own, list(data), folder.client, folder.name)
     node = Node(
         folder.client,
@@ -86,6 +88,7 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     if strange := sorted({*outside_names(given)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")
+    portable.check(experiment.runtime)
     torch.set_num_threads(experiment.runtime.threads)
     return experiment.plan
 

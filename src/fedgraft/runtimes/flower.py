@@ -29,8 +29,7 @@ class Flower(RuntimeOptions):
         threads: torch threads of each process, >= 1.
         device: "cpu" or "cuda".
         deadline_seconds: how long to wait for a client; 0 = for ever, also for a node that is away.
-        portable: as with `processes`; nodes on machines of their own must be started with that environment, which
-            nothing checks.
+        portable: as with `processes`; in a federation its own recipe must say so, for its server and nodes to start so.
     """
 
     actors: int = -1

@@ -28,7 +28,7 @@ from fedgraft.runtimes.flower_federation.superlink import register_all
 pytestmark = pytest.mark.federation
 
 WAIT_SECONDS = 60
-RECIPE = "seed = 1\n"
+RECIPE = "[data]\nname = 'shops'\n"
 SLEEPER = """import os
 import time
 from pathlib import Path

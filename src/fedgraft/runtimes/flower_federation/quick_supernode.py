@@ -1,26 +1,63 @@
-"""Flower's SuperNode, without its long sleeps; a program of its own.
+"""Flower's SuperNode, without its long sleeps, and whole where a run ends; a program of its own.
 
 A SuperNode that has found no message sleeps for three seconds, and no option says otherwise. Here the SuperLink makes
 it wait (`long_polls`).
 """
 
 import time
+from collections.abc import Callable
+from functools import wraps
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final, ParamSpec, TypeVar
 
+from flwr.supercore.run import RunNotRunningException
 from flwr.supernode import start_client_internal
 from flwr.supernode.cli import flower_supernode
 
 POLL_SECONDS: Final = 0.05
 """Seconds between two looks for messages, and for their answers."""
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
 
 def main() -> None:
     """Run the SuperNode with the arguments of `flower-supernode`."""
     quick = SimpleNamespace(**vars(time))
     quick.sleep = lambda seconds: time.sleep(min(seconds, POLL_SECONDS))
-    start_client_internal.__dict__["time"] = quick
+    of_flower = start_client_internal.__dict__
+    of_flower["time"] = quick
+    of_flower["_pull_and_store_message"] = receiving(of_flower["_pull_and_store_message"])
     flower_supernode()
+
+
+def receiving(pull: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Return Flower's function that fetches a message, which here forgets one whose run ends meanwhile.
+
+    Flower takes back what it has noted of a message for every `Exception`, and the end of a run is none. The message
+    would be answered, that answer be sent in place of the next one, and so on: each answer a message late.
+    """
+
+    @wraps(pull)
+    def fetch(**parts: Any) -> int | None:
+        for name in ("pull_object", "confirm_message_received"):
+            parts[name] = _failing(parts[name])
+        return pull(**parts)
+
+    return fetch
+
+
+def _failing(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Return a function to which the end of a run is an error like any other."""
+
+    @wraps(function)
+    def call(*given: Given.args, **named: Given.kwargs) -> Found:
+        try:
+            return function(*given, **named)
+        except RunNotRunningException as error:
+            raise RuntimeError("its run has ended") from error
+
+    return call
 
 
 if __name__ == "__main__":
