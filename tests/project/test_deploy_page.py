@@ -32,6 +32,8 @@ ratings = "ratings.csv"
 [task]
 name = "rating"
 share = "nothing"
+[model]
+name = "gat"
 """
 WAIT_SECONDS = 90
 

@@ -100,6 +100,29 @@ def test_nodes_that_start_anew_before_every_order_change_no_bit(tmp_path, expect
     assert found.charged == expected[name].charged
 
 
+@pytest.mark.parametrize("name", ["remembering", "nodes"])
+def test_two_processes_that_take_turns_as_one_node_change_no_bit(tmp_path, expected, name):
+    """As in a simulation: each has in memory a round that waits, which the other may have taken further."""
+
+    def alternating(plan, shards):
+        runtime = local_runtime(plan, shards, tmp_path)
+        link, order = runtime._link, [0]
+        others = {100 + client: node for client, node in nodes_of(plan, shards, tmp_path).items()}
+
+        def swap(node, content):
+            order[0] += 1
+            if order[0] % 3:
+                link.by_id[node], others[node] = others[node], link.by_id[node]
+            return ""
+
+        link.lose = swap
+        return runtime
+
+    found = play(toy(**(REMEMBERING if name == "remembering" else NODES)), alternating)
+    assert found.digest == expected[name].digest
+    assert found.charged == expected[name].charged
+
+
 def test_a_node_that_lost_its_memory_goes_on_as_new_and_the_row_says_so(tmp_path):
     def forgetful(plan, shards):
         runtime = local_runtime(plan, shards, tmp_path)

@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -25,8 +26,13 @@ OF_NODES: Final = "/v1/fleet/"
 """What the paths of the nodes' interface begin with."""
 LOOK_SECONDS: Final = 0.2
 ENDING_SECONDS: Final = 5.0
-GRACE_SECONDS: Final = 1
-"""How long open requests may go on when the SuperLink is told to end; nodes that wait are among them."""
+OPTIONS: Final[Mapping[str, Any]] = {
+    "timeout_graceful_shutdown": 1,  # of requests that are open; nodes that wait are among them
+    "timeout_keep_alive": 600,  # a new connection is 4 kB
+    "server_header": False,
+    "date_header": False,
+}
+"""Of the server: what Flower leaves as it is."""
 
 
 def guarded(app: Asgi) -> Asgi:
@@ -58,8 +64,7 @@ def main() -> None:
 
     superlink.create_app = create_guarded  # type: ignore[assignment]
     of_flower = flower_superlink.__globals__
-    run = partial(of_flower["uvicorn"].run, timeout_graceful_shutdown=GRACE_SECONDS)
-    of_flower["uvicorn"] = SimpleNamespace(run=run)
+    of_flower["uvicorn"] = SimpleNamespace(run=partial(of_flower["uvicorn"].run, **OPTIONS))
     os.environ["FORWARDED_ALLOW_IPS"] = "127.0.0.1"  # nobody elsewhere is believed to speak for another
     logging.getLogger("uvicorn.access").addFilter(lambda record: False)  # a line a request fills disks
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -43,14 +43,14 @@ class _Joined:
         recipe: what is run, as the server said.
         client: serves it.
         store: what the client remembers in it.
-        waits: whether a round waits in `client`.
+        served: requests of the round that waits in `client`; none where none waits.
         scored: the last model to score; the client knows it again by its identity.
     """
 
     recipe: bytes
     client: Client
     store: MemoryStore
-    waits: bool = False
+    served: list[bytes] = field(default_factory=list)
     scored: bytes = b""
 
 
@@ -155,18 +155,21 @@ class Node:
                 store.forget_round()
         joined.scored = joined.scored if order.scored == joined.scored else order.scored
         served = client.serve(self.number, order.request, memory, joined.scored, set_up)
-        joined.waits = served.waits
         if served.waits:
             store.note(order.request)
+        joined.served = store.round_requests() if served.waits else []
         return served
 
     def _take_up(self, joined: _Joined, request: bytes, memory: bytes, set_up: bytes) -> None:
-        """Bring the client's round to where a request takes it up; it may have been answered before, and be lost."""
+        """Bring the client's round to where a request takes it up.
+
+        The request may have been answered before, and be lost. In a simulation another process may have served what
+        came before it.
+        """
         before = joined.store.round_requests()
         if request in before:
             before = before[: before.index(request)]
-            joined.waits = False
-        if joined.waits:
+        elif before == joined.served:
             return
         joined.store.forget_round()
         for each in before:

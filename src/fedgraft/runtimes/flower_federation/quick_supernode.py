@@ -6,16 +6,20 @@ it wait (`long_polls`).
 
 import time
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any, Final, ParamSpec, TypeVar
 
+import httpx
+from flwr.supercore.protobuf import client
 from flwr.supercore.run import RunNotRunningException
 from flwr.supernode import start_client_internal
 from flwr.supernode.cli import flower_supernode
 
 POLL_SECONDS: Final = 0.05
 """Seconds between two looks for messages, and for their answers."""
+CONNECTION_SECONDS: Final = 600.0
+"""How long a connection stays open that is not used; by default five seconds, and a new one is 4 kB."""
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -28,6 +32,8 @@ def main() -> None:
     of_flower = start_client_internal.__dict__
     of_flower["time"] = quick
     of_flower["_pull_and_store_message"] = receiving(of_flower["_pull_and_store_message"])
+    limits = httpx.Limits(keepalive_expiry=CONNECTION_SECONDS)
+    client.__dict__["httpx"] = SimpleNamespace(**{**vars(httpx), "Client": partial(httpx.Client, limits=limits)})
     flower_supernode()
 
 
