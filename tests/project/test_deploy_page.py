@@ -34,6 +34,8 @@ name = "rating"
 share = "nothing"
 [model]
 name = "gat"
+[selector]
+name = "all"
 """
 WAIT_SECONDS = 90
 
