@@ -12,7 +12,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.client_files import client_at
+from fedgraft.experiment.client_files import client_at, common_tables
 from fedgraft.experiment.runner import execute
 from helpers import site_tables
 from helpers.local_sites import federated
@@ -268,6 +268,17 @@ def test_a_file_may_have_a_sign_of_equality_in_its_path(tmp_path: Path) -> None:
     said["task.share"] = "nothing"
     path = tmp_path / "a=b" / "n" / "ratings.csv"
     assert client_at(experiments.load(recipe, said), [str(path)], 1, "south")[0].name == "south"
+
+
+def test_tables_that_all_sites_have_alike_are_told_apart_by_their_fingerprints(tmp_path: Path) -> None:
+    recipe = experiments.load(*recipe_of("rating", {"ratings": "nowhere.csv"}))
+    for name, ids in {"one": "user\na\nb\n", "two": "user\na\nb\n", "other": "user\nb\na\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(ids)
+    one, two, other = (
+        common_tables(recipe, ["own.csv", f"users={tmp_path / name}.csv"]) for name in ("one", "two", "other")
+    )
+    assert list(one) == ["users"]
+    assert one == two != other
 
 
 def test_tables_of_users_and_items_are_numbered_by_lists_that_all_sites_have(tmp_path: Path) -> None:

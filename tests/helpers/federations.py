@@ -1,5 +1,6 @@
 """A federation of real processes on this machine: a SuperLink with TLS, and a node for each client."""
 
+import io
 import json
 import os
 import signal
@@ -8,9 +9,12 @@ import subprocess
 import sys
 import time
 import tomllib
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+import pytest
+
+from fedgraft.interface.cli import main
 from fedgraft.runtimes.flower_federation.folders import file_name
 
 WAIT_SECONDS = 90
@@ -38,9 +42,20 @@ def call(*arguments, code=0, within=(), **options):
     return done.stdout if code == 0 else done.stderr or done.stdout
 
 
+def call_here(*arguments):
+    """Run a command in this process, which has imported it; its output."""
+    out = io.StringIO()
+    with redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["fedgraft", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code, f"{arguments}: exit code {ended.value.code}"
+    return out.getvalue()
+
+
 def run_here(root, recipe, *changes):
     """The summary of a run on one machine."""
-    return json.loads(call("run", recipe, "--out", root, "--json", "-q", *changes))
+    return json.loads(call_here("run", recipe, "--out", root, "--json", "-q", "runtime.workers=0", *changes))
 
 
 def environment():
@@ -67,12 +82,12 @@ class Federation:
     def __init__(self, root, recipe, *changes, host="localhost", spaces=()):
         self.root, self.recipe, self.processes = Path(root), self._shard(root, recipe, changes), {}
         self.port, self.host = free_port(), host
-        self.said = call("federation", "init", self.root, "--host", host, "--port", self.port)
+        call_here("federation", "init", self.root, "--host", host, "--port", self.port)
         self.names = [file_name(name) for name in tomllib.loads((self.root / "clients.toml").read_text())["names"]]
         self._spaces = dict(zip(["server", *self.names], spaces, strict=True)) if spaces else {}
 
     def _shard(self, root, recipe, changes):
-        call("shard", recipe, "-o", root, *changes)
+        call_here("shard", recipe, "-o", root, *changes)
         return root / "recipe.toml"
 
     def __enter__(self):

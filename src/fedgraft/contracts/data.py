@@ -93,6 +93,8 @@ class SiteData(Data[Shard]):
 
     site_tables: ClassVar[tuple[str, ...]]
     """Names of such tables, such as "ratings"; the first one is required."""
+    common_tables: ClassVar[tuple[str, ...]] = ()
+    """Those of them that are the same file at all sites, such as "users", by which all number."""
 
     @abstractmethod
     def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> Shard:

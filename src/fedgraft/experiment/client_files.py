@@ -19,6 +19,7 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.data import Data, SiteData
+from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import SUFFIXES
 from fedgraft.contracts.task_abilities import FittedTask
 from fedgraft.errors import InputError, WireError, require_one_of
@@ -148,6 +149,14 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
         except InputError as error:
             raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
     return shard, digest
+
+
+def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:
+    """Return {table that all sites have alike: fingerprint of its file}; arguments as `client_at`."""
+    if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
+        return {}
+    names, tables = _site_data(experiment.data).common_tables, _tables(experiment.data, data)
+    return {name: fingerprint(tables[name].read_bytes()) for name in names if name in tables}
 
 
 def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number: int, name: str) -> Any:

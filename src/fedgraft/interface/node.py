@@ -11,7 +11,7 @@ import torch
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment import portable
-from fedgraft.experiment.client_files import client_at
+from fedgraft.experiment.client_files import client_at, common_tables
 from fedgraft.experiment.experiment import Experiment, contents, load
 from fedgraft.experiment.provenance import versions
 from fedgraft.experiment.recipe import outside_names
@@ -50,7 +50,7 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         shard,
         folder.path / MEMORIES,
         lambda recipe: plan_of(recipe, own),
-        {"name": folder.name, "data": digest, **versions()},
+        {"name": folder.name, "data": digest, "tables": dict(common_tables(own, data)), **versions()},
         lambda run, *left: _keep(folder, run, left, data, digest, say),
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")

@@ -19,6 +19,7 @@ pytest.importorskip("httpx", reason="the extra 'flower' is not installed")
 import httpx
 
 from fedgraft.errors import MachineError
+from fedgraft.experiment.experiment import load
 from fedgraft.runtimes.flower_federation import control
 from fedgraft.runtimes.flower_federation.certificates import authority, node_key
 from fedgraft.runtimes.flower_federation.folders import FederationFolder, NodeFolder
@@ -28,7 +29,7 @@ from fedgraft.runtimes.flower_federation.superlink import register_all
 pytestmark = pytest.mark.federation
 
 WAIT_SECONDS = 60
-RECIPE = "[data]\nname = 'shops'\n"
+RECIPE = load("fedacs").to_toml()
 SLEEPER = """import os
 import time
 from pathlib import Path

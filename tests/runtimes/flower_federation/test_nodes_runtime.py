@@ -204,6 +204,15 @@ def test_a_node_that_refuses_the_recipe_ends_the_run_with_its_reason(tmp_path):
         NodesRuntime(LocalLink(nodes), RUN, 5, b"").wait_for_all()
 
 
+def test_a_node_whose_list_of_users_is_another_ends_the_run_by_name(tmp_path):
+    experiment = toy()
+    nodes = nodes_of(experiment.plan, shards_of(experiment), tmp_path)
+    for client, node in nodes.items():
+        node.about = {"tables": {"users": b"ours" if client < 4 else b"theirs"}}
+    with pytest.raises(InputError, match=r"node of client 4 refuses this run: its table 'users' is not that of client"):
+        NodesRuntime(LocalLink(nodes), RUN, 5, b"").wait_for_all()
+
+
 def test_no_private_memory_leaves_a_node(tmp_path):
     """What the server's checkpoint holds of a memory is 16 bytes."""
     played = play(toy(**REMEMBERING), lambda plan, shards: local_runtime(plan, shards, tmp_path))

@@ -15,6 +15,8 @@ from fedgraft.wire.layouts import Array
 
 SITE_TABLES = ("ratings", "trust", "users", "items")
 """Names of the tables: a row per rating; a row per trust link; all users, and all items, of all sites."""
+COMMON_TABLES = ("users", "items")
+"""Those that are the same file at all sites."""
 
 
 def read_site(form: Format, tables: Mapping[str, Given], task: Any) -> Ratings:

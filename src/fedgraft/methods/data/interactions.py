@@ -66,6 +66,7 @@ class Interactions(
     task: ClassVar[str] = "ranking"
     own_tables: ClassVar[tuple[str, ...]] = ("data",)
     site_tables: ClassVar[tuple[str, ...]] = ("interactions", "items")
+    common_tables: ClassVar[tuple[str, ...]] = ("items",)
 
     interactions: str | Path | pd.DataFrame
     items: str | Path | pd.DataFrame | None = None

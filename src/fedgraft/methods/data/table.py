@@ -11,7 +11,7 @@ from fedgraft.contracts.data import GivenData, SiteData
 from fedgraft.contracts.table_files import SUFFIXES, Given
 from fedgraft.domains.ratings.own_shard import OwnRatings, own_ratings
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard, make_shards, site_shard
-from fedgraft.domains.ratings.site_tables import SITE_TABLES, read_site
+from fedgraft.domains.ratings.site_tables import COMMON_TABLES, SITE_TABLES, read_site
 from fedgraft.domains.ratings.tables import Format, read_ratings
 from fedgraft.domains.tables import check_roles, frames_of
 from fedgraft.errors import InputError, require, require_one_of
@@ -43,6 +43,7 @@ class Table(OwnRatings, GivenData[RatingShard], SiteData[RatingShard]):
 
     task: ClassVar[str] = "rating"
     site_tables: ClassVar[tuple[str, ...]] = SITE_TABLES
+    common_tables: ClassVar[tuple[str, ...]] = COMMON_TABLES
 
     ratings: str | Path | pd.DataFrame
     trust: str | Path | pd.DataFrame | None = None

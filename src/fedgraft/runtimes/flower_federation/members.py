@@ -107,7 +107,22 @@ class Members:
             return {}, f"client {client} does not say who it is"
         if changed := _changed(self.about.get(client), about):
             return {}, f"of client {client} {changed} has changed since the run began"
+        for other, theirs in self.about.items():
+            if table := _unlike(_tables_of(about), _tables_of(theirs)):
+                self.refusals[client] = f"its table {table!r} is not that of client {other}"
+                return {}, f"client {client}: {self.refusals[client]}"
         return about, ""
+
+
+def _tables_of(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fingerprints of tables that all sites have alike, of what a node says of itself."""
+    tables = about.get("tables")
+    return tables if isinstance(tables, Mapping) else {}
+
+
+def _unlike(one: Mapping[str, Any], two: Mapping[str, Any]) -> str:
+    """Return a name under which both have different values; "" for none."""
+    return next((name for name in one if name in two and one[name] != two[name]), "")
 
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
