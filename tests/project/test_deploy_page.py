@@ -29,6 +29,8 @@ SMALL = ("data.users=200", "data.items=150", "data.count=4000", "yardsticks=[]",
 RATINGS = """[data]
 name = "table"
 ratings = "ratings.csv"
+low = 1.0
+high = 5.0
 [task]
 name = "rating"
 share = "nothing"

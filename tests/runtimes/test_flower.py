@@ -4,23 +4,11 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.runtimes.flower import Flower
-from fedgraft.testing.runs import play, toy
-from fedgraft.testing.runtimes import NODES, REMEMBERING
 from helpers.ray_clusters import unwarned
 from helpers.task_runs import RUNS, simulated, whole
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-
-
-@pytest.mark.federation
-@pytest.mark.parametrize("sections", [REMEMBERING, NODES], ids=["remembering", "nodes"])
-def test_a_simulation_ends_as_in_one_process(sections):
-    with unwarned():
-        found = play(toy(**sections), Flower(actors=2).start)
-    expected = play(toy(**sections))
-    assert found.digest == expected.digest
-    assert found.charged == expected.charged
 
 
 @pytest.mark.federation

@@ -179,6 +179,10 @@ class _Followed:
         raise self._lost()
 
     def _lost(self) -> MachineError:
+        """Return the error for a ServerApp that is gone; end its run, for nodes may wait for messages of it."""
+        if superlink.listens(self._federation):
+            with suppress(MachineError):
+                control.stop(self._federation, self._run)
         kept = (self._folder / "experiment.toml").exists()
         hint = f" Continue with 'fedgraft resume {self._folder}'." if kept else ""
         return MachineError(f"The ServerApp has ended without a word: it was killed, or its SuperLink was.{hint}")

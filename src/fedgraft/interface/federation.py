@@ -71,10 +71,13 @@ def start(folder: Folder) -> None:
     """Run the federation's server until Ctrl-C; sites may come and go."""
     found = FederationFolder.read(folder)
     portable.begin_again(load(str(found.recipe)).runtime)
+    known = found.state.exists()
     with signals.deferred() as asked:
         server = SuperLink(found)
         try:
             server.wait_until_ready(lambda: asked)
+            if known:
+                _stop_runs(found)
             count = 0 if found.insecure else register_all(found, lambda: asked)
             if not asked:
                 _say(f"ready at {found.address}; {f'{count} nodes registered' if count else 'any node may join'}")
@@ -85,6 +88,13 @@ def start(folder: Folder) -> None:
             server.close()
     _say(f"{signals.said(asked.number)}.")
     raise Interrupted("interrupted", asked.number)
+
+
+def _stop_runs(folder: FederationFolder) -> None:
+    """End runs of an earlier start of the server, whose ServerApps ended with it: nodes may wait for their messages."""
+    for run in control.runs(folder):
+        if not str(run["status"]).startswith("finished"):
+            control.stop(folder, str(run["run-id"]))
 
 
 @app.command()
