@@ -144,8 +144,7 @@ class Federation:
 
     def run(self, out, *changes, code=0):
         command = ("run", self.recipe, "--on", self.root, "--out", out, "--json", *changes)
-        done = call(*command, code=code, within=self._within("server"))
-        return json.loads(done) if code == 0 else done
+        return json.loads(call_here(*command)) if code == 0 else call(*command, code=code)
 
     def begin(self, out, *changes):
         """Begin a run and return its process; one before it has to have ended, or ends now."""

@@ -13,7 +13,7 @@ import fedgraft
 from fedgraft.contracts.data import names_of
 from fedgraft.experiment.predict import predict
 from fedgraft.runtimes.flower_federation.folders import file_name
-from helpers.federations import SHOPS, Federation, call, federation, run_here, same
+from helpers.federations import SHOPS, Federation, call, call_here, federation, run_here, same
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = pytest.mark.federation
@@ -101,7 +101,7 @@ def test_a_serverapp_that_is_killed_is_one_line_and_resumed_to_the_same_bits(sho
     assert process.wait(60) == 1
     said = shops.log("run").strip().splitlines()[-1]
     assert re.search(r"error: The ServerApp has ended without a word.* Continue with 'fedgraft resume ", said), said
-    found = json.loads(call("resume", tmp_path / "run", "--json"))
+    found = json.loads(call_here("resume", tmp_path / "run", "--json"))
     one, two = same(found, expected)
     assert one == two
 
@@ -113,7 +113,7 @@ def test_a_superlink_that_is_killed_is_started_and_the_run_resumed_to_the_same_b
     assert process.wait(60) == 1
     assert "or its SuperLink was. Continue with 'fedgraft resume" in shops.log("run").strip().splitlines()[-1]
     shops.start_server()
-    found = json.loads(call("resume", tmp_path / "run", "--json"))
+    found = json.loads(call_here("resume", tmp_path / "run", "--json"))
     one, two = same(found, expected)
     assert one == two
 
@@ -124,7 +124,7 @@ def test_ctrl_c_stores_the_run_and_says_how_to_go_on(shops, expected, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert f"Continue with: fedgraft resume {tmp_path / 'run'}" in shops.log("run")
-    one, two = same(json.loads(call("resume", tmp_path / "run", "--json")), expected)
+    one, two = same(json.loads(call_here("resume", tmp_path / "run", "--json")), expected)
     assert one == two
 
 

@@ -1,4 +1,4 @@
-"""Flower's SuperLink, of which nodes get to see their part alone, which waits for messages; a program of its own.
+"""Flower's SuperLink: nodes see their part of it alone, and wait there for messages; a program of its own.
 
 One port has all of a SuperLink's interfaces. Flower lets anybody who reaches it register nodes and start runs, that is,
 run programs at the server and at every site. Here only this very machine may; others get the interface of nodes, at
