@@ -25,7 +25,14 @@ from workloads import federation
 
 WORKERS = 2
 NODES, ROUNDS = 3, 10
-MEBIBYTE = ("data.name=shops", f"data.clients={NODES}", "data.users=300", "data.items=200", "model.hidden=340")
+MEBIBYTE = (
+    "data.name=shops",
+    f"data.clients={NODES}",
+    "data.users=300",
+    "data.items=200",
+    "data.count=4000",
+    "model.hidden=1670",
+)
 """A recipe `fedacs` whose model is a mebibyte, and whose data are small."""
 ALIKE = ("selector.name=all", "training.schedule=constant", "yardsticks=[]", f"evaluation.every={ROUNDS}")
 """Every round is one message to each node, and one from it; scoring comes at the end."""
