@@ -77,7 +77,7 @@ def nodes_of(folder: Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
         children.append(_begun(folder / "server.log", "ready at", "federation", "start", fed))
         for name in tomllib.loads((fed / "clients.toml").read_text())["names"]:
             own, data = fed / "nodes" / file_name(name), fed / "clients" / f"{file_name(name)}.data"
-            children.append(_begun(folder / "node.log", "joining", "node", own, "--data", data))
+            children.append(_begun(folder / f"{own.name}.log", "joining", "node", own, "--data", data))
 
         def run(*changes: str) -> list[dict[str, Any]]:
             call("run", fed / "recipe.toml", "--on", fed, "--out", folder / "run", "-q", *ALIKE, *changes)
