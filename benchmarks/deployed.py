@@ -4,19 +4,13 @@ import importlib.util
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+from federations import call
+from federations import federation as federation_of
 from fedgraft.methods.selectors.random import Random
-from fedgraft.runtimes.flower_federation.folders import file_name
 from fedgraft.runtimes.ray import Ray
 from fedgraft.runtimes.workers.in_process import InProcess
 from nodes import COHORT, WARM_UP, sized
@@ -36,7 +30,6 @@ MEBIBYTE = (
 """A recipe `fedacs` whose model is a mebibyte, and whose data are small."""
 ALIKE = ("selector.name=all", "training.schedule=constant", "yardsticks=[]", f"evaluation.every={ROUNDS}")
 """Every round is one message to each node, and one from it; scoring comes at the end."""
-START_SECONDS = 90.0
 
 
 def ray_over_processes(share: float = 1.0, repeats: int = 15) -> float:
@@ -61,58 +54,13 @@ def ray_over_processes(share: float = 1.0, repeats: int = 15) -> float:
 def flower_round_seconds() -> float:
     """Seconds of a round of three nodes over TLS on this machine, with a message of a mebibyte each way; the median."""
     _require("flwr")
-    with tempfile.TemporaryDirectory(prefix="fedgraft-bench-") as folder, nodes_of(Path(folder)) as run:
-        rows = run(f"rounds={ROUNDS}")
+    with tempfile.TemporaryDirectory(prefix="fedgraft-bench-") as name:
+        run = Path(name) / "run"
+        with federation_of(Path(name), ("fedacs", *MEBIBYTE)) as fed:
+            call("run", fed / "recipe.toml", "--on", fed, "--out", run, "-q", *ALIKE, f"rounds={ROUNDS}")
+        rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
     ends = [row["seconds"] for row in rows[:-1]]  # the last is scored as well
     return statistics.median(after - before for before, after in pairwise(ends))
-
-
-@contextmanager
-def nodes_of(folder: Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
-    """Yield what runs the recipe over a federation of this machine and returns its rows."""
-    fed, children = folder / "fed", []
-    call("shard", "fedacs", "-o", fed, *MEBIBYTE)
-    call("federation", "init", fed)
-    try:
-        children.append(_begun(folder / "server.log", "ready at", "federation", "start", fed))
-        for name in tomllib.loads((fed / "clients.toml").read_text())["names"]:
-            own, data = fed / "nodes" / file_name(name), fed / "clients" / f"{file_name(name)}.data"
-            children.append(_begun(folder / f"{own.name}.log", "joining", "node", own, "--data", data))
-
-        def run(*changes: str) -> list[dict[str, Any]]:
-            call("run", fed / "recipe.toml", "--on", fed, "--out", folder / "run", "-q", *ALIKE, *changes)
-            return [json.loads(line) for line in (folder / "run" / "rounds.jsonl").read_text().splitlines()]
-
-        yield run
-    finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait()
-
-
-def call(*words: Any) -> None:
-    """Run a command of fedgraft to its end."""
-    done = subprocess.run(_command(words), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"fedgraft {words[0]}: {done.stderr.strip()}")
-
-
-def _begun(log: Path, text: str, *words: Any) -> "subprocess.Popen[bytes]":
-    """Start a command that stays, and wait until it has said something."""
-    with open(log, "wb") as out:
-        child = subprocess.Popen(_command(words), stdout=out, stderr=out)
-    until = time.monotonic() + START_SECONDS
-    while text not in log.read_text(errors="replace"):
-        if child.poll() is not None or time.monotonic() > until:
-            child.kill()
-            raise RuntimeError(f"fedgraft {words[0]}: {log.read_text(errors='replace')}")
-        time.sleep(0.1)
-    return child
-
-
-def _command(words: Sequence[Any]) -> list[str]:
-    return [sys.executable, "-m", "fedgraft", *map(str, words)]
 
 
 def _require(package: str) -> None:

@@ -3,13 +3,14 @@
 import io
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 import tomllib
-from contextlib import contextmanager, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,10 @@ from fedgraft.interface.cli import main
 from fedgraft.runtimes.flower_federation.folders import file_name
 
 WAIT_SECONDS = 90
-SHOPS = ("fedacs", "data.clients=3", "data.users=200", "data.items=150", "data.count=4000", "rounds=4", "yardsticks=[]")
+SHOPS = (
+    *("fedacs", "data.clients=2", "data.users=200", "data.items=150", "data.count=4000"),
+    *("rounds=4", "evaluation.every=2", "yardsticks=[]"),
+)
 """A recipe and what is changed in it: small, rating."""
 
 
@@ -42,10 +46,10 @@ def call(*arguments, code=0, within=(), **options):
     return done.stdout if code == 0 else done.stderr or done.stdout
 
 
-def call_here(*arguments):
+def call_here(*arguments, cwd="."):
     """Run a command in this process, which has imported it; its output."""
     out = io.StringIO()
-    with redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+    with chdir(cwd), redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["fedgraft", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -63,9 +67,12 @@ def environment():
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """A port that the system gives to no connection: a program that starts late would find it in use."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32000)
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 class Federation:

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from fedgraft.interface.cli import app
 from helpers import site_tables
-from helpers.federations import call, environment, free_port
+from helpers.federations import call_here, environment, free_port
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -25,7 +25,7 @@ COMMANDS = [
     if line.startswith("fedgraft")
 ]
 RECIPE = re.search(r"^```toml\n# papers\.toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-SMALL = ("data.users=200", "data.items=150", "data.count=4000", "yardsticks=[]", "rounds=2")
+SMALL = ("data.users=200", "data.items=150", "data.count=4000", "yardsticks=[]", "rounds=2", "evaluation.every=2")
 RATINGS = """[data]
 name = "table"
 ratings = "ratings.csv"
@@ -68,7 +68,7 @@ class Reader:
         return [*shlex.split(line)[1:], *map(str, more)]
 
     def types(self, line, *more, **names):
-        return call(*self.words(line, *more, **names), cwd=self.folder)
+        return call_here(*self.words(line, *more, **names), cwd=self.folder)
 
     def starts(self, line, text, *more, **names):
         """Start a command that stays, and wait until it has said something; its output."""
@@ -122,7 +122,7 @@ def test_every_command_of_the_page_does_what_the_page_says(reader):
 def with_data_files(reader):
     """Data files by `fedgraft shard`: start, look, run, predict at a site."""
     reader.types("fedgraft shard fedacs -o fed data.clients=3", *SMALL)
-    call("federation", "init", "fed", "--port", free_port(), cwd=reader.folder)
+    call_here("federation", "init", "fed", "--port", free_port(), cwd=reader.folder)
     reader.starts("fedgraft federation start fed", "ready at localhost")
     names = [path.stem for path in (reader.folder / "fed" / "clients").iterdir()]
     for name in names:

@@ -93,8 +93,8 @@ def start(folder: Folder) -> None:
 def _stop_runs(folder: FederationFolder) -> None:
     """End runs of an earlier start of the server, whose ServerApps ended with it: nodes may wait for their messages."""
     for run in control.runs(folder):
-        if not str(run["status"]).startswith("finished"):
-            control.stop(folder, str(run["run-id"]))
+        if not run.status.startswith("finished"):
+            control.stop(folder, run.id)
 
 
 @app.command()
@@ -132,32 +132,20 @@ def node(
 
 def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:
     """Return a row for each client, or, where nodes have no keys, for each node."""
-    known = {int(node["node-id"]): node for node in control.nodes(folder)}
+    known = control.nodes(folder)
     if folder.insecure:
         return [_node("?", None, node) for node in known.values()]
     ids = folder.node_ids()
     return [_node(name, number, known.get(ids.get(name, -1))) for number, name in enumerate(folder.clients)]
 
 
-def _node(name: str, client: int | None, node: dict[str, Any] | None) -> dict[str, Any]:
-    said = str(node["status"]) if node else ""
-    since = node.get(f"{said}-at") if node else None
-    return {
-        "name": name,
-        "client": client,
-        "state": STATES.get(said, said) or "not registered",
-        "since": since if since != "N/A" else None,
-    }
+def _node(name: str, client: int | None, node: control.Standing | None) -> dict[str, Any]:
+    said, since = (node.status, node.since) if node else ("", None)
+    return {"name": name, "client": client, "state": STATES.get(said, said) or "not registered", "since": since}
 
 
-def _run(run: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's row; its time is that of its last change."""
-    times = [run.get(f"{step}-at") for step in ("finished", "running", "starting", "pending")]
-    return {
-        "run": str(run["run-id"]),
-        "status": str(run["status"]),
-        "since": next((time for time in times if time and time != "N/A"), None),
-    }
+def _run(run: control.Standing) -> dict[str, Any]:
+    return {"run": run.id, "status": run.status, "since": run.since}
 
 
 def _table(rows: list[dict[str, Any]], *columns: str) -> Table:

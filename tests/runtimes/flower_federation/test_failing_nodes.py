@@ -14,7 +14,7 @@ from helpers.federations import SHOPS, federation, run_here, same
 
 pytestmark = pytest.mark.federation
 
-ALL = ("selector.name=all", "rounds=7")
+ALL = ("selector.name=all", "rounds=7", "evaluation.every=7")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_a_node_that_comes_late_is_waited_for(shops, tmp_path):
     late = shops.names[-1]
     shops.kill(late, signal.SIGTERM)
     process = shops.begin(tmp_path / "run")
-    shops.wait_for("run", "2 of 3 nodes have joined; waiting for client 2.")
+    shops.wait_for("run", "1 of 2 nodes have joined; waiting for client 1.")
     shops.start(late)
     assert process.wait(240) == 0
     one, two = same(json.loads((tmp_path / "run" / "summary.json").read_text()), run_here(tmp_path / "here", *SHOPS))

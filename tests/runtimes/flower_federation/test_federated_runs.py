@@ -23,18 +23,18 @@ RECIPES = {
         "fedais",
         "data.name=blocks",
         "data.nodes=300",
-        "data.clients=3",
-        "selector.clients=2",
+        "data.clients=2",
+        "selector.clients=1",
         "rounds=2",
         "yardsticks=[]",
     ),
-    "graph": ("cefgl", "data.name=molecules", "data.clients=3", "data.graphs=60", "rounds=3", "yardsticks=[]"),
+    "graph": ("cefgl", "data.name=molecules", "data.clients=2", "data.graphs=60", "rounds=2", "yardsticks=[]"),
     "ranking": (
         "reputation_ucb",
         "data.name=catalogue",
-        "data.clients=3",
-        "selector.clients=2",
-        "rounds=3",
+        "data.clients=2",
+        "selector.clients=1",
+        "rounds=2",
         "clock.devices=lognormal",
         "yardsticks=[]",
     ),
@@ -72,7 +72,7 @@ def test_a_run_ends_as_on_one_machine_and_each_site_predicts_with_its_model(shop
         pairs = pd.DataFrame({"user": shard.user_ids[:3], "item": shard.item_ids[:3]})
         expected = predict(tmp_path / "local", {"pairs": pairs}, name)
         pairs.to_csv(tmp_path / "pairs.csv", index=False)
-        call("predict", left, "-o", tmp_path / "answers.csv", "--pairs", tmp_path / "pairs.csv")
+        call_here("predict", left, "-o", tmp_path / "answers.csv", "--pairs", tmp_path / "pairs.csv")
         assert pd.read_csv(tmp_path / "answers.csv")["rating"].tolist() == expected["rating"].tolist()
 
 

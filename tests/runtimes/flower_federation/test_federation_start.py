@@ -25,6 +25,7 @@ from fedgraft.runtimes.flower_federation.certificates import authority, node_key
 from fedgraft.runtimes.flower_federation.folders import FederationFolder, NodeFolder
 from fedgraft.runtimes.flower_federation.making import make, write_connection
 from fedgraft.runtimes.flower_federation.superlink import register_all
+from helpers.federations import free_port
 
 pytestmark = pytest.mark.federation
 
@@ -73,12 +74,6 @@ def federation(path, insecure=False):
     return make(path, ["north", "south"], RECIPE, "localhost", free_port(), insecure)
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def environment(home):
     return {**os.environ, "OMP_NUM_THREADS": "1", "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0"}
 
@@ -115,7 +110,7 @@ def wait_for(holds, log=None, seconds=WAIT_SECONDS):
 
 
 def states(folder):
-    return {int(node["node-id"]): node["status"] for node in control.nodes(folder)}
+    return {node: standing.status for node, standing in control.nodes(folder).items()}
 
 
 def wait_for_state(folder, name, state, log):

@@ -345,6 +345,14 @@ def test_no_request_is_made_twice(kind):
     assert sorted(made) == [0, 1, 2, 3, 4]
 
 
+def test_workers_that_are_idle_serve_those_whose_data_they_have():
+    with closing(inprocess(2)) as runtime:
+        assert all_answer(runtime)
+        for client, hello in hellos(runtime).items():
+            runtime.exchange({client: hello}, limits(runtime), 60)
+        assert sum(len(worker.clients) for worker in runtime._pool._workers) == 5
+
+
 def test_the_last_clients_wait_for_those_who_have_their_data():
     with closing(inprocess(1)) as runtime:
         pool = runtime._pool
@@ -352,7 +360,8 @@ def test_the_last_clients_wait_for_those_who_have_their_data():
         started, pool._workers = pool._workers, [one, two]
 
         def pick(waiting):
-            return pool._pick(one, _Batch(waiting, None))
+            batch = _Batch(waiting, None)
+            return pool._other(one, batch) if (own := pool._own(one, batch)) is None else own
 
         assert pick([2, 1]) == 1, "its own first"
         assert pick([2, 7]) == 7, "then one that nobody has"

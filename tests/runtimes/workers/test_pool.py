@@ -196,11 +196,12 @@ def test_what_is_done_again_waits_until_nobody_else_is_at_work():
         one, two = pool._workers
         batch = _Batch([3, 4], None, lost={3: (_Job(3, b"", b""), "killed")})
         two.job = _Job(1, b"", b"")
-        assert pool._pick(one, batch) == 4
+        assert pool._own(one, batch) is None
+        assert pool._other(one, batch) == 4
         batch.waiting = [3]
-        assert pool._pick(one, batch) is None
+        assert pool._other(one, batch) is None
         two.job = None
-        assert pool._pick(one, batch) == 3
+        assert pool._other(one, batch) == 3
 
 
 def inprocess(experiment, workers):

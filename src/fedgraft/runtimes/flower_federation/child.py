@@ -10,14 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
+HERE: Final = ("localhost", "127.0.0.1", "::1")
 ENVIRONMENT: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
     "OMP_NUM_THREADS": "1",
 }
-"""What Flower's processes are told: nothing is sent to others or installed, and tasks are looked for often."""
+"""What Flower's processes are told: nothing is sent to others or installed; runs are looked for twice a second."""
 
 
 class Child:
@@ -75,9 +76,13 @@ def programs() -> Path:
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of Flower's processes, whose own folder is `home`."""
     path = os.pathsep.join([str(programs()), os.environ.get("PATH", "")])
-    here = ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "localhost", "127.0.0.1", "::1"]))
-    own = {"PATH": path, "FLWR_HOME": str(home), "NO_PROXY": here, "no_proxy": here}
-    return {**os.environ, **ENVIRONMENT, **own}
+    return {**os.environ, **ENVIRONMENT, **no_proxy(), "PATH": path, "FLWR_HOME": str(home)}
+
+
+def no_proxy() -> dict[str, str]:
+    """Return the environment by which what goes to this machine goes through no proxy."""
+    known = [name for name in os.environ.get("NO_PROXY", "").split(",") if name and name not in HERE]
+    return dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join([*known, *HERE]))
 
 
 def last_line(path: Path) -> str:

@@ -2,36 +2,65 @@
 
 import json
 import subprocess
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
 from fedgraft.errors import InputError, MachineError
 from fedgraft.runtimes.flower_federation.child import environment, programs
 from fedgraft.runtimes.flower_federation.folders import SUPERLINK, FederationFolder
 
 CALL_SECONDS: Final = 120.0
+MISSING: Final = "A federation needs the package flwr: pip install 'fedgraft[flower]'."
 UNREACHABLE: Final = "Connection to the SuperLink is unavailable"
 """What Flower's commands say where nothing answers."""
 KNOWN_KEY: Final = "Public key already in use"
 """What they say of a key that is registered, or was once."""
 
 
+class Standing(NamedTuple):
+    """What the SuperLink knows of a node or of a run.
+
+    Args:
+        id: at Flower.
+        status: such as "online", or "finished:failed".
+        since: when it came to be so, in UTC.
+    """
+
+    id: str
+    status: str
+    since: str | None
+
+
 def register(folder: FederationFolder, name: str) -> int:
     """Make a node's public key known to the SuperLink; return the node's id."""
-    key = str(folder.public_key(name))
-    return int(_json(folder, "supernode", "register", key, SUPERLINK, "--name", name)["node-id"])
+    with _asking(folder) as api:
+        node: int = api.registered(folder, name)
+        return node
 
 
-def nodes(folder: FederationFolder) -> list[dict[str, Any]]:
-    """Return what the SuperLink knows of nodes: "node-id", "status" and times."""
-    found: list[dict[str, Any]] = _json(folder, "supernode", "list", SUPERLINK).get("nodes", [])
-    return found
+def nodes(folder: FederationFolder) -> dict[int, Standing]:
+    """Return what the SuperLink knows of nodes, by id."""
+    with _asking(folder) as api:
+        return {node: Standing(str(node), *known) for node, *known in api.nodes(folder)}
 
 
-def runs(folder: FederationFolder) -> list[dict[str, Any]]:
-    """Return the SuperLink's runs: "run-id", "status" and times."""
-    found: list[dict[str, Any]] = _json(folder, "ls", SUPERLINK).get("runs", [])
-    return found
+def runs(folder: FederationFolder) -> list[Standing]:
+    """Return the SuperLink's runs, the newest first."""
+    with _asking(folder) as api:
+        return [Standing(*known) for known in api.runs(folder)]
+
+
+def stop(folder: FederationFolder, run: str) -> None:
+    """Stop a run at once."""
+    with _asking(folder) as api:
+        if not api.stopped(folder, run):
+            raise _failed(folder, f"Run {run} could not be stopped.")
+
+
+def status_of(folder: FederationFolder, run: str) -> str:
+    """Return a run's status; "" for a run that is not known."""
+    return next((each.status for each in runs(folder) if each.id == run), "")
 
 
 def submit(folder: FederationFolder, config: Mapping[str, str]) -> str:
@@ -40,20 +69,23 @@ def submit(folder: FederationFolder, config: Mapping[str, str]) -> str:
     return str(_json(folder, "run", str(folder.app), SUPERLINK, "--run-config", given)["run-id"])
 
 
-def stop(folder: FederationFolder, run: str) -> None:
-    """Stop a run at once."""
-    _json(folder, "stop", run, SUPERLINK)
-
-
-def status_of(folder: FederationFolder, run: str) -> str:
-    """Return a run's status, such as "running" or "finished:failed"; "" for a run that is not known."""
-    return next((str(each["status"]) for each in runs(folder) if str(each["run-id"]) == run), "")
-
-
 def log_of(folder: FederationFolder, run: str) -> str:
     """Return the last line of a run's log."""
     lines = [line for line in _call(folder, "log", run, SUPERLINK, "--show").splitlines() if line.strip()]
     return lines[-1] if lines else "no word"
+
+
+@contextmanager
+def _asking(folder: FederationFolder) -> Iterator[Any]:
+    """Yield what asks the control interface. Raises `MachineError` where that refuses."""
+    try:
+        from fedgraft.runtimes.flower_federation import control_api
+    except ModuleNotFoundError as error:
+        raise InputError(MISSING) from error
+    try:
+        yield control_api
+    except control_api.Refused as error:
+        raise _failed(folder, str(error)) from error
 
 
 def _json(folder: FederationFolder, *arguments: str) -> dict[str, Any]:
@@ -82,7 +114,7 @@ def _call(folder: FederationFolder, *arguments: str) -> str:
             check=False,
         )
     except FileNotFoundError as error:
-        raise InputError("A federation needs the package flwr: pip install 'fedgraft[flower]'.") from error
+        raise InputError(MISSING) from error
     except subprocess.TimeoutExpired as error:
         raise MachineError(f"The SuperLink at {folder.address} does not answer.") from error
     if done.returncode and "{" not in done.stdout:

@@ -1,25 +1,35 @@
-"""Long polling: a node that asks for messages when there are none is answered when one comes, or after a while.
+"""Long polling: who asks for messages when there are none is answered when one comes, or after a while.
 
-Flower's nodes ask, are answered at once, and sleep. Short sleeps cost a link 1.5 kB each, long ones delay a round.
+Flower's nodes and ServerApps ask, are answered at once, and sleep. Short sleeps cost a link 1.5 kB each and the
+SuperLink 15 ms of a processor, long ones delay a round.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
-from flwr.proto.fleet_pb2 import PullMessagesRequest
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.proto.fleet_pb2 import (
+    PullMessagesRequest,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+)
 from flwr.proto.message_pb2 import PushObjectRequest
-from flwr.proto.runtime_pb2 import PushAppMessagesRequest, PushAppMessagesResponse
+from flwr.proto.runtime_pb2 import PullAppMessagesResponse, PushAppMessagesRequest, PushAppMessagesResponse
 from google.protobuf.message import DecodeError
 
 HELD_SECONDS: Final = 10.0
 """How long a node waits at most; a SuperNode gives a request up after 30 seconds."""
-PULL: Final = "/v1/fleet/pull-messages"
-"""A node asks for a message."""
-PUSH: Final = "/v1/runtime/push-messages"
-"""A ServerApp announces messages, whose content follows."""
-PUSH_CONTENT: Final = "/v1/runtime/push-object"
+APP_SECONDS: Final = 0.5
+"""How long a ServerApp waits at most, which looks between two questions who is connected and what is late."""
+NODE, APP = "/v1/fleet/", "/v1/runtime/"
+"""What the paths of the interfaces of nodes and of ServerApps begin with."""
+PULL: Final = "pull-messages"
+PUSH: Final = "push-messages"
+"""Messages are announced; their content follows, by `PUSH_CONTENT`."""
+PUSH_CONTENT: Final = "push-object"
 
 Content: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Content]]
@@ -30,27 +40,28 @@ Asgi: TypeAlias = Callable[[Content, Receive, Send], Awaitable[None]]
 class LongPolls:
     """A SuperLink's application whose answers "no message" wait until there is one.
 
-    Such an answer is held back after the application has given it, so that only a node that has shown its key waits.
+    Such an answer is held back after the application has given it, so that only who has shown a key or a token waits.
     A message counts as there when all of its content has arrived. Then the application is asked once more. Where it
-    refuses, since what a node signs is good for some seconds only, the node has the first answer, and asks again.
+    refuses, since what a node signs is good for some seconds only, the first answer is given, and the node asks again.
 
     Args:
         app: Flower's.
-        held_seconds: how long a node waits at most.
+        node_seconds: how long a node waits at most.
+        app_seconds: how long a ServerApp waits at most.
     """
 
-    def __init__(self, app: Asgi, held_seconds: float = HELD_SECONDS) -> None:
+    def __init__(self, app: Asgi, node_seconds: float = HELD_SECONDS, app_seconds: float = APP_SECONDS) -> None:
         self._app = app
-        self._held_seconds = held_seconds
+        self._seconds = {NODE: node_seconds, APP: app_seconds}
         self._came: Counter[int] = Counter()  # messages by node
-        self._waiting: dict[int, asyncio.Event] = {}
+        self._waiting: dict[int, asyncio.Event] = {}  # one for all that wait as one node
         self._missing: dict[str, tuple[set[str], set[int]]] = {}  # by session: content to come, and nodes
 
     async def __call__(self, scope: Content, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        handlers = {PULL: self._pull, PUSH: self._push, PUSH_CONTENT: self._push_content}
-        handle = handlers.get(scope.get("path", "")) if scope["type"] == "http" else None
-        if handle is None:
+        interface, name = _named(scope) if scope["type"] == "http" else ("", "")
+        handle = {PULL: self._pull, PUSH: self._push, PUSH_CONTENT: self._push_content}.get(name)
+        if interface not in self._seconds or handle is None:
             await self._app(scope, receive, send)
             return
         body = await _body_of(receive)
@@ -61,42 +72,40 @@ class LongPolls:
             await self._app(own, _replay(body, receive), answer.add)
             return answer
 
-        for part in (await handle(body, ask)).parts:
+        for part in (await handle(interface, body, ask)).parts:
             await send(part)
 
-    async def _pull(self, body: bytes, ask: "Ask") -> "_Answer":
-        node = _node_of(body)
+    async def _pull(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
+        node = _node_of(body) if interface == NODE else SUPERLINK_NODE_ID
         before = self._came[node]
         answer = await ask()
-        if not answer.good or answer.body:
+        if not answer.good or _PULLED[interface].FromString(answer.body).messages_list:
             return answer
-        if self._came[node] == before and not await self._comes(node):
+        if self._came[node] == before and not await self._comes(node, self._seconds[interface]):
             return answer
         again = await ask()
         return again if again.good else answer
 
-    async def _comes(self, node: int) -> bool:
+    async def _comes(self, node: int, seconds: float) -> bool:
         """Wait; return whether a message for a node has come."""
         event = self._waiting.setdefault(node, asyncio.Event())
         try:
-            await asyncio.wait_for(event.wait(), self._held_seconds)
+            await asyncio.wait_for(event.wait(), seconds)
         except TimeoutError:
             return False
-        finally:
-            self._waiting.pop(node, None)
         return True
 
-    async def _push(self, body: bytes, ask: "Ask") -> "_Answer":
+    async def _push(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
         answer = await ask()
         if answer.good:
-            request = PushAppMessagesRequest.FromString(body)
-            said = PushAppMessagesResponse.FromString(answer.body)
-            nodes = {message.metadata.dst_node_id for message in request.messages_list}
+            request, response = _PUSHED[interface]
+            said = response.FromString(answer.body)
+            nodes = {message.metadata.dst_node_id for message in request.FromString(body).messages_list}
             self._missing[said.session_id] = (set(said.objects_to_push), nodes)
             self._arrived(said.session_id, "")
         return answer
 
-    async def _push_content(self, body: bytes, ask: "Ask") -> "_Answer":
+    async def _push_content(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
         answer = await ask()
         if answer.good:
             request = PushObjectRequest.FromString(body)
@@ -111,7 +120,7 @@ class LongPolls:
             self._missing.pop(session, None)
             self._came.update(nodes)
             for node in nodes & self._waiting.keys():
-                self._waiting[node].set()
+                self._waiting.pop(node).set()
 
 
 class _Answer:
@@ -130,6 +139,19 @@ class _Answer:
     @property
     def body(self) -> bytes:
         return b"".join(part.get("body", b"") for part in self.parts[1:])
+
+
+_PULLED: Final = {NODE: PullMessagesResponse, APP: PullAppMessagesResponse}
+_PUSHED: Final[Mapping[str, tuple[Any, Any]]] = {
+    NODE: (PushMessagesRequest, PushMessagesResponse),
+    APP: (PushAppMessagesRequest, PushAppMessagesResponse),
+}
+
+
+def _named(scope: Content) -> tuple[str, str]:
+    """Return the interface that a request is for, and the name of what it asks there."""
+    interface, slash, name = str(scope["path"]).rpartition("/")
+    return interface + slash, name
 
 
 def _node_of(body: bytes) -> int:

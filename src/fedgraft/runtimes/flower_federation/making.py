@@ -18,7 +18,6 @@ from fedgraft.runtimes.flower_federation.folders import (
     SUPERLINK,
     FederationFolder,
     NodeFolder,
-    address,
     file_name,
 )
 
@@ -213,7 +212,7 @@ def write_connection(folder: FederationFolder) -> None:
     """Write how Flower's own commands reach the server from this machine."""
     folder.home.mkdir(exist_ok=True)
     trust = {"insecure": True} if folder.insecure else {"root-certificates": str(folder.authority)}
-    own = {"address": address(folder.own_host, folder.port), **trust}
+    own = {"address": folder.own_address, **trust}
     config = {"superlink": {"default": SUPERLINK, SUPERLINK: own}}
     (folder.home / "config.toml").write_text(tomli_w.dumps(config))
 

@@ -87,7 +87,7 @@ def register_all(folder: FederationFolder, stop: Callable[[], object]) -> int:
     Each id is noted before the next key, so that at most one is not where the server was killed in between.
     Raises `MachineError` where a key is known under an id that cannot be told.
     """
-    known = {int(node["node-id"]) for node in control.nodes(folder) if node["status"] != "unregistered"}
+    known = {node for node, standing in control.nodes(folder).items() if standing.status != "unregistered"}
     ids = {name: node for name, node in folder.node_ids().items() if node in known}
     for name in folder.clients:
         if stop():

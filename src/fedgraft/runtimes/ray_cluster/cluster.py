@@ -15,6 +15,9 @@ from ray._private import worker as ray_worker
 
 from fedgraft.errors import InputError, MachineError
 
+INLINE: Final = 4 << 20
+"""Bytes up to which an answer comes with the message that it is there: two calls of the node's own process less. A
+cluster elsewhere has what it was started with."""
 _LONGEST: Final = 24
 """Characters of a folder for temporary files in which Ray's sockets still have names that systems take."""
 
@@ -47,7 +50,7 @@ class Cluster:
                     root = tempfile.gettempdir()
                     self._folder = tempfile.mkdtemp(prefix="ray-", dir=root if len(root) <= _LONGEST else "/tmp")
                     here: dict[str, Any] = {"num_cpus": cpus, "include_dashboard": False, "_temp_dir": self._folder}
-                    ray.init("local", **here, **quiet)
+                    ray.init("local", **here, _system_config={"max_direct_call_object_size": INLINE}, **quiet)
         except Exception as error:  # Ray has no error of its own for this
             self.close()
             why = " ".join(str(error).split())[:300] or type(error).__name__

@@ -167,12 +167,13 @@ class Pool:
         slowest = sorted(requests, key=lambda client: (-self._seconds.get(client, math.inf), client))
         batch = _Batch(OrderedDict((client, place) for place, client in enumerate(slowest)), deadline_seconds)
         while len(batch.answers) < len(requests):
-            for index in range(len(self._workers)):
-                worker = self._idle(index)
-                picked = None if worker is None else self._pick(worker, batch)
-                if worker is not None and picked is not None:
-                    del batch.waiting[picked]
-                    self._begin(worker, self._job(picked, requests, scored, batch), deadline_seconds)
+            for pick in (self._own, self._other):
+                for index in range(len(self._workers)):
+                    worker = self._idle(index)
+                    picked = None if worker is None else pick(worker, batch)
+                    if worker is not None and picked is not None:
+                        del batch.waiting[picked]
+                        self._begin(worker, self._job(picked, requests, scored, batch), deadline_seconds)
             if isinstance(requests, MadeOnce):  # while all are at work
                 for client in [*islice(batch.waiting, len(self._workers))]:
                     requests[client]
@@ -201,32 +202,39 @@ class Pool:
             return None
         return worker
 
-    def _pick(self, worker: _Worker, batch: _Batch) -> int | None:
-        """A client whose data the worker has, else one whose data no worker has, else any; None for none.
+    def _own(self, worker: _Worker, batch: _Batch) -> int | None:
+        """A client whose data the worker has; None for none."""
+        waiting, elsewhere = batch.waiting, self._elsewhere(worker, batch)
+        # Of a hundred thousand that wait, or that a worker has, the fewer are looked at.
+        has = waiting if len(waiting) < len(worker.clients) else worker.clients
+        own = (client for client in has if client in waiting and client in worker.clients and client not in elsewhere)
+        return min(own, key=waiting.__getitem__, default=None)
 
-        A client whose round waits in a worker goes to no other. The last ones go to those who have their data: to
-        prepare these takes longer than to wait. What a worker was lost over comes last, with no other at work: it may
-        have been too much for the machine beside them.
+    def _other(self, worker: _Worker, batch: _Batch) -> int | None:
+        """A client whose data no worker has, else any; None for none. Those that are idle have picked their own before.
+
+        The last ones go to those who have their data: to prepare these takes longer than to wait. What a worker was
+        lost over comes last, with no other at work: it may have been too much for the machine beside them.
         """
         others = [other for other in self._workers if other is not worker]
         at_work = [other.job is not None for other in others]
-        waiting = batch.waiting
-        kept = {client for client in batch.lost if client in waiting}
-        if len(kept) == len(waiting):
+        waiting, elsewhere = batch.waiting, self._elsewhere(worker, batch)
+        if all(client in batch.lost for client in waiting):
             return None if any(at_work) else next(iter(waiting), None)
-        kept.update(client for other in others for client in other.holding if client in waiting)
-
-        # Of a hundred thousand that wait, or that a worker has, the fewer are looked at.
-        has = waiting if len(waiting) < len(worker.clients) else worker.clients
-        own = (client for client in has if client in waiting and client in worker.clients and client not in kept)
-        if (picked := min(own, key=waiting.__getitem__, default=None)) is not None:
-            return picked
-        free = (client for client in waiting if client not in kept)
+        free = (client for client in waiting if client not in elsewhere)
         new = (client for client in free if not any(client in other.clients for other in others))
         if (picked := next(new, None)) is not None:
             return picked
-        last = len(waiting) - len(kept) < len(self._workers) and all(at_work)
-        return None if last else next((client for client in waiting if client not in kept), None)
+        last = len(waiting) - len(elsewhere) < len(self._workers) and all(at_work)
+        return None if last else next((client for client in waiting if client not in elsewhere), None)
+
+    def _elsewhere(self, worker: _Worker, batch: _Batch) -> set[int]:
+        """Return who waits and is not this worker's to pick: lost ones, and those whose round waits in another."""
+        found = {client for client in batch.lost if client in batch.waiting}
+        for other in self._workers:
+            if other is not worker:
+                found.update(client for client in other.holding if client in batch.waiting)
+        return found
 
     def _job(self, client: int, requests: Mapping[int, bytes], scored: Mapping[int, bytes], batch: _Batch) -> _Job:
         """The job of a client, the same one where it was lost before."""
