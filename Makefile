@@ -33,10 +33,10 @@ test: export OMP_NUM_THREADS = 1
 test: .venv/.installed  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-# A file's tests share a federation, which is a dozen processes. Only the folders with such tests are read.
+# A file's tests share a federation, which is a dozen processes; the longest come first. Only folders with such tests are read.
 test-federation: export OMP_NUM_THREADS = 1
 test-federation: .venv/.installed  ## run the tests that start a federation's or a cluster's own processes
-	$(BIN)/pytest tests/runtimes tests/project -m federation -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/pytest tests/project tests/runtimes -m federation -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/.installed  ## check style, formatting, types and the floors of the architecture
 	$(BIN)/ruff check

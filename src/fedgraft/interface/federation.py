@@ -72,6 +72,8 @@ def start(folder: Folder) -> None:
     found = FederationFolder.read(folder)
     portable.begin_again(load(str(found.recipe)).runtime)
     known = found.state.exists()
+    if said := making.renew_certificate(found):
+        _say(said)
     with signals.deferred() as asked:
         server = SuperLink(found)
         try:

@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP384R1
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
 from fedgraft.errors import InputError
+from fedgraft.runtimes.flower_federation import certificates
 from fedgraft.runtimes.flower_federation.certificates import authority
 from fedgraft.runtimes.flower_federation.folders import FederationFolder, NodeFolder
-from fedgraft.runtimes.flower_federation.making import check_names, make, names_of
+from fedgraft.runtimes.flower_federation.making import check_names, make, names_of, renew_certificate
 
 RECIPE = "seed = 1\n"
 
@@ -85,6 +86,33 @@ def test_openssl_believes_the_server(tmp_path):
     foreign = tmp_path / "foreign.crt"
     foreign.write_bytes(authority()[0].public)
     assert handshake(ours, foreign) == "refused"
+
+
+def test_a_certificate_that_ends_soon_is_renewed_and_nodes_need_nothing(tmp_path, monkeypatch):
+    folder = make(tmp_path / "new", ["north"], RECIPE)
+    before = folder.certificate.read_bytes()
+    assert renew_certificate(folder) == ""
+    assert folder.certificate.read_bytes() == before
+
+    monkeypatch.setattr(certificates, "RENEWED_DAYS", certificates.SERVER_DAYS + 1)
+    kept = folder.authority_key.rename(tmp_path / "elsewhere.key")
+    assert str(folder.authority_key) in renew_certificate(folder)
+    assert folder.certificate.read_bytes() == before
+
+    kept.rename(folder.authority_key)
+    assert renew_certificate(folder) == "The server's certificate ended soon; it has a new one."
+    assert folder.certificate.read_bytes() != before
+    assert stat.S_IMODE(folder.key.stat().st_mode) == 0o600
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ours.load_cert_chain(folder.certificate, folder.key)
+    assert handshake(ours, folder.node("north") / "ca.crt") == "done"
+
+
+def test_what_is_no_certificate_is_left_to_who_reads_it(tmp_path):
+    folder = make(tmp_path / "new", ["north"], RECIPE)
+    folder.certificate.write_text("nonsense")
+    assert renew_certificate(folder) == ""
+    assert folder.certificate.read_text() == "nonsense"
 
 
 def handshake(server_context, known):

@@ -2,7 +2,7 @@
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -12,13 +12,21 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
     EllipticCurvePrivateKey,
     generate_private_key,
 )
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_DAYS: Final = 3653
 """How long the authority's certificate is valid: ten years."""
 SERVER_DAYS: Final = 731
 """How long the server's certificate is valid: two years."""
+RENEWED_DAYS: Final = 90
+"""How long before its end a server that starts has a new one."""
 HERE: Final = ("localhost", "127.0.0.1", "::1")
 """Names of the server for its own processes."""
 
@@ -71,6 +79,12 @@ class Authority:
     def __init__(self, key: EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
         self._key, self._certificate = key, certificate
 
+    @classmethod
+    def of(cls, pair: Pair) -> "Authority":
+        """Return what signs with an authority's key. Raises `ValueError` for what is none."""
+        key = cast(EllipticCurvePrivateKey, load_pem_private_key(pair.private, None))
+        return cls(key, x509.load_pem_x509_certificate(pair.public))
+
     def server(self, host: str) -> Pair:
         """Return a server's key and certificate.
 
@@ -90,6 +104,12 @@ class Authority:
             .sign(self._key, hashes.SHA384())
         )
         return Pair(_private(key), made.public_bytes(Encoding.PEM))
+
+
+def ends_soon(certificate: bytes) -> bool:
+    """Return whether a certificate has ended, or will within `RENEWED_DAYS`. Raises `ValueError` for what is none."""
+    end = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+    return end - datetime.now(UTC) < timedelta(days=RENEWED_DAYS)
 
 
 def node_key(name: str) -> Pair:

@@ -78,6 +78,11 @@ class FederationFolder:
         return self.server / "ca.crt"
 
     @property
+    def authority_key(self) -> Path:
+        """File of the authority's private key."""
+        return self.server / "ca.key"
+
+    @property
     def certificate(self) -> Path:
         """File of the server's certificate."""
         return self.server / "server.crt"

@@ -6,8 +6,9 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import tomli_w
 
@@ -20,6 +21,9 @@ from fedgraft.runtimes.flower_federation.folders import (
     NodeFolder,
     file_name,
 )
+
+if TYPE_CHECKING:
+    from fedgraft.runtimes.flower_federation.certificates import Pair
 
 CLIENTS: Final = "clients.toml"
 """What 'fedgraft shard' leaves beside the recipe: `names`, in the order of clients."""
@@ -93,17 +97,38 @@ def make(
         folder.recipe.write_text(recipe, encoding="utf-8")
     if not insecure:
         own, signer = authority()
-        _private(folder.server / "ca.key", own.private)
+        _private(folder.authority_key, own.private)
         folder.authority.write_bytes(own.public)
-        made = signer.server(host)
-        _private(folder.key, made.private)
-        folder.certificate.write_bytes(made.public)
+        _write_pair(folder, signer.server(host))
     for number, name in enumerate(folder.clients):
         _make_node(folder, number, name, None if insecure else node_key(name))
     _make_app(folder.app)
     _make_server(folder)
     folder.write()
     return folder
+
+
+def renew_certificate(folder: FederationFolder) -> str:
+    """Give the server a new certificate where its own ends soon: nodes know the authority. Return what to say of it.
+
+    Files that are no certificates are left to who reads them next.
+    """
+    from fedgraft.runtimes.flower_federation.certificates import Authority, Pair, ends_soon
+
+    with suppress(ValueError, OSError):
+        if folder.insecure or not ends_soon(folder.certificate.read_bytes()):
+            return ""
+        if not folder.authority_key.is_file():
+            return f"The server's certificate ends soon; a new one needs {folder.authority_key}, which is not there."
+        signer = Authority.of(Pair(folder.authority_key.read_bytes(), folder.authority.read_bytes()))
+        _write_pair(folder, signer.server(folder.host))
+        return "The server's certificate ended soon; it has a new one."
+    return ""
+
+
+def _write_pair(folder: FederationFolder, pair: "Pair") -> None:
+    _private(folder.key, pair.private)
+    folder.certificate.write_bytes(pair.public)
 
 
 def names_of(path: Path, count: int | None, names: str | None) -> Sequence[str]:
