@@ -13,10 +13,7 @@ from sklearn.metrics import silhouette_score
 from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, candidates, size
-from fedgraft.wire.layouts import Arrays
-
-SKETCH = 256
-"""Numbers that are kept of an update."""
+from fedgraft.methods.sketches import SKETCH, sketch
 
 
 class RPFLState(TypedDict):
@@ -83,7 +80,7 @@ class RPFL(Selector[RPFLState]):
         """Keep a sketch of each update that came."""
         sketches, known = state["sketches"].copy(), state["known"].copy()
         for k, update in outcome.updates.items():
-            sketches[k], known[k] = _sketch(update), True
+            sketches[k], known[k] = sketch(update), True
         return {"sketches": sketches, "known": known}
 
     def _clusters(self, sketches: NDArray[np.float32], seed: int) -> NDArray[np.int64]:
@@ -122,14 +119,3 @@ def _interleaved(members: NDArray[np.int64], clusters: NDArray[np.int64], wanted
     for label, share in zip(labels, shares, strict=True):
         chosen += members[clusters == label][:share].tolist()
     return [*chosen, *(k for k in members.tolist() if k not in set(chosen))]
-
-
-def _sketch(update: Arrays) -> NDArray[np.float32]:
-    """A count sketch: each entry, with a random sign, is added to one of the sketch's numbers; float32 [256]."""
-    sketch = np.zeros(SKETCH)
-    for number, name in enumerate(sorted(update)):
-        values = np.asarray(update[name], np.float64).ravel()
-        g = np.random.default_rng([0, number])  # the same for every update
-        place, sign = g.integers(0, SKETCH, values.size), g.integers(0, 2, values.size) * 2 - 1
-        sketch += np.bincount(place, values * sign, SKETCH)
-    return sketch.astype(np.float32)

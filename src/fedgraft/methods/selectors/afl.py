@@ -1,0 +1,92 @@
+"""AFL: clients whose last loss was high, for the size of their data, are drawn more often."""
+
+from dataclasses import dataclass
+from typing import ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.errors import require
+from fedgraft.methods.cohorts import affordable, candidates, size, weighted_order
+
+
+class AFLState(TypedDict):
+    """State of AFL: what each client is worth."""
+
+    valuation: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AFL(Selector[AFLState]):
+    """Active federated learning: a softmax over valuations, without the lowest, and a part of the cohort at random.
+
+    A client is worth sqrt(n) times the mean loss of the model that it was sent last, n its training examples. The
+    `discarded` share of clients with the lowest worth is left out, `1 - uniform` of the cohort is drawn with
+    probability proportional to exp(temperature * worth), and the rest uniformly from all others.
+
+    Source: Goetz et al., 2019 (arXiv 1909.12641), sec. 3, algorithm 1 and its defaults.
+    Differs: a client that has never trained is worth as much as the best known one, where the paper starts from values
+        that all clients report; before anybody has trained all are worth the same. Where too few are left with a
+        probability, those left out follow in random order. A loss that is not a number keeps the last worth.
+
+    Args:
+        clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
+        discarded: alpha_1, share of clients that is left out of the softmax, in [0, 1]; 0.75 (paper).
+        temperature: alpha_2, factor in the exponent, >= 0; 0.01 (paper).
+        uniform: alpha_3, share of the cohort that is drawn uniformly, in [0, 1]; 0.1 (paper). What is drawn by the
+            softmax is rounded down.
+
+    State:
+        valuation: float64 [N], sqrt(n) times the loss; nan = never trained.
+    Needs: "loss".
+    Cost: the loss in each reply.
+    """
+
+    reports: ClassVar[frozenset[str]] = frozenset({"loss"})
+
+    clients: int = 0
+    discarded: float = 0.75
+    temperature: float = 0.01
+    uniform: float = 0.1
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "AFL.clients", ">= 0", self.clients)
+        require(0 <= self.discarded <= 1, "AFL.discarded", "in [0, 1]", self.discarded)
+        require(self.temperature >= 0, "AFL.temperature", ">= 0", self.temperature)
+        require(0 <= self.uniform <= 1, "AFL.uniform", "in [0, 1]", self.uniform)
+
+    def init(self, view: View) -> AFLState:
+        """Nobody has trained."""
+        size(self.clients, view, "AFL.clients")
+        return {"valuation": np.full(view.clients, np.nan)}
+
+    def select(self, state: AFLState, view: View, g: np.random.Generator) -> Selection:
+        """A draw by valuation, then one from all others."""
+        pool = np.array(candidates(view), np.int64)
+        wanted = size(self.clients, view, "AFL.clients")
+        drawn = weighted_order(pool.tolist(), self._weights(state["valuation"][pool], g), g)
+        first = drawn[: int((1 - self.uniform) * wanted)]
+        rest = g.permutation(np.setdiff1d(pool, first)).tolist()
+        return Selection(affordable([*first, *rest], view, most=wanted))
+
+    def update(self, state: AFLState, view: View, outcome: Outcome) -> AFLState:
+        """Keep what the reported losses make clients worth."""
+        valuation = state["valuation"].copy()
+        for k, report in outcome.reports.items():
+            if np.isfinite(report["loss"]):
+                valuation[k] = np.sqrt(view.samples[k]) * report["loss"]
+        return {"valuation": valuation}
+
+    def _weights(self, valuation: NDArray[np.float64], g: np.random.Generator) -> NDArray[np.float64]:
+        """Probabilities of clients but for a factor, float64 [n]; 0 for those that are left out, ties at random."""
+        if not len(valuation):
+            return valuation
+        known = np.isfinite(valuation)
+        best = valuation[known].max() if known.any() else 0.0
+        worth = np.where(known, valuation, best)
+        weights = np.exp(self.temperature * (worth - best))
+        shuffled = g.permutation(len(worth))
+        out = shuffled[np.argsort(worth[shuffled], kind="stable")][: int(self.discarded * len(worth))]
+        weights[out] = 0.0
+        return weights
