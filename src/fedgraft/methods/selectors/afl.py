@@ -1,14 +1,15 @@
 """AFL: clients whose last loss was high, for the size of their data, are drawn more often."""
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, candidates, size, weighted_order
+from fedgraft.methods.cohorts import affordable, random_order, reachable, size
 
 
 class AFLState(TypedDict):
@@ -28,7 +29,7 @@ class AFL(Selector[AFLState]):
     Source: Goetz et al., 2019 (arXiv 1909.12641), sec. 3, algorithm 1 and its defaults.
     Differs: a client that has never trained is worth as much as the best known one, where the paper starts from values
         that all clients report; before anybody has trained all are worth the same. Where too few are left with a
-        probability, those left out follow in random order. A loss that is not a number keeps the last worth.
+        probability, the rest of the cohort is drawn uniformly. A loss that is not a number keeps the last worth.
 
     Args:
         clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
@@ -63,12 +64,13 @@ class AFL(Selector[AFLState]):
 
     def select(self, state: AFLState, view: View, g: np.random.Generator) -> Selection:
         """A draw by valuation, then one from all others."""
-        pool = np.array(candidates(view), np.int64)
-        wanted = size(self.clients, view, "AFL.clients")
-        drawn = weighted_order(pool.tolist(), self._weights(state["valuation"][pool], g), g)
-        first = drawn[: int((1 - self.uniform) * wanted)]
-        rest = g.permutation(np.setdiff1d(pool, first)).tolist()
-        return Selection(affordable([*first, *rest], view, most=wanted))
+        pool, wanted = reachable(view), size(self.clients, view, "AFL.clients")
+        if not len(pool):
+            return Selection(())
+        first = pool[self._drawn(state["valuation"][pool], int((1 - self.uniform) * wanted), g)].tolist()
+        known = set(first)
+        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
+        return Selection(affordable(chain(first, rest), view, most=wanted))
 
     def update(self, state: AFLState, view: View, outcome: Outcome) -> AFLState:
         """Keep what the reported losses make clients worth."""
@@ -78,15 +80,25 @@ class AFL(Selector[AFLState]):
                 valuation[k] = np.sqrt(view.samples[k]) * report["loss"]
         return {"valuation": valuation}
 
-    def _weights(self, valuation: NDArray[np.float64], g: np.random.Generator) -> NDArray[np.float64]:
-        """Probabilities of clients but for a factor, float64 [n]; 0 for those that are left out, ties at random."""
-        if not len(valuation):
-            return valuation
-        known = np.isfinite(valuation)
-        best = valuation[known].max() if known.any() else 0.0
-        worth = np.where(known, valuation, best)
-        weights = np.exp(self.temperature * (worth - best))
-        shuffled = g.permutation(len(worth))
-        out = shuffled[np.argsort(worth[shuffled], kind="stable")][: int(self.discarded * len(worth))]
-        weights[out] = 0.0
-        return weights
+    def _drawn(self, valuation: NDArray[np.float64], count: int, g: np.random.Generator) -> Indices:
+        """Return so many places, drawn one after the other by the softmax over those that are not left out."""
+        worth = np.where(np.isfinite(valuation), valuation, -np.inf)
+        best = worth.max()
+        worth = np.where(np.isneginf(worth), best, worth) if np.isfinite(best) else np.zeros(len(worth))
+        kept = _highest(worth, len(worth) - int(self.discarded * len(worth)), g)
+        exponent = self.temperature * (worth[kept] - worth.max())
+        # Exponential races: the order of Exp(1) / weight is the order of successive draws; in logarithms, for weights
+        # that are too small for a number.
+        arrival = np.log(g.standard_exponential(len(kept))) - exponent
+        some = min(count, len(kept))
+        first = np.argpartition(arrival, some - 1)[:some] if some else np.zeros(0, np.int64)
+        return kept[first[np.argsort(arrival[first])]]
+
+
+def _highest(values: NDArray[np.float64], count: int, g: np.random.Generator) -> Indices:
+    """Return places of so many of the highest values, int64; ties fall at random."""
+    if count <= 0:
+        return np.zeros(0, np.int64)
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    above, ties = np.flatnonzero(values > least), np.flatnonzero(values == least)
+    return np.concatenate([above, g.choice(ties, count - len(above), replace=False)])

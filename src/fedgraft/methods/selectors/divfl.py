@@ -1,0 +1,116 @@
+"""DivFL: the clients whose updates stand best for those of all."""
+
+import heapq
+from dataclasses import dataclass
+from typing import ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
+from fedgraft.errors import require, require_one_of
+from fedgraft.methods.cohorts import affordable, candidates, size
+from fedgraft.methods.sketches import SKETCH, sketch
+
+
+class DivFLState(TypedDict):
+    """State of DivFL."""
+
+    sketches: NDArray[np.float32]
+    known: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DivFL(Selector[DivFLState]):
+    """Facility location over updates: every client is near one that trains.
+
+    The cohort S makes the sum over all clients k of min over i in S of ||u_k - u_i|| small; u_k is the update of k that
+    was seen last. It is found greedily, which is within 1 - 1/e of the best.
+
+    Source: Balakrishnan, Li, Zhou, Himayat, Smith, Bilmes, ICLR 2022, eq. 3, the variant "no-overhead" of algorithm 1.
+    Differs: clients whose update is not known go first, in random order, in place of a first round with everybody;
+        until all that can be reached are known, weights are by training examples. The greedy search is the lazy one
+        (Minoux, 1978), which finds the same. Distances are those of count sketches, 256 numbers each.
+
+    Args:
+        clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
+        weights: "represented" (default, eq. 4): a client counts for all that it is the nearest of; "samples": by its
+            training examples, as the authors' code has it.
+
+    State:
+        sketches: float32 [N, 256], of each client's last update; known: bool [N], whether there was one.
+    Needs: "update": the uploads.
+    Cost: nothing beyond the model, down to and up from each selected client.
+    """
+
+    reports: ClassVar[frozenset[str]] = frozenset({"update"})
+
+    clients: int = 0
+    weights: str = "represented"
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "DivFL.clients", ">= 0", self.clients)
+        require_one_of("DivFL.weights", self.weights, ("represented", "samples"))
+
+    def init(self, view: View) -> DivFLState:
+        """Return the first state: nobody known."""
+        size(self.clients, view, "DivFL.clients")
+        return {
+            "sketches": np.zeros((view.clients, SKETCH), np.float32),
+            "known": np.zeros(view.clients, np.bool_),
+        }
+
+    def select(self, state: DivFLState, view: View, g: np.random.Generator) -> Selection:
+        """Clients not known yet; else those that stand best for all."""
+        pool = g.permutation(candidates(view)).astype(np.int64)
+        wanted = size(self.clients, view, "DivFL.clients")
+        unknown, members = pool[~state["known"][pool]], pool[state["known"][pool]]
+        apart = distances(state["sketches"][members])
+        need = max(wanted - len(unknown), 0)
+        order = members[representatives(apart, need)]
+        others = np.setdiff1d(members, order)
+        cohort = affordable([*unknown.tolist(), *order.tolist(), *others.tolist()], view, most=wanted)
+        if len(unknown) or self.weights == "samples" or not cohort:
+            return Selection(cohort)
+        places = np.array([int(np.flatnonzero(members == k)[0]) for k in cohort])
+        nearest = apart[:, places].argmin(1)
+        nearest[places] = np.arange(len(places))  # of equal updates each stands for itself
+        return Selection(cohort, tuple((np.bincount(nearest, minlength=len(cohort)) / len(members)).tolist()))
+
+    def update(self, state: DivFLState, view: View, outcome: Outcome) -> DivFLState:
+        """Keep a sketch of each update that came."""
+        sketches, known = state["sketches"].copy(), state["known"].copy()
+        for k, update in outcome.updates.items():
+            sketches[k], known[k] = sketch(update), True
+        return {"sketches": sketches, "known": known}
+
+
+def distances(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the Euclidean distances of all pairs of rows, float64 [n, n]."""
+    squares = (rows.astype(np.float64) ** 2).sum(1)
+    found: NDArray[np.float64] = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * (rows @ rows.T), 0.0))
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def representatives(apart: NDArray[np.float64], count: int) -> Indices:
+    """Return so many members, the greedy choice for the sum of distances to the nearest; int64, in that order.
+
+    Args:
+        apart: float64 [n, n], distances.
+        count: >= 0; at most n are returned.
+    """
+    nearest = apart.max(1, initial=0.0)  # of a member to those that are chosen
+    gains = [(-float(gain), k) for k, gain in enumerate((nearest[:, None] - apart).sum(0))]
+    heapq.heapify(gains)
+    chosen: list[int] = []
+    while gains and len(chosen) < count:
+        # A gain only falls as more are chosen: who is first with a fresh gain is the best.
+        _, k = heapq.heappop(gains)
+        gain = -float(np.maximum(nearest - apart[k], 0.0).sum())
+        if gains and gain > gains[0][0]:
+            heapq.heappush(gains, (gain, k))
+            continue
+        chosen.append(k)
+        nearest = np.minimum(nearest, apart[k])
+    return np.array(chosen, np.int64)
