@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 import click
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.cli.utils import flwr_cli_exc_handler
 from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, RegisterNodeRequest, StopRunRequest
@@ -16,6 +18,7 @@ from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
+from fedgraft.errors import InputError
 from fedgraft.runtimes.flower_federation.child import no_proxy
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 
@@ -27,9 +30,15 @@ class Refused(Exception):
 
 
 def registered(folder: FederationFolder, name: str) -> int:
-    """Make a node's public key known; return the node's id."""
-    key = load_ssh_public_key(folder.public_key(name).read_bytes())
-    request = RegisterNodeRequest(public_key=public_key_to_bytes(key), name=name)  # type: ignore[arg-type]
+    """Make a node's public key known; return the node's id. Raises `InputError` for a file that is no key."""
+    path = folder.public_key(name)
+    try:
+        key = load_ssh_public_key(path.read_bytes())
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(f"{path} is no public key of OpenSSH: {error}.") from error
+    if not isinstance(key, EllipticCurvePublicKey):
+        raise InputError(f"{path} must be a key on an elliptic curve; got {type(key).__name__}.")
+    request = RegisterNodeRequest(public_key=public_key_to_bytes(key), name=name)
     return int(_asked(folder, lambda client: client.RegisterNode(request)).node_id)
 
 
