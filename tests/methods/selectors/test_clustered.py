@@ -6,6 +6,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.methods.selectors.clustered import Clustered, _clusters, _filled
 from fedgraft.methods.sketches import SKETCH
+from fedgraft.testing import check_selector
 
 SAMPLES = [50, 30, 10, 10, 60, 40]
 
@@ -86,6 +87,10 @@ def test_what_an_update_says_is_kept(view, outcome):
     told = outcome((1,), updates={1: {"w": np.ones(10, np.float32)}})
     after = selector.update(state, view(3), told)
     assert np.abs(after["sketches"]).sum(1).astype(bool).tolist() == [False, True, False]
+
+
+def test_the_other_variant_keeps_the_laws():
+    check_selector(Clustered, by="similarity")
 
 
 def test_errors_name_the_option(view):

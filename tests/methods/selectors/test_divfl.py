@@ -8,6 +8,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.methods.selectors.divfl import DivFL, distances, representatives
 from fedgraft.methods.sketches import SKETCH
+from fedgraft.testing import check_selector
 
 
 def at(*places, known=None):
@@ -72,6 +73,10 @@ def test_what_an_update_says_is_kept(view, outcome):
     state = selector.update(selector.init(view(3)), view(3), outcome((1,), updates={1: {"w": np.ones(9, np.float32)}}))
     assert state["known"].tolist() == [False, True, False]
     assert np.abs(state["sketches"][1]).sum() > 0
+
+
+def test_the_other_variant_keeps_the_laws():
+    check_selector(DivFL, weights="samples")
 
 
 def test_errors_name_the_option(view):

@@ -2,7 +2,7 @@
 
 import heapq
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +10,11 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.errors import require, require_one_of
 from fedgraft.methods.cohorts import affordable, candidates, size
-from fedgraft.methods.sketches import SKETCH, sketch
-
-
-class DivFLState(TypedDict):
-    """State of DivFL."""
-
-    sketches: NDArray[np.float32]
-    known: NDArray[np.bool_]
+from fedgraft.methods.sketches import Sketches, seen, unknown
 
 
 @dataclass(frozen=True)
-class DivFL(Selector[DivFLState]):
+class DivFL(Selector[Sketches]):
     """Facility location over updates: every client is near one that trains.
 
     The cohort S makes the sum over all clients k of min over i in S of ||u_k - u_i|| small; u_k is the update of k that
@@ -52,37 +45,31 @@ class DivFL(Selector[DivFLState]):
         require(self.clients >= 0, "DivFL.clients", ">= 0", self.clients)
         require_one_of("DivFL.weights", self.weights, ("represented", "samples"))
 
-    def init(self, view: View) -> DivFLState:
+    def init(self, view: View) -> Sketches:
         """Return the first state: nobody known."""
         size(self.clients, view, "DivFL.clients")
-        return {
-            "sketches": np.zeros((view.clients, SKETCH), np.float32),
-            "known": np.zeros(view.clients, np.bool_),
-        }
+        return unknown(view.clients)
 
-    def select(self, state: DivFLState, view: View, g: np.random.Generator) -> Selection:
+    def select(self, state: Sketches, view: View, g: np.random.Generator) -> Selection:
         """Clients not known yet; else those that stand best for all."""
         pool = g.permutation(candidates(view)).astype(np.int64)
         wanted = size(self.clients, view, "DivFL.clients")
-        unknown, members = pool[~state["known"][pool]], pool[state["known"][pool]]
+        new, members = pool[~state["known"][pool]], pool[state["known"][pool]]
         apart = distances(state["sketches"][members])
-        need = max(wanted - len(unknown), 0)
+        need = max(wanted - len(new), 0)
         order = members[representatives(apart, need)]
         others = np.setdiff1d(members, order)
-        cohort = affordable([*unknown.tolist(), *order.tolist(), *others.tolist()], view, most=wanted)
-        if len(unknown) or self.weights == "samples" or not cohort:
+        cohort = affordable([*new.tolist(), *order.tolist(), *others.tolist()], view, most=wanted)
+        if len(new) or self.weights == "samples" or not cohort:
             return Selection(cohort)
         places = np.array([int(np.flatnonzero(members == k)[0]) for k in cohort])
         nearest = apart[:, places].argmin(1)
         nearest[places] = np.arange(len(places))  # of equal updates each stands for itself
         return Selection(cohort, tuple((np.bincount(nearest, minlength=len(cohort)) / len(members)).tolist()))
 
-    def update(self, state: DivFLState, view: View, outcome: Outcome) -> DivFLState:
+    def update(self, state: Sketches, view: View, outcome: Outcome) -> Sketches:
         """Keep a sketch of each update that came."""
-        sketches, known = state["sketches"].copy(), state["known"].copy()
-        for k, update in outcome.updates.items():
-            sketches[k], known[k] = sketch(update), True
-        return {"sketches": sketches, "known": known}
+        return seen(state, outcome.updates)
 
 
 def distances(rows: NDArray[np.float32]) -> NDArray[np.float64]:

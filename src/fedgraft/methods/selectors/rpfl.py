@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,11 @@ from sklearn.metrics import silhouette_score
 from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, candidates, size
-from fedgraft.methods.sketches import SKETCH, sketch
-
-
-class RPFLState(TypedDict):
-    """State of RPFL."""
-
-    sketches: NDArray[np.float32]
-    known: NDArray[np.bool_]
+from fedgraft.methods.sketches import SKETCH, Sketches, seen, unknown
 
 
 @dataclass(frozen=True)
-class RPFL(Selector[RPFLState]):
+class RPFL(Selector[Sketches]):
     """RPFL-style selection: PCA of updates, k-means, and clusters represented in proportion to their sizes.
 
     Clients whose updates are not known yet go first. Then the updates that were last seen of all clients are reduced to
@@ -56,32 +49,26 @@ class RPFL(Selector[RPFLState]):
         require(self.clients >= 0, "RPFL.clients", ">= 0", self.clients)
         require(1 <= self.components <= SKETCH, "RPFL.components", f"in [1, {SKETCH}]", self.components)
 
-    def init(self, view: View) -> RPFLState:
+    def init(self, view: View) -> Sketches:
         """Return the first state: nobody known."""
         size(self.clients, view, "RPFL.clients")
-        return {
-            "sketches": np.zeros((view.clients, SKETCH), np.float32),
-            "known": np.zeros(view.clients, np.bool_),
-        }
+        return unknown(view.clients)
 
-    def select(self, state: RPFLState, view: View, g: np.random.Generator) -> Selection:
+    def select(self, state: Sketches, view: View, g: np.random.Generator) -> Selection:
         """Clients not known yet, then every cluster's share."""
         pool = g.permutation(candidates(view))
         wanted = min(size(self.clients, view, "RPFL.clients"), len(pool))
         known = state["known"][pool.astype(np.int64)] if len(pool) else np.zeros(0, np.bool_)
-        unknown, members = pool[~known].tolist(), pool[known]
-        order = unknown[:wanted]
+        new, members = pool[~known].tolist(), pool[known]
+        order = new[:wanted]
         if len(members):
             clusters = self._clusters(state["sketches"][members], int(g.integers(2**31)))
             order += _interleaved(members, clusters, wanted - len(order))
-        return Selection(affordable([*order, *unknown[wanted:]], view, most=max(wanted, 1)))
+        return Selection(affordable([*order, *new[wanted:]], view, most=max(wanted, 1)))
 
-    def update(self, state: RPFLState, view: View, outcome: Outcome) -> RPFLState:
+    def update(self, state: Sketches, view: View, outcome: Outcome) -> Sketches:
         """Keep a sketch of each update that came."""
-        sketches, known = state["sketches"].copy(), state["known"].copy()
-        for k, update in outcome.updates.items():
-            sketches[k], known[k] = sketch(update), True
-        return {"sketches": sketches, "known": known}
+        return seen(state, outcome.updates)
 
     def _clusters(self, sketches: NDArray[np.float32], seed: int) -> NDArray[np.int64]:
         """Number of each client's cluster, int64 [n]."""

@@ -1,7 +1,7 @@
 """Long polling: who asks for messages when there are none is answered when one comes, or after a while.
 
 Flower's nodes and ServerApps ask, are answered at once, and sleep. Short sleeps cost a link 1.5 kB each and the
-SuperLink 15 ms of a processor, long ones delay a round.
+SuperLink some 20 ms of a processor, long ones delay a round.
 """
 
 import asyncio

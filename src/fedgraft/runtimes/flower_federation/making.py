@@ -118,9 +118,10 @@ def renew_certificate(folder: FederationFolder) -> str:
     with suppress(ValueError, OSError):
         if folder.insecure or not ends_soon(folder.certificate.read_bytes()):
             return ""
-        if not folder.authority_key.is_file():
-            return f"The server's certificate ends soon; a new one needs {folder.authority_key}, which is not there."
-        signer = Authority.of(Pair(folder.authority_key.read_bytes(), folder.authority.read_bytes()))
+        try:
+            signer = Authority.of(Pair(folder.authority_key.read_bytes(), folder.authority.read_bytes()))
+        except (ValueError, TypeError, OSError) as error:  # a key with a password is a TypeError
+            return f"The server's certificate ends soon; a new one needs the key {folder.authority_key}: {error}"
         _write_pair(folder, signer.server(folder.host))
         return "The server's certificate ended soon; it has a new one."
     return ""
