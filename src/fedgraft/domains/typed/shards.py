@@ -1,0 +1,238 @@
+"""A typed graph, the whole or one client's part: nodes of several types, of which those of one are classified.
+
+Rules, the same for every source:
+    Types     a name without "-", which joins the types of an edge and of a metapath ("paper-author-paper").
+    Edges     undirected, between two types or within one. All relations between the same two types are one.
+    Target    the type whose nodes have features, a class or none, and a place in a split. Others have ids and edges.
+    Ids       unique within a type over all clients: the same id at two clients is the same node.
+    Clients   a part is an induced subgraph. A target node is one client's own; another node may be at several.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.errors import InputError, require, require_one_of, unknown
+
+JOIN = "-"
+"""Joins names of types: "paper-author" are edges, "paper-author-paper" is a metapath."""
+
+Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
+"""float32 [nodes, f], dense or CSR."""
+Ends: TypeAlias = NDArray[np.int32]
+"""int32 [2, edges]: a node of the first type and one of the second, by their places within the types."""
+EdgeType: TypeAlias = tuple[str, str]
+"""The types that edges join."""
+
+
+@dataclass(frozen=True, eq=False)
+class TypedGraph:
+    """A typed graph, the whole or one client's part; NumPy and SciPy only, so that it can be sent to a process.
+
+    Args:
+        name: of the graph, or of the client.
+        target: the type whose nodes are classified.
+        ids: {type: object [nodes], original ids}; every type that there is.
+        features: float32 [targets, f], an array or a `scipy.sparse.csr_matrix`, of target nodes.
+        label: int64 [targets], index into `classes`; -1 = unknown.
+        classes: names of the classes, the same for all clients.
+        split: int8 [targets], index into `SPLITS`; -1 = in none.
+        edges: {(type, other type): int32 [2, edges]}, each edge once, in any order; of two types one order is there.
+        metapaths: names of the metapaths that the data suggest, such as "paper-author-paper".
+    """
+
+    name: str
+    target: str
+    ids: Mapping[str, NDArray[np.object_]]
+    features: Features
+    label: Indices
+    classes: tuple[str, ...]
+    split: NDArray[np.int8]
+    edges: Mapping[EdgeType, Ends]
+    metapaths: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        what = f"TypedGraph.{{}} of {self.name}"
+        require_one_of(what.format("target"), self.target, tuple(self.ids))
+        for key, shape, wanted in (
+            ("features", self.features.shape, (self.targets, self.features.shape[-1])),
+            ("split", self.split.shape, (self.targets,)),
+            ("ids", self.ids[self.target].shape, (self.targets,)),
+        ):
+            require(shape == wanted, what.format(key), f"of shape {wanted}", shape)
+        dense = isinstance(self.features, np.ndarray)
+        sound = (dense or isinstance(self.features, sparse.csr_matrix)) and self.features.dtype == np.float32
+        got = f"{type(self.features).__name__} of {self.features.dtype}"
+        require(sound, what.format("features"), "an array or a csr_matrix of float32", got)
+        for key, numbers, count in (("label", self.label, len(self.classes)), ("split", self.split, len(SPLITS))):
+            if len(outside := np.flatnonzero((numbers < -1) | (numbers >= count))):
+                require(False, what.format(key), f"-1..{count - 1}", f"{numbers[outside[0]]} at node {outside[0]}")
+        if len(lost := np.flatnonzero((self.label < 0) & (self.split >= 0))):
+            require(False, what.format("split"), "-1 where a node has no label", f"{self.split[lost[0]]} at {lost[0]}")
+        for pair, ends in self.edges.items():
+            _check_edges(what.format("edges"), pair, ends, {kind: len(ids) for kind, ids in self.ids.items()})
+            if pair[0] != pair[1] and pair[::-1] in self.edges:
+                raise InputError(f"{what.format('edges')}: {pair} and {pair[::-1]} are the same edges.")
+
+    @property
+    def targets(self) -> int:
+        """int, the number of nodes of the target type."""
+        return len(self.label)
+
+    @property
+    def nodes(self) -> int:
+        """int, the number of nodes of all types."""
+        return sum(len(ids) for ids in self.ids.values())
+
+    @property
+    def width(self) -> int:
+        """int, the number of features."""
+        return int(self.features.shape[1])
+
+    def rows(self, split: str) -> Indices:
+        """Positions of the target nodes of "train", "validation" or "test"; there may be none."""
+        require_one_of("split", split, SPLITS)
+        return np.flatnonzero(self.split == SPLITS.index(split))
+
+    def adjacency(self, one: str, other: str) -> sparse.csr_matrix:
+        """Return which nodes of a type have an edge to which of another, 1 or 0, float32 [one, other].
+
+        Raises `InputError`, with the types that there are edges between, where there are none between these.
+        """
+        shape = len(self.ids[one]), len(self.ids[other])
+        if (one, other) in self.edges:
+            ends = self.edges[one, other]
+        elif (other, one) in self.edges:
+            ends = self.edges[other, one][::-1]
+        else:
+            joined = ", ".join(JOIN.join(pair) for pair in self.edges)
+            raise InputError(f"{self.name} has no edges {one}{JOIN}{other}; it has {joined}.")
+        if one == other:
+            ends = np.concatenate([ends, ends[::-1]], axis=1)
+        found = sparse.csr_matrix((np.ones(ends.shape[1], np.float32), (ends[0], ends[1])), shape=shape)
+        found.sum_duplicates()
+        found.data[:] = 1.0
+        return found
+
+    def induced(self, name: str, kept: Mapping[str, Indices]) -> "TypedGraph":
+        """Return the subgraph over some nodes of each type, {type: int64 [kept], places}; all edges between them."""
+        edges = {}
+        for (one, other), ends in self.edges.items():
+            place = {kind: _places(len(self.ids[kind]), kept[kind]) for kind in (one, other)}
+            moved = np.stack([place[one][ends[0]], place[other][ends[1]]])
+            edges[one, other] = moved[:, (moved >= 0).all(axis=0)]
+        rows = kept[self.target]
+        return replace(
+            self,
+            name=name,
+            ids={kind: ids[kept[kind]] for kind, ids in self.ids.items()},
+            features=self.features[rows],
+            label=self.label[rows],
+            split=self.split[rows],
+            edges=edges,
+        )
+
+
+def metapath_types(metapath: str, graph: TypedGraph) -> tuple[str, ...]:
+    """Return the types along a metapath.
+
+    Raises `InputError`, with the metapaths that there are, for one that does not begin and end at the target type,
+    names a type that is none, or goes where there are no edges.
+    """
+    types = tuple(metapath.split(JOIN))
+    joined = {*graph.edges, *(pair[::-1] for pair in graph.edges)}
+    steps = list(itertools.pairwise(types))
+    for kind in types:
+        if kind not in graph.ids:
+            raise InputError(f"Metapath {metapath!r}: {unknown('node type', kind, list(graph.ids))}")
+    if len(types) >= 2 and types[0] == types[-1] == graph.target and all(step in joined for step in steps):
+        return types
+    known = dict.fromkeys((*graph.metapaths, *shortest_metapaths(graph.target, list(graph.edges))))
+    missing = [JOIN.join(step) for step in steps if step not in joined]
+    why = f"there are no edges {missing[0]}" if missing else f"it must begin and end at {graph.target!r}"
+    raise InputError(f"Metapath {metapath!r}: {why}. There are, for example: {', '.join(known)}.")
+
+
+def shortest_metapaths(target: str, edges: Sequence[EdgeType]) -> tuple[str, ...]:
+    """Return the metapaths from target nodes to target nodes by one edge, or by way of one node of another type."""
+    found = []
+    for one, other in edges:
+        if one == other == target:
+            found.append(JOIN.join((target, target)))
+        elif target in (one, other):
+            found.append(JOIN.join((target, other if one == target else one, target)))
+    return tuple(dict.fromkeys(found))
+
+
+def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
+    """Return all parts as one graph: nodes with the same type and id are one, every edge is there once."""
+    first = parts[0]
+    for other in parts[1:]:
+        for what, mine, its in (("features", first.width, other.width), ("classes", first.classes, other.classes)):
+            if mine != its:
+                raise InputError(
+                    f"The nodes of {first.name} and {other.name} cannot be put in one place: their {what} differ "
+                    f"({mine} against {its})."
+                )
+    kinds = tuple(dict.fromkeys(kind for part in parts for kind in part.ids))
+    ids = {kind: list(dict.fromkeys(one for part in parts for one in part.ids.get(kind, ()))) for kind in kinds}
+    place = {kind: {one: number for number, one in enumerate(known)} for kind, known in ids.items()}
+    at = [
+        {kind: np.array([place[kind][one] for one in known], np.int32) for kind, known in part.ids.items()}
+        for part in parts
+    ]
+    edges = {pair: _united(pair, parts, at) for pair in dict.fromkeys(pair for part in parts for pair in part.edges)}
+    order = np.concatenate([where[first.target] for where in at])
+    if len(np.unique(order)) != len(order):
+        raise InputError(f"A node of type {first.target!r} is at two clients; each must be at one.")
+    stacked = all(isinstance(part.features, np.ndarray) for part in parts)
+    features = [part.features for part in parts]
+    return TypedGraph(
+        name="all clients",
+        target=first.target,
+        ids={kind: np.array(known, dtype=object) for kind, known in ids.items()},
+        features=np.concatenate(features) if stacked else sparse.csr_matrix(sparse.vstack(features, format="csr")),
+        label=np.concatenate([part.label for part in parts]),
+        classes=first.classes,
+        split=np.concatenate([part.split for part in parts]),
+        edges=edges,
+        metapaths=first.metapaths,
+    )
+
+
+def _united(pair: EdgeType, parts: Sequence[TypedGraph], at: Sequence[Mapping[str, NDArray[np.int32]]]) -> Ends:
+    """The edges of a pair of types in any part, each once; `at` says where the parts' nodes are in the whole."""
+    one, other = pair
+    ends = [
+        np.stack([where[one][part.edges[pair][0]], where[other][part.edges[pair][1]]])
+        for part, where in zip(parts, at, strict=True)
+        if pair in part.edges
+    ]
+    united: Ends = np.unique(np.concatenate(ends, axis=1), axis=1).astype(np.int32)
+    return united
+
+
+def _places(count: int, kept: Indices) -> NDArray[np.int32]:
+    """int32 [count]: the place of each node among those that are kept, -1 for the others."""
+    place = np.full(count, -1, np.int32)
+    place[kept] = np.arange(len(kept), dtype=np.int32)
+    return place
+
+
+def _check_edges(what: str, pair: EdgeType, ends: Ends, counts: Mapping[str, int]) -> None:
+    """Raise `InputError` for edges of types that are none, or of nodes that are none."""
+    for kind, numbers in zip(pair, ends, strict=True):
+        if kind not in counts:
+            raise InputError(f"{what}: {unknown('node type', kind, list(counts))}")
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < counts[kind]:
+            wrong = int(((numbers < 0) | (numbers >= counts[kind])).argmax())
+            raise InputError(
+                f"{what}: edge {wrong} of {JOIN.join(pair)} has node {numbers[wrong]} of type {kind!r}; "
+                f"nodes are 0..{counts[kind] - 1}."
+            )
