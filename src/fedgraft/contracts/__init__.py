@@ -16,16 +16,19 @@ from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
+    ActiveSampler,
     GuidedSampler,
     LayeredSampler,
     ObservingSampler,
     RefreshingSampler,
+    ReportingSampler,
     Sampler,
 )
 from fedgraft.contracts.selector import ProbingSelector, Selector
 from fedgraft.contracts.sharing import (
     ExtendedSharing,
     GroupedSharing,
+    HiddenSharing,
     PartsSharing,
     PersonalSharing,
     Sharing,
@@ -40,7 +43,9 @@ from fedgraft.contracts.values import (
     Draw,
     Halo,
     HaloRows,
+    HiddenPenalty,
     Indices,
+    Observations,
     Outcome,
     Penalty,
     Probe,
@@ -57,6 +62,7 @@ from fedgraft.contracts.values import (
 )
 
 __all__ = [
+    "ActiveSampler",
     "Aggregation",
     "ClientFailed",
     "Codec",
@@ -67,8 +73,11 @@ __all__ = [
     "GuidedSampler",
     "Halo",
     "HaloRows",
+    "HiddenPenalty",
+    "HiddenSharing",
     "Indices",
     "LayeredSampler",
+    "Observations",
     "ObservingSampler",
     "Outcome",
     "PartsSharing",
@@ -80,6 +89,7 @@ __all__ = [
     "Projection",
     "Questions",
     "RefreshingSampler",
+    "ReportingSampler",
     "Runtime",
     "RuntimeOptions",
     "Sampler",

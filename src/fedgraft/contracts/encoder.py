@@ -1,8 +1,9 @@
-"""The contract of graph encoders, and two abilities; a task names the one it needs as the type of its `encoder`."""
+"""The contract of graph encoders, and three abilities; a task names the one it needs as the type of its `encoder`."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import scipy.sparse
 import torch
 
 from fedgraft.errors import require
@@ -24,6 +25,25 @@ class EdgeEncoder(Encoder):
     @abstractmethod
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> torch.nn.Module:
         """Draw a module from `g`: from a `propagate.GraphView` to float32 [nodes, width]."""
+
+
+class MetapathEncoder(Encoder):
+    """Ability: read nodes of one type that metapaths join, each in a graph of its own."""
+
+    @abstractmethod
+    def graph(self, matrix: scipy.sparse.csr_matrix) -> Any:
+        """Return a graph as the module reads it: made once, of which nodes each attends to, itself among them.
+
+        `matrix` is [nodes, nodes]; its values do not matter. What is returned has `to(device)`.
+        """
+
+    @abstractmethod
+    def build(self, node_width: int, metapaths: int, g: torch.Generator) -> torch.nn.Module:
+        """Draw a module from `g`.
+
+        It goes from the nodes' features, `propagate.States` [nodes, node_width], and one graph for each of so many
+        metapaths to float32 [nodes, width].
+        """
 
 
 class LayeredEncoder(Encoder):

@@ -1,4 +1,4 @@
-"""On what? The contract of samplers, and four abilities."""
+"""On what? The contract of samplers, and six abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import ClassVar, Generic, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import Draw, Indices, Outcome, Stage, State, View
+from fedgraft.contracts.values import Draw, Indices, Observations, Outcome, Stage, State, View
 from fedgraft.wire.layouts import Tree
 
 
@@ -79,3 +79,30 @@ class GuidedSampler(Sampler[State]):
     def learn(self, state: Tree, view: View, outcome: Outcome, g: np.random.Generator) -> Tree:
         """Return the state of the server's half after a round; `outcome.score` is validation's. Never mutates it."""
         return state
+
+
+class ActiveSampler(Sampler[State]):
+    """Ability: see what the model makes of all training examples, before every pass and after the last.
+
+    The task must be an `ObservedTask`.
+    """
+
+    @abstractmethod
+    def watch(self, state: State, seen: Observations, stage: Stage, g: np.random.Generator) -> State:
+        """Return the state after a look at all training examples. Never mutates `state`.
+
+        `stage.epoch` is the pass about to be made; after the last pass it is the number of passes.
+        """
+
+
+class ReportingSampler(Sampler[State]):
+    """Ability: tell a selector scalars about a client, in the reply to an order to train."""
+
+    @property
+    @abstractmethod
+    def reported(self) -> frozenset[str]:
+        """Names of the scalars that it can tell; sent only if the selector needs them, and charged."""
+
+    @abstractmethod
+    def report(self, state: State) -> dict[str, float]:
+        """Return {name: scalar} with every name of `reported`, after a round of training."""

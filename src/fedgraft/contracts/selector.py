@@ -33,7 +33,7 @@ class Selector(ABC, Generic[State]):
 
 
 class ProbingSelector(Selector[State]):
-    """Ability: ask some clients for the current model's losses before choosing; the bytes are charged."""
+    """Ability: ask some clients for losses before choosing, of the current model or of steps; the bytes are charged."""
 
     @abstractmethod
     def probe(self, state: State, view: View, g: np.random.Generator) -> Probe | None:

@@ -1,8 +1,8 @@
-"""Shared how? The contract of sharing methods, and seven abilities."""
+"""Shared how? The contract of sharing methods, and eight abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic
+from typing import Generic, Self
 
 import numpy as np
 
@@ -114,3 +114,11 @@ class PartsSharing(Sharing[State]):
     @abstractmethod
     def parts(self) -> frozenset[str]:
         """Names of the parts, out of what the task `offers`."""
+
+
+class HiddenSharing(Sharing[State]):
+    """Ability: depend on the last hidden layer of the task's model, which must be an `ObservedTask`'s."""
+
+    @abstractmethod
+    def fitted(self, width: int) -> Self:
+        """Return this method for a hidden layer of this width. Raises `InputError` if it cannot be."""

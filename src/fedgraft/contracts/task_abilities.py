@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Questions, Sums
+from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions, Sums
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
@@ -108,6 +108,19 @@ class ManualGradientTask(Task[Shard, Prepared]):
 
         Called without gradient recording, and only for draws that share no encoding.
         """
+
+
+class ObservedTask(Task[Shard, Prepared]):
+    """Ability: say what a model makes of all training examples of a client; `loss` also tells its hidden layer."""
+
+    @property
+    @abstractmethod
+    def hidden_width(self) -> int:
+        """Width of the model's last hidden layer."""
+
+    @abstractmethod
+    def observe(self, model: torch.nn.Module, data: Prepared) -> Observations:
+        """Return `Observations` in the order of the training examples; called without gradient recording."""
 
 
 class SeededTask(Task[Shard, Prepared]):

@@ -6,12 +6,13 @@ They are data without behaviour of their own.
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Arrays
 
 State = TypeVar("State")
@@ -33,7 +34,7 @@ class View:
         round: the round about to start, counted from 1.
         samples: int64 [N], training examples.
         bytes_per_client: int64 [N], most bytes that selecting a client costs this round (down + up, headers and all).
-        bytes_per_probe: int64 [N], most bytes that probing a client costs (down + up).
+        bytes_per_probe: int64 [N], most bytes that probing a client costs, whatever it is asked (down + up).
         seconds: float64 [N], most simulated seconds that a client's round is expected to take.
         available: bool [N], False for a client known to be unreachable this round, or still at work for an earlier one.
         bytes_left: what the budget still pays for, after what the round costs whoever trains; None without a budget.
@@ -71,12 +72,26 @@ class View:
 
 @dataclass(frozen=True)
 class Probe:
-    """The clients to ask for the current model's losses on their own data before choosing; the bytes are charged.
+    """The clients to ask for losses on their own data before choosing; the bytes are charged.
 
-    `View.probed` then holds "loss" and "loss_sq" of each that answered.
+    `View.probed` then holds "loss" and "loss_sq" of each that answered: means over examples.
+
+    Args:
+        clients: distinct, ascending.
+        kind: "loss": of the current model. "train": of the steps that a client tries, from the current model with its
+            sampler and without its sharing method. It keeps nothing of them: who is then selected trains from the
+            model anew, with the same draws of its sampler. The simulated clock charges the time of `epochs` epochs.
+        epochs: that are tried, >= 1; 1 for "loss".
     """
 
     clients: tuple[int, ...]
+    kind: Literal["loss", "train"] = "loss"
+    epochs: int = 1
+
+    def __post_init__(self) -> None:
+        require_one_of("Probe.kind", self.kind, ("loss", "train"))
+        allowed = "1, as nobody trains" if self.kind == "loss" else ">= 1"
+        require(self.epochs == 1 or (self.kind == "train" and self.epochs > 1), "Probe.epochs", allowed, self.epochs)
 
 
 @dataclass(frozen=True)
@@ -205,17 +220,41 @@ class HaloRows(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Losses of a step's examples, and a term of its objective that belongs to no example alone.
+    """Losses of a step's examples, and what else a step's objective may be made of.
 
     Args:
         each: float [examples], the examples' own losses: what weights weigh, and what samplers and reports see.
-        shared: float scalar, added to the objective once, unweighted, such as a regulariser over the batch.
+        shared: float scalar, added to the objective once, unweighted, such as a regulariser over the batch; None for
+            nothing.
+        hidden: float [examples, width], the last hidden layer over the examples, for penalties on it; None where the
+            task does not tell.
     """
 
     each: torch.Tensor
-    shared: torch.Tensor
+    shared: torch.Tensor | None = None
+    hidden: torch.Tensor | None = None
 
 
+class Observations(NamedTuple):
+    """What a model makes of all training examples of a client, and what is known of them without it.
+
+    Args:
+        losses: float32 [examples].
+        probabilities: float32 [examples, classes].
+        hidden: float32 [examples, width], the last hidden layer.
+        correct: bool [examples], whether the likeliest class is the example's own.
+        centrality: float32 [examples], how central each example is in the client's data, >= 0; it does not change.
+    """
+
+    losses: NDArray[np.float32]
+    probabilities: NDArray[np.float32]
+    hidden: NDArray[np.float32]
+    correct: NDArray[np.bool_]
+    centrality: NDArray[np.float32]
+
+
+HiddenPenalty = Callable[[torch.Tensor], torch.Tensor]
+"""A differentiable term that joins the loss, from the last hidden layer over a step's examples, [examples, width]."""
 Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
 """A differentiable term that joins the loss, from the model's parameters by name."""
 Correction = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], None]
@@ -225,14 +264,15 @@ Projection = Callable[[Mapping[str, torch.Tensor]], None]
 
 
 class Trainer(Protocol):
-    """A client's local training, as a sharing method may steer it: the common loop with three hooks.
+    """A client's local training, as a sharing method may steer it: the common loop with four hooks.
 
-    `penalty(parameters)` is added to every step's loss; `correct_gradient(parameters, gradients)` changes gradients in
-    place; `project(parameters)` changes parameters in place after a step. Names and shapes are those of the task's
-    model. `steps` counts all steps so far, `learning_rate` is that of this round, and `collects` tells whether what the
-    round makes is sent to the server.
+    `penalty(parameters)` and `hidden_penalty(hidden)` are added to every step's loss; `correct_gradient(parameters,
+    gradients)` changes gradients in place; `project(parameters)` changes parameters in place after a step. Names and
+    shapes are those of the task's model. `client` is the client's index, `steps` counts all steps so far,
+    `learning_rate` is that of this round, and `collects` tells whether what the round makes is sent to the server.
     """
 
+    client: int
     steps: int
     learning_rate: float
     collects: bool
@@ -256,11 +296,16 @@ class Trainer(Protocol):
         project: Projection | None = None,
         epochs: int | None = None,
         frozen: Collection[str] = (),
+        hidden_penalty: HiddenPenalty | None = None,
     ) -> None:
         """So many local epochs, by default the configured number; an optimiser starts afresh.
 
         Parameters that are `frozen`, by name, stay as they are: they get no gradient, and no step is spent on them.
         """
+        ...
+
+    def observe(self) -> Observations:
+        """What the model makes of all training examples now; only where the task is an `ObservedTask`."""
         ...
 
 

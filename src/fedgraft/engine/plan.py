@@ -1,43 +1,22 @@
 """What the server and every client have agreed on before the first round."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from fedgraft.contracts import (
     Codec,
     ExtendedSharing,
-    GroupedSharing,
-    GuidedSampler,
-    Indices,
-    ObservingSampler,
-    PersonalSharing,
     RefreshingSampler,
     Sampler,
     Sharing,
-    SilentSharing,
     StagedSharing,
-    Sums,
     Task,
-    TrackingSharing,
     randomness,
 )
-from fedgraft.contracts.task_abilities import (
-    BlockedTask,
-    DetailedScores,
-    HaloTask,
-    ManualGradientTask,
-    NeighbourSamplingTask,
-    ProfiledTask,
-    PublishingTask,
-    SeededTask,
-    SurveyedTask,
-    VariantTask,
-)
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.abilities import Abilities
 from fedgraft.engine.training import Training
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
@@ -53,10 +32,8 @@ SCORE = "score"
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Abilities):
     """The values that both ends agree on, so that neither names nor shapes of arrays or reports have to travel.
-
-    It checks once which abilities the methods have: each is a property here, None or empty for a method without it.
 
     Args:
         task: what is learnt.
@@ -84,126 +61,6 @@ class Plan:
     seed: int
     device: str = "cpu"
     keep_best: bool = True
-
-    # --- abilities ---------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def halo(self) -> HaloTask[Any, Any] | None:
-        """The task, if clients exchange halo rows."""
-        return self.task if isinstance(self.task, HaloTask) and self.task.halo_widths else None
-
-    @cached_property
-    def halo_widths(self) -> tuple[int, ...]:
-        """Widths of the layers of which clients exchange halo rows."""
-        return self.halo.halo_widths if self.halo else ()
-
-    @cached_property
-    def asks_rows(self) -> bool:
-        """True where a client that refreshes asks for the rows that its next step reads."""
-        return self.halo is not None and self.halo.pull == "asked"
-
-    @cached_property
-    def publishing(self) -> PublishingTask[Any, Any] | None:
-        """The task, if clients can publish statistics."""
-        return self.task if isinstance(self.task, PublishingTask) else None
-
-    @cached_property
-    def profiled(self) -> ProfiledTask[Any, Any] | None:
-        """The task, if it describes clients' data."""
-        return self.task if isinstance(self.task, ProfiledTask) else None
-
-    @cached_property
-    def surveyed(self) -> SurveyedTask[Any, Any] | None:
-        """The task, if it tells how much a client has without preparing its data."""
-        return self.task if isinstance(self.task, SurveyedTask) else None
-
-    @cached_property
-    def manual(self) -> ManualGradientTask[Any, Any] | None:
-        """The task, if it computes gradients itself."""
-        return self.task if isinstance(self.task, ManualGradientTask) else None
-
-    @cached_property
-    def variants(self) -> VariantTask[Any, Any] | None:
-        """The task, if models differ by client."""
-        return self.task if isinstance(self.task, VariantTask) else None
-
-    @cached_property
-    def blocked(self) -> BlockedTask[Any, Any] | None:
-        """The task, if it cuts examples into blocks."""
-        return self.task if isinstance(self.task, BlockedTask) else None
-
-    @cached_property
-    def seeds_draws(self) -> bool:
-        """True where every draw needs a seed."""
-        if isinstance(self.task, SeededTask):
-            return True
-        return isinstance(self.task, NeighbourSamplingTask) and self.task.draws_neighbours
-
-    @cached_property
-    def guided(self) -> GuidedSampler[Any] | None:
-        """The sampler, if it has a half at the server."""
-        return self.sampler if isinstance(self.sampler, GuidedSampler) else None
-
-    @cached_property
-    def guidance(self) -> tuple[str, ...]:
-        """Names of the scalars that a guided sampler sends with an order to train."""
-        return self.guided.guidance if self.guided else ()
-
-    @cached_property
-    def observing(self) -> ObservingSampler[Any] | None:
-        """The sampler, if it sees all losses before a round."""
-        return self.sampler if isinstance(self.sampler, ObservingSampler) and self.sampler.observes else None
-
-    @cached_property
-    def silent(self) -> SilentSharing[Any] | None:
-        """The sharing method, if it has rounds in which nothing is sent."""
-        return self.sharing if isinstance(self.sharing, SilentSharing) else None
-
-    @cached_property
-    def tracking(self) -> TrackingSharing[Any] | None:
-        """The sharing method, if it needs to know what clients decode."""
-        return self.sharing if isinstance(self.sharing, TrackingSharing) else None
-
-    @cached_property
-    def owned(self) -> PersonalSharing[Any] | None:
-        """The sharing method, if it leaves clients with models of their own."""
-        return self.sharing if isinstance(self.sharing, PersonalSharing) else None
-
-    def group(self, state: Any, client: int) -> int:
-        """Return which global model a client gets, given the sharing method's state."""
-        return self.sharing.group(state, client) if isinstance(self.sharing, GroupedSharing) else 0
-
-    def groups(self, state: Any, clients: Iterable[int]) -> Sequence[int]:
-        """Return the groups of some clients, ascending, given the sharing method's state."""
-        if not isinstance(self.sharing, GroupedSharing):
-            return [0]
-        return sorted({self.sharing.group(state, client) for client in clients})
-
-    def personalise(self, received: Arrays, memory: Any) -> Arrays:
-        """Return the shared parameters as a client uses them."""
-        return self.owned.personalise(received, memory) if self.owned else received
-
-    def ensemble(self, received: Arrays, memory: Any) -> Sequence[Arrays]:
-        """Return further models that answer together with a client's own."""
-        return self.owned.ensemble(received, memory) if self.owned else ()
-
-    def blocks(self, data: Any) -> Sequence[Indices]:
-        """Return the training examples that may share a step; one block of all by default."""
-        return self.blocked.blocks(data) if self.blocked else [np.arange(self.task.examples(data), dtype=np.int64)]
-
-    def choice(self, sums: Sums) -> float:
-        """Return what a model is chosen by on validation."""
-        return self.task.choice(sums) if isinstance(self.task, DetailedScores) else self.task.score(sums)
-
-    def mean_loss(self, sums: Sums) -> float:
-        """Return the mean loss; nan where the task does not tell."""
-        return self.task.mean_loss(sums) if isinstance(self.task, DetailedScores) else float("nan")
-
-    def measures(self, sums: Sums) -> dict[str, float]:
-        """Return {name: measure} for every measure that the task tells."""
-        if isinstance(self.task, DetailedScores):
-            return self.task.measures(sums)
-        return {self.task.metric: self.task.score(sums)}
 
     # --- the model ---------------------------------------------------------------------------------------------------
 
@@ -243,7 +100,7 @@ class Plan:
     @property
     def request_names(self) -> dict[str, tuple[str, ...]]:
         """{kind: names of the scalars in a request of this kind, in order}."""
-        return {"train": self.guidance}
+        return {"train": self.guidance, "trial": ("epochs",)}
 
     @cached_property
     def refreshes(self) -> int:
@@ -279,8 +136,10 @@ class Plan:
     def _names(self) -> dict[str, tuple[str, ...]]:
         profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
         reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
-        trained = (*reported, *(self.reports & {SCORE}))
-        return {"hello": ("examples", *profile), "probe": REPORTED, "train": trained, "alone": reported}
+        told = sorted(self.reports & self.reporting.reported) if self.reporting else ()
+        trained = (*reported, *(self.reports & {SCORE}), *told)
+        probed = dict.fromkeys(("probe", "trial"), REPORTED)
+        return {"hello": ("examples", *profile), **probed, "train": trained, "alone": reported}
 
     @cached_property
     def halo_layout(self) -> Layout:
@@ -325,7 +184,7 @@ class Plan:
         down = self.coded_download_layout
         combined = self.rows.encoded(self.combined_layout)
         scored = self.downlink.encoded(self.model_layout)
-        models = {**dict.fromkeys(("probe", "alone"), down), "evaluate": scored}
+        models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored}
         orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.model_layout}
         return {"statistics": combined, **models, **orders, **free}
@@ -356,7 +215,7 @@ class Plan:
         """{kind: layout of the model in a request, the largest possible number in place of each `VARIABLE`}."""
         down = self.downlink.bounds(self.download_layout, self.download_layout)
         scored = self.downlink.bounds(self.model_layout, self.model_layout)
-        return {**dict.fromkeys(("probe", "train", "alone"), down), "evaluate": scored}
+        return {**dict.fromkeys(("probe", "trial", "train", "alone"), down), "evaluate": scored}
 
     @cached_property
     def upload_bounds(self) -> Layout:

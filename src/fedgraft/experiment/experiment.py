@@ -11,10 +11,13 @@ from typing import Any, get_type_hints
 import tomli_w
 
 from fedgraft.contracts import (
+    ActiveSampler,
     Aggregation,
     Codec,
+    HiddenSharing,
     LayeredSampler,
     PartsSharing,
+    ReportingSampler,
     RuntimeOptions,
     Sampler,
     Selector,
@@ -28,6 +31,7 @@ from fedgraft.contracts.task_abilities import (
     FittedTask,
     HaloTask,
     NeighbourSamplingTask,
+    ObservedTask,
     PartsTask,
     ProfiledTask,
     PublishingTask,
@@ -169,9 +173,10 @@ def build(recipe: str, content: Section) -> Experiment:
         "runtimes", "runtime", section_of(content, "runtime", default="processes")
     )
     task = _build_task(content, task_name, sharing)
+    sharing = _fitted_sharing(sharing, task)
     selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
-    _check_needs(selector, task)
     sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
+    _check_needs(selector, sampler, task)
     settings = {
         name: discovery.construct(cls, name, _with_sizes(name, section_of(content, name, named=False)), named=False)
         for name, cls in SETTINGS.items()
@@ -245,6 +250,24 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
     return task.with_parts(sharing.parts)
 
 
+def _fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
+    """The sharing method, with the width of the task's hidden layer if it depends on it."""
+    if not isinstance(sharing, HiddenSharing):
+        return sharing
+    if not isinstance(task, ObservedTask):
+        raise _hidden_from(f"sharing {type(sharing).__name__}", task)
+    return sharing.fitted(task.hidden_width)
+
+
+def _hidden_from(method: str, task: Task[Any, Any]) -> InputError:
+    """The error for a method that sees what a model makes of examples, with a task that does not tell."""
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ObservedTask)]
+    return InputError(
+        f"{method} sees what a model makes of examples, which task {type(task).__name__} does not tell; "
+        f"{', '.join(fitting)} do."
+    )
+
+
 def _fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
     """The sampler, with the number of the task's layers if it depends on it."""
     if not isinstance(sampler, LayeredSampler):
@@ -286,14 +309,17 @@ def _without_layers(section: Section) -> Section:
     return {key: value for key, value in section.items() if key != "layers"}
 
 
-def _check_needs(selector: Selector[Any], task: Task[Any, Any]) -> None:
+def _check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
-    lacking = selector.reports - profile - {*REPORTED, SCORE, "update"}
+    told = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
+    lacking = selector.reports - profile - told - {*REPORTED, SCORE, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
-            f"{type(task).__name__} does not report."
+            f"{type(task).__name__} and sampler {type(sampler).__name__} do not report."
         )
+    if isinstance(sampler, ActiveSampler) and not isinstance(task, ObservedTask):
+        raise _hidden_from(f"sampler {type(sampler).__name__}", task)
 
 
 def _check_averaging(sharing: Sharing[Any], decay: float) -> None:

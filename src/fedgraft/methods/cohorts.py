@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedgraft.contracts import Indices, View
 from fedgraft.errors import require
@@ -92,6 +92,43 @@ def weighted_order(clients: Sequence[int], weights: ArrayLike, g: np.random.Gene
     with np.errstate(divide="ignore", over="ignore"):
         arrival = g.standard_exponential(len(clients)) / np.asarray(weights, dtype=np.float64)[shuffled]
     return [int(clients[k]) for k in shuffled[np.argsort(arrival, kind="stable")]]
+
+
+def softmax_draw(
+    worth: NDArray[np.float64], count: int, discarded: float, temperature: float, g: np.random.Generator
+) -> Indices:
+    """Return so many places, int64, drawn one after the other with probability proportional to exp(temperature worth).
+
+    Args:
+        worth: float64 [n]; one that is not known (nan) counts as the best that is.
+        count: how many, or all that are not left out.
+        discarded: share of the places with the lowest worth that is left out, in [0, 1].
+        temperature: >= 0.
+        g: where they are drawn from.
+
+    Source: Goetz et al., "Active Federated Learning", 2019 (arXiv 1909.12641), algorithm 1.
+    """
+    known = np.where(np.isfinite(worth), worth, -np.inf)
+    best = known.max()
+    filled = np.where(np.isneginf(known), best, known) if np.isfinite(best) else np.zeros(len(known))
+    kept = _highest(filled, len(filled) - int(discarded * len(filled)), g)
+    exponent = temperature * (filled[kept] - filled.max())
+    # Exponential races: the order of Exp(1) / weight is the order of successive draws; in logarithms, for weights
+    # that are too small for a number.
+    arrival = np.log(g.standard_exponential(len(kept))) - exponent
+    some = min(count, len(kept))
+    first = np.argpartition(arrival, some - 1)[:some] if some else np.zeros(0, np.int64)
+    drawn: Indices = kept[first[np.argsort(arrival[first])]]
+    return drawn
+
+
+def _highest(values: NDArray[np.float64], count: int, g: np.random.Generator) -> Indices:
+    """Return places of so many of the highest values, int64; ties fall at random."""
+    if count <= 0:
+        return np.zeros(0, np.int64)
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    above, ties = np.flatnonzero(values > least), np.flatnonzero(values == least)
+    return np.concatenate([above, g.choice(ties, count - len(above), replace=False)])
 
 
 def _left(view: View) -> float:

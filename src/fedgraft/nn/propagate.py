@@ -32,6 +32,7 @@ __all__ = [
     "Stacked",
     "States",
     "end_sums",
+    "sampled",
     "sddmm",
     "spmm",
 ]
@@ -83,6 +84,14 @@ class Graph:
     def transposed(self, values: Tensor) -> Tensor:
         """Return the transposed adjacency matrix."""
         return Csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes).tensor
+
+    def row_sums(self, values: Tensor) -> Tensor:
+        """Return the sum of the values of each node's edges, as receiver, [nodes]."""
+        return _sums(values, self._pointers)
+
+    def column_sums(self, values: Tensor) -> Tensor:
+        """Return the sum of the values of each node's edges, as sender, [nodes]."""
+        return _sums(values.index_select(0, self._order_back), self._pointers_back)
 
 
 def spmm(
@@ -271,7 +280,7 @@ class _Spmm(torch.autograd.Function):
         values, dense = ctx.saved_tensors
         gradient = gradient.contiguous()
         flops.count(sum(ctx.needs_input_grad[:2]) * ctx.graph.edges * dense.shape[1])
-        to_values = _sample(gradient, dense, ctx.graph) if ctx.needs_input_grad[0] else None
+        to_values = sampled(gradient, dense, ctx.graph) if ctx.needs_input_grad[0] else None
         to_dense = ctx.graph.transposed(values) @ gradient if ctx.needs_input_grad[1] else None
         return to_values, to_dense, None
 
@@ -282,7 +291,7 @@ class _Sddmm(torch.autograd.Function):
         ctx.graph = graph
         ctx.save_for_backward(left, right)
         flops.count(graph.edges * left.shape[1])
-        return _sample(left, right, graph)
+        return sampled(left, right, graph)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -311,8 +320,14 @@ class _EndSums(torch.autograd.Function):
         return to_left, to_right, None
 
 
-def _sample(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
+def sampled(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
     """Entries of left @ right.T where the graph has an edge."""
     pattern = graph.matrix(torch.zeros(graph.edges, dtype=left.dtype, device=left.device))
     product: Tensor = torch.sparse.sampled_addmm(pattern, left.contiguous(), right.contiguous().t(), beta=0.0)
     return product.values()
+
+
+def _sums(values: Tensor, pointers: Tensor) -> Tensor:
+    """Sums of consecutive values; [pointers - 1]."""
+    sums: Tensor = torch.segment_reduce(values, "sum", offsets=pointers.long(), unsafe=True, initial=0.0)
+    return sums

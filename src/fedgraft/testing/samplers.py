@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts import (
+    ActiveSampler,
     Draw,
     Indices,
     LayeredSampler,
+    Observations,
     ObservingSampler,
     RefreshingSampler,
+    ReportingSampler,
     Sampler,
     Stage,
     randomness,
@@ -133,6 +136,17 @@ def one_without_the_ability_never_refreshes(sampler: Sampler[Any]) -> None:
     expect(asked == 0, "only a RefreshingSampler may draw with refresh", f"{asked} draws with refresh")
 
 
+@LAWS.having(ReportingSampler)
+def what_is_reported_is_finite_and_as_announced(sampler: Sampler[Any]) -> None:
+    """Tell every scalar that it announces, also of a client without examples."""
+    assert isinstance(sampler, ReportingSampler)
+    for examples in (0, 1, 30):
+        _, state = _passes(sampler, sampler.init(examples), Stage(), examples, 2, seed=1)
+        told = sampler.report(state)
+        expect(set(told) == sampler.reported, "report must tell what is announced", sorted(told))
+        expect(all(np.isfinite(list(told.values()))), "what is reported must be finite", told)
+
+
 def _train(
     sampler: Sampler[Any],
     seed: int,
@@ -147,7 +161,8 @@ def _train(
     cut = np.array_split(np.arange(examples), blocks)
     state = sampler.init(examples)
     drawn: list[Draw] = []
-    for _ in range(passes):
+    for made in range(passes):
+        state = _watched(sampler, state, made, examples, world)
         if looks:
             state = _observed(sampler, state, world.random(examples).astype(np.float32))
         for block in cut:
@@ -173,6 +188,7 @@ def _passes(
     state = _observed(sampler, state, world.random(examples).astype(np.float32))
     drawn: list[Draw] = []
     for epoch in range(epochs):
+        state = _watched(sampler, state, epoch, examples, world)
         for draw in sampler.draw(state, np.arange(examples), Stage(epoch, stage.guidance), g):
             _check_draw(draw, np.arange(examples))
             state = _updated(sampler, state, draw, world.random(len(draw.examples)).astype(np.float32))
@@ -197,6 +213,26 @@ def _observed(sampler: Sampler[Any], state: Any, losses: Any) -> Any:
     after = sampler.observe(state, losses)
     expect(equal(state, before), "observe changed the state it was given", state, before)
     expect(np.array_equal(losses, told), "observe changed the losses it was given", losses, told)
+    expect(equal(after, travelled(after)), "the wire must carry the state after a look", after)
+    return after
+
+
+def _watched(sampler: Sampler[Any], state: Any, epoch: int, examples: int, world: np.random.Generator) -> Any:
+    """Return the state after a look at what a model makes of examples; nothing given may change."""
+    if not isinstance(sampler, ActiveSampler):
+        return state
+    shares = world.dirichlet(np.ones(3), examples).astype(np.float32)
+    seen = Observations(
+        losses=-np.log(shares[:, 0]),
+        probabilities=shares,
+        hidden=world.normal(size=(examples, 4)).astype(np.float32),
+        correct=shares.argmax(1) == 0,
+        centrality=world.random(examples).astype(np.float32),
+    )
+    before, told = copy.deepcopy(state), copy.deepcopy(seen)
+    after = sampler.watch(state, seen, Stage(epoch), np.random.default_rng([epoch, examples]))
+    expect(equal(state, before), "watch changed the state it was given", state, before)
+    expect(equal(list(seen), list(told)), "watch changed what it was shown", seen)
     expect(equal(after, travelled(after)), "the wire must carry the state after a look", after)
     return after
 

@@ -11,6 +11,7 @@ from fedgraft.contracts import (
     ClientFailed,
     ExtendedSharing,
     GroupedSharing,
+    HiddenSharing,
     PartsSharing,
     Sharing,
     TrackingSharing,
@@ -31,6 +32,7 @@ MODEL = {
     "head.b": np.array([5], np.float32),
 }
 CLIENTS = 4
+HIDDEN = 3
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class Case:
 
     @property
     def method(self) -> Any:
-        """The method."""
-        return self.cls(**self.options)
+        """The method, for a hidden layer of the width that the toy model has."""
+        method = self.cls(**self.options)
+        return method.fitted(HIDDEN) if isinstance(method, HiddenSharing) else method
 
     @property
     def parts(self) -> frozenset[str]:
@@ -51,10 +54,15 @@ class Case:
         method: Sharing[Any] = self.method
         return method.parts if isinstance(method, PartsSharing) else frozenset()
 
+    @property
+    def demands(self) -> bool:
+        """True where not every task will do."""
+        return bool(self.parts) or issubclass(self.cls, HiddenSharing)
+
     def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
         """Return a toy experiment with this method, its model with parts if the method needs any."""
         section = {"name": f"{self.cls.__module__}:{self.cls.__qualname__}", **self.options}
-        return toy(bool(self.parts) if parted is None else parted, sharing=section, **sections)
+        return toy(self.demands if parted is None else parted, sharing=section, **sections)
 
 
 LAWS: Laws[Case] = Laws()
@@ -186,8 +194,9 @@ def two_runs_are_equal_to_the_last_bit(case: Case) -> None:
 @LAWS.every
 def a_task_without_the_parts_is_refused(case: Case) -> None:
     """Name the parts that it needs before a run, or need none."""
-    if case.parts:
+    if case.demands:
         text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
+        text = text if case.parts else r"sees what a model makes of examples, which task Line does not tell"
         with expect_error(InputError, "a task without the parts must be refused", text):
             case.toy(parted=False)
     else:

@@ -99,7 +99,7 @@ def losses(
 def objective(found: Loss) -> torch.Tensor:
     """Return what a step of equal weights minimises, float scalar."""
     mean = example_losses(found).mean()
-    return mean + found.shared if isinstance(found, Losses) else mean
+    return mean + found.shared if isinstance(found, Losses) and found.shared is not None else mean
 
 
 def choice(task: Task[Any, Any], sums: dict[str, float]) -> float:

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Sums, Task
+from fedgraft.contracts import Draw, Observations, Sums, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.task_abilities import PartsTask, VariantTask
-from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.contracts.task import Loss, example_losses
+from fedgraft.contracts.task_abilities import ObservedTask, PartsTask, VariantTask
+from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -95,7 +96,7 @@ class Line(Task[Points, Points]):
         """Draw a plane."""
         return Plane(self.width, g)
 
-    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Tensor:
+    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Loss:
         """Return squared errors."""
         if len(data.y) == self.faulty_points:
             self._fail()
@@ -142,7 +143,7 @@ class PartedLines(Lines):
 
 
 @dataclass(frozen=True)
-class PartedLine(Line, PartsTask[Points, Points], VariantTask[Points, Points]):
+class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
     """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points."""
 
     @property
@@ -154,6 +155,31 @@ class PartedLine(Line, PartsTask[Points, Points], VariantTask[Points, Points]):
     def stochastic(self) -> bool:
         """True: sharing methods that need a part may draw."""
         return True
+
+    @property
+    def hidden_width(self) -> int:
+        """Width of the points."""
+        return self.width
+
+    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Losses:
+        """Return squared errors, and the hidden layer."""
+        each = example_losses(super().loss(model, data, draw, encoded))
+        assert isinstance(model, Parted)
+        return Losses(each, hidden=model.hidden(torch.from_numpy(data.x[_rows(data, 0)[draw.examples]])))
+
+    def observe(self, model: nn.Module, data: Points) -> Observations:
+        """Return what the model makes of training points; likely is what is near."""
+        assert isinstance(model, Parted)
+        rows = _rows(data, 0)
+        errors = _errors(model, data, rows)
+        near = torch.exp(-errors.abs())
+        return Observations(
+            losses=(errors**2).numpy(force=True),
+            probabilities=torch.stack([near, 1 - near], 1).numpy(force=True),
+            hidden=model.hidden(torch.from_numpy(data.x[rows])).numpy(force=True),
+            correct=(near > 0.5).numpy(force=True),
+            centrality=np.arange(1, len(rows) + 1, dtype=np.float32),
+        )
 
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
         """Return the task as it is."""
@@ -208,6 +234,10 @@ class Parted(nn.Module):
     def __init__(self, width: int, rows: int, g: torch.Generator) -> None:
         super().__init__()
         self.structure, self.base, self.head = Plane(width, g), Plane(width, g), Head(width, rows, g)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Return the structure's part of each coordinate, [n, width]."""
+        return x * self.structure.weight
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [n] of [n, width]."""

@@ -151,7 +151,7 @@ def metapath_types(metapath: str, graph: TypedGraph) -> tuple[str, ...]:
     for kind in types:
         if kind not in graph.ids:
             raise InputError(f"Metapath {metapath!r}: {unknown('node type', kind, list(graph.ids))}")
-    if len(types) >= 2 and types[0] == types[-1] == graph.target and all(step in joined for step in steps):
+    if types[0] == types[-1] == graph.target and all(step in joined for step in steps):
         return types
     known = dict.fromkeys((*graph.metapaths, *shortest_metapaths(graph.target, list(graph.edges))))
     missing = [JOIN.join(step) for step in steps if step not in joined]

@@ -111,6 +111,7 @@ class Client:
             "hello": self._hello,
             "statistics": self._statistics,
             "probe": self._probe,
+            "trial": self._try,
             "train": self._train,
             "alone": self._train,
             "rows": self._go_on,
@@ -222,6 +223,15 @@ class Client:
             ]
         losses = torch.cat(parts).double()
         return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})
+
+    def _try(self, client: int, message: Message, memory: Memory) -> Message:
+        """Train from the current model and keep nothing of it but the model as it was."""
+        memory["probed"] = self._model_received(message, memory)
+        data, model = self._load(client, memory["probed"], memory)
+        rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
+        order = Order(message.round, client, False, memory["probed"], {}, rate, False)
+        local = LocalRound(self._plan, self._halo_codec, order, data, model, memory)
+        return Message("trial", message.round, local.tried(round(message.report["epochs"])))
 
     def _train(self, client: int, message: Message, memory: Memory) -> Message:
         received = self._model_received(message, memory)

@@ -82,20 +82,7 @@ class LocalRound:
             A message of kind "wait" with the rows that it asks for and those that it pushes; or, at the round's end,
             one of kind "train" with the upload, or "alone" where nothing is collected.
         """
-        plan, order, memory = self._plan, self.order, self.memory
-        trainer = LocalTrainer(
-            plan=plan,
-            flat=self._model.flat,
-            optimizer=self._model.optimizer,
-            data=self.data,
-            sampler_state=self._sampler_state,
-            g=self._g,
-            learning_rate=order.rate,
-            collects=order.collects,
-            guidance=order.guidance,
-            fresh_rows=order.fresh,
-            parked=self._parked,
-        )
+        plan, order, memory, trainer = self._plan, self.order, self.memory, self._trainer()
         try:
             upload, memory["sharing"] = plan.sharing.local_update(trainer, order.received, memory.get("sharing"))
         except Paused as pause:
@@ -108,7 +95,8 @@ class LocalRound:
         for name, array in upload.items():
             if not finite(array):
                 raise DivergedError(f"training diverged: {name} is not finite")
-        report = {**trainer.report(), **self._scored()}
+        told = plan.reporting.report(trainer.sampler_state) if plan.reporting else {}
+        report = {**trainer.report(), **self._scored(), **told}
         known = {name: report[name] for name in plan.names("train" if order.collects else "alone")}
         if not order.collects:
             self._keep_states()
@@ -117,6 +105,30 @@ class LocalRound:
         pushed = self._pushed(segment)
         self._keep_states()
         return Message("train", order.round, known, {**encoded, **pushed})
+
+    def tried(self, epochs: int) -> dict[str, float]:
+        """Train for so many epochs; return the losses of the steps and remember nothing of them."""
+        trainer = self._trainer()
+        trainer.run(epochs=epochs)
+        return trainer.report()
+
+    def _trainer(self) -> LocalTrainer:
+        """What trains the model from where the round is."""
+        order = self.order
+        return LocalTrainer(
+            plan=self._plan,
+            flat=self._model.flat,
+            optimizer=self._model.optimizer,
+            data=self.data,
+            sampler_state=self._sampler_state,
+            g=self._g,
+            learning_rate=order.rate,
+            client=order.client,
+            collects=order.collects,
+            guidance=order.guidance,
+            fresh_rows=order.fresh,
+            parked=self._parked,
+        )
 
     def _sent(self, upload: Arrays) -> Arrays:
         """What the client sends of its update: the one place where it goes from what is learnt to what travels.

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Correction, Draw, Indices, Penalty, Projection, Stage
+from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Observations, Penalty, Projection, Stage
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.engine.plan import Plan
@@ -45,6 +45,15 @@ class _Walk:
     draws: list[Draw] = field(default_factory=list)
 
 
+class _Hooks(NamedTuple):
+    """How a sharing method steers a run; see `Trainer`."""
+
+    penalty: Penalty | None = None
+    hidden_penalty: HiddenPenalty | None = None
+    correct_gradient: Correction | None = None
+    project: Projection | None = None
+
+
 @dataclass(frozen=True)
 class _Done:
     """A run that has ended: the parameters, and the steps, examples and sums of losses so far."""
@@ -64,6 +73,7 @@ class LocalTrainer:
         sampler_state: what the sampler remembers of this client.
         g: the client's generator of this round.
         learning_rate: of this round.
+        client: its index.
         collects: whether what this round makes is sent to the server.
         guidance: {name: scalar that the sampler's half at the server sent}.
         fresh_rows: whether all halo rows that changed came with the model, so that the round's first step need not
@@ -82,6 +92,7 @@ class LocalTrainer:
         sampler_state: Any,
         g: np.random.Generator,
         learning_rate: float,
+        client: int = 0,
         collects: bool = True,
         guidance: Mapping[str, float] | None = None,
         fresh_rows: bool = False,
@@ -89,13 +100,16 @@ class LocalTrainer:
     ) -> None:
         self._plan, self._task, self._sampler, self._training = plan, plan.task, plan.sampler, plan.training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
-        self.learning_rate, self.collects = learning_rate, collects
+        self.learning_rate, self.client, self.collects = learning_rate, client, collects
         self.sampler_state = sampler_state
         self.steps = 0
         self.examples = 0
         self._loss = 0.0
         self._loss_sq = 0.0
         self._seen: list[NDArray[np.float32]] = []
+        self._observed: tuple[int, Observations] | None = (
+            None  # by steps: samplers and sharing methods look at the same
+        )
         self._guidance, self._fresh_rows = guidance or {}, fresh_rows
         self._waits = plan.refreshes > 0 and collects
         self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
@@ -110,6 +124,7 @@ class LocalTrainer:
 
     def load(self, arrays: Arrays) -> None:
         """Overwrite the named parameters; what the client's model has just been loaded with is there already."""
+        self._observed = None
         if self._replays or self._parked:  # the run to come restores all; it matters to those who look before it
             self._meanwhile |= arrays
             return
@@ -133,6 +148,7 @@ class LocalTrainer:
         project: Projection | None = None,
         epochs: int | None = None,
         frozen: Collection[str] = (),
+        hidden_penalty: HiddenPenalty | None = None,
     ) -> None:
         """So many local epochs, by default the configured number: blocks in random order, every draw one step.
 
@@ -140,6 +156,7 @@ class LocalTrainer:
         anew, unless it is the one it was paused at.
         """
         self._untouched, self._meanwhile = False, {}
+        hooks = _Hooks(penalty, hidden_penalty, correct_gradient, project)
         if not self._flat.module.training:
             self._flat.module.train()
         if self._replays:
@@ -158,9 +175,22 @@ class LocalTrainer:
                 self._look()
         with torch.no_grad():  # entered once: gradients are mostly written by hand
             while self._walk.draws or self._next_block():
-                self._train_draws(fresh, penalty, correct_gradient, project)
+                self._train_draws(fresh, hooks)
                 fresh = False
+            self._watch()
         self._note_done()
+
+    def observe(self) -> Observations:
+        """What the model makes of all training examples now."""
+        observed = self._plan.observed
+        if observed is None:
+            raise FedgraftError(f"{type(self._task).__name__} does not tell what a model makes of its examples.")
+        self._catch_up()
+        if self._observed is None or self._observed[0] != self.steps:
+            with torch.no_grad():
+                self._observed = self.steps, observed.observe(self._flat.module.eval(), self._data)
+            self._flat.module.train()
+        return self._observed[1]
 
     def park(self) -> dict[str, Any]:
         """Put the round aside, as live objects: nothing is copied, and only a trainer over the same model can go on."""
@@ -187,6 +217,7 @@ class LocalTrainer:
             if not walk.blocks and not walk.passes:
                 return False
             if not walk.blocks:
+                self._watch()
                 walk.passes, walk.made = walk.passes - 1, walk.made + 1
                 count = len(blocks)  # a single one takes no draw
                 order = self._g.permutation(count).tolist() if count > 1 else [0] * count
@@ -198,6 +229,12 @@ class LocalTrainer:
             if self._plan.seeds_draws or any(draw.neighbours for draw in walk.draws):
                 walk.draws = [replace(draw, seed=draw.seed or self._seed()) for draw in walk.draws]
         return True
+
+    def _watch(self) -> None:
+        """Have the sampler see what the model makes of all examples, if it wants to."""
+        if self._plan.active is not None:
+            stage = Stage(self._walk.made, self._guidance)
+            self.sampler_state = self._plan.active.watch(self.sampler_state, self.observe(), stage, self._g)
 
     def _look(self) -> None:
         """At all training examples, before the first step of the round."""
@@ -231,13 +268,7 @@ class LocalTrainer:
         """Return the encoding that the draws of a block share; None for none."""
         return self._plan.blocked.encode(module, self._data, block) if self._plan.blocked else None
 
-    def _train_draws(
-        self,
-        fresh: bool,
-        penalty: Penalty | None,
-        correct_gradient: Correction | None,
-        project: Projection | None,
-    ) -> None:
+    def _train_draws(self, fresh: bool, hooks: _Hooks) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
         with torch.set_grad_enabled(self._plan.blocked is not None):
@@ -255,34 +286,34 @@ class LocalTrainer:
                     raise Paused(halo.read(self._data, draw) if halo and self._plan.asks_rows else ())
             fresh = False
             del walk.draws[0]
-            losses = self._differentiate(draw, penalty, shared)
+            losses = self._differentiate(draw, hooks, shared)
             if encoded is not None and shared is not None and shared.grad is not None and not walk.draws:
                 encoded.backward(shared.grad / count)  # type: ignore[no-untyped-call]
-            if correct_gradient is not None:
-                correct_gradient(self._flat.parameters, self._flat.gradients)
+            if hooks.correct_gradient is not None:
+                hooks.correct_gradient(self._flat.parameters, self._flat.gradients)
             if self._training.clip > 0:
                 self._clip()
             self._optimizer.step()
-            if project is not None:
-                project(self._flat.parameters)
+            if hooks.project is not None:
+                hooks.project(self._flat.parameters)
             self._note(draw, losses.numpy(force=True))
 
-    def _differentiate(self, draw: Draw, penalty: Penalty | None, shared: torch.Tensor | None) -> torch.Tensor:
+    def _differentiate(self, draw: Draw, hooks: _Hooks, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
-        if shared is None and self._plan.manual:
+        if shared is None and self._plan.manual and hooks.hidden_penalty is None:
             by_hand = self._plan.manual.loss_and_backward(flat.module, self._data, draw)
             if by_hand is not None:
                 losses, back = by_hand
                 back(self._shares(losses, draw))
-                if penalty is not None:
-                    self._differentiate_penalty(penalty)
+                if hooks.penalty is not None:
+                    self._differentiate_penalty(hooks.penalty)
                 return losses
         for gradient in flat.moving(flat.gradient):
             gradient.zero_()
         with torch.enable_grad():
             found = self._task.loss(flat.module, self._data, draw, shared)
-            self._objective(found, draw, penalty).backward()  # type: ignore[no-untyped-call]
+            self._objective(found, draw, hooks).backward()  # type: ignore[no-untyped-call]
         return example_losses(found).detach()
 
     def _shares(self, losses: torch.Tensor, draw: Draw) -> torch.Tensor:
@@ -298,16 +329,20 @@ class LocalTrainer:
             if added.requires_grad:
                 added.backward()  # type: ignore[no-untyped-call]
 
-    def _objective(self, found: Loss, draw: Draw, penalty: Penalty | None) -> torch.Tensor:
+    def _objective(self, found: Loss, draw: Draw, hooks: _Hooks) -> torch.Tensor:
         losses = example_losses(found)
         if draw.weights is None:
             loss = losses.mean()
         else:
             loss = (losses * torch.from_numpy(draw.weights).to(losses.device)).mean()
-        if isinstance(found, Losses):
+        if isinstance(found, Losses) and found.shared is not None:
             loss = loss + found.shared
-        if penalty is not None:
-            loss = loss + penalty(self._flat.parameters)
+        if hooks.penalty is not None:
+            loss = loss + hooks.penalty(self._flat.parameters)
+        if hooks.hidden_penalty is not None:
+            if not isinstance(found, Losses) or found.hidden is None:
+                raise FedgraftError(f"{type(self._task).__name__} does not tell its hidden layer.")
+            loss = loss + hooks.hidden_penalty(found.hidden)
         return loss
 
     def _note(self, draw: Draw, seen: NDArray[np.float32]) -> None:

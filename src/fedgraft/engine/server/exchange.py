@@ -24,6 +24,7 @@ PURPOSE_OF_KIND = {
     "hello": "statistics",
     "statistics": "statistics",
     "probe": "probe",
+    "trial": "probe",
     "train": "model",
     "alone": "model",
     "rows": "halo",

@@ -33,7 +33,7 @@ class Limits:
     def _request_bytes(self, kind: str) -> int:
         plan = self._plan
         if kind not in plan.request_bounds:
-            return wire.message_bytes(plan.request_layouts[kind])
+            return wire.message_bytes(plan.request_layouts[kind], plan.request_names.get(kind, ()))
         layout = plan.request_layouts["evaluate"] if kind == "evaluate" else plan.coded_download_layout
         return wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
 

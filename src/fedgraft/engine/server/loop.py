@@ -254,11 +254,12 @@ class Loop:
             return view, 0.0, {}
         check_clients(type(self._selector).__name__, "probed", probe.clients, view.bytes_per_probe, view)
         reached = [client for client in probe.clients if client not in disconnected]
-        replies = self._messenger.probe(self._models(state, reached), view.round)
+        progress = self._stopping.progress(state)
+        replies = self._messenger.probe(self._models(state, reached), view.round, probe, progress)
         self._broadcast.received(replies.messages)
         state.failures["probe"] += len(replies.failed)
         answers = {client: message.report for client, message in replies.messages.items()}
-        asked = (self._devices.timing(c, *replies.bytes[c], float(view.samples[c])) for c in reached)
+        asked = (self._devices.timing(c, *replies.bytes[c], float(view.samples[c] * probe.epochs)) for c in reached)
         seconds = max((timing.total for timing in asked), default=0.0)
         left = None if view.bytes_left is None else view.bytes_left - sum(each.total for each in replies.bytes.values())
         failed = {client: PROBE + reason for client, reason in replies.failed.items()}

@@ -1,4 +1,4 @@
-"""Requests of a round, kind by kind: probe, train, train without a word, evaluate.
+"""Requests of a round, kind by kind: probe, try, train, train without a word, evaluate.
 
 How one exchange of messages is trusted and charged is `exchange`; how rounds go on where clients pause for halo rows is
 `halo_exchange`.
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedgraft import wire
-from fedgraft.contracts import Runtime
+from fedgraft.contracts import Probe, Runtime
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
@@ -27,6 +27,8 @@ from fedgraft.wire.lazy import MadeOnce
 
 Models = Mapping[int, Arrays | None]
 """{client: the encoded model that it is sent}; None for one that has it. Equal models are one object."""
+NOTHING: Mapping[str, float] = {}
+"""No scalars."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,19 @@ class Messenger:
         model = Traffic(self.limits.request_bytes("train"), self.limits.reply_bytes("train"))
         return model.plus(self._halo.most_bytes(client)[1])
 
-    def probe(self, models: Models, round: int) -> Replies:
-        """Ask clients for the current model's losses on their own data."""
-        return self._send("probe", round, self._equal_requests("probe", round, models))
+    def probe(self, models: Models, round: int, probe: Probe, progress: float) -> Replies:
+        """Ask clients for losses on their own data: of the current model, or of steps that they try from it.
+
+        Args:
+            models: that they are asked about.
+            round: counted from 1.
+            probe: what they are asked.
+            progress: as in `train`.
+        """
+        if probe.kind == "loss":
+            return self._send("probe", round, self._equal_requests("probe", round, models))
+        report = {"epochs": float(probe.epochs)}
+        return self._send("trial", round, self._equal_requests("trial", round, models, progress, report))
 
     def train(
         self, models: Models, round: int, progress: float, guidance: Mapping[int, Mapping[str, float]]
@@ -156,13 +168,16 @@ class Messenger:
         limits = dict.fromkeys(requests, self.limits.reply_bytes(kind))
         return self._exchange.send(kind, round, requests, limits, charged)
 
-    def _equal_requests(self, kind: str, round: int, models: Models, progress: float = 0.0) -> dict[int, bytes]:
+    def _equal_requests(
+        self, kind: str, round: int, models: Models, progress: float = 0.0, report: Mapping[str, float] = NOTHING
+    ) -> dict[int, bytes]:
         """{client: request}; requests with equal models are encoded once."""
         encoded: dict[int, bytes] = {}
+        layout, names = self._plan.request_layouts[kind], tuple(report)
         for model in models.values():
             if id(model) not in encoded:
-                message = Message(kind, round, arrays=model, progress=int(progress * PROGRESS_STEPS))
-                encoded[id(model)] = wire.encode(message, self._plan.request_layouts[kind])
+                message = Message(kind, round, report, model, progress=int(progress * PROGRESS_STEPS))
+                encoded[id(model)] = wire.encode(message, layout, names)
         return {client: encoded[id(model)] for client, model in models.items()}
 
     def _orders(

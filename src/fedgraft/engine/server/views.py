@@ -100,7 +100,7 @@ class Views:
         count, samples = len(self._examples), np.array(self._examples, np.int64)
         most = [self._messenger.most_training_bytes(client) for client in range(count)]
         train = np.array([traffic.total for traffic in most], np.int64)
-        probe = np.full(count, self._messenger.limits.most_bytes("probe"), np.int64)
+        probe = np.full(count, max(map(self._messenger.limits.most_bytes, ("probe", "trial"))), np.int64)
         down, up = np.array([traffic.down for traffic in most]), np.array([traffic.up for traffic in most])
         seconds = self._devices.seconds(down, up, samples * self._plan.training.epochs, self._plan.refreshes)
         available = samples > 0

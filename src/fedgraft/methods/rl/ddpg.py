@@ -1,7 +1,6 @@
 """Deep deterministic policy gradient: a small agent for actions in a box, all of whose state is a tree of arrays."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -11,10 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.errors import require
-from fedgraft.nn.layers import linear
+from fedgraft.methods.rl import replay
+from fedgraft.methods.rl.networks import Moments, Vector, drawn, followed, layer, moved, one_thread, seeded, tensors
 from fedgraft.wire.layouts import Arrays
-
-Vector = NDArray[np.float32]
 
 
 class AgentState(TypedDict):
@@ -29,8 +27,8 @@ class AgentState(TypedDict):
     critic: Arrays
     actor_target: Arrays
     critic_target: Arrays
-    actor_moments: dict[str, Arrays]
-    critic_moments: dict[str, Arrays]
+    actor_moments: Moments
+    critic_moments: Moments
     memory: Arrays
 
 
@@ -88,12 +86,11 @@ class DDPG:
 
     def init(self, g: np.random.Generator) -> AgentState:
         """Networks drawn at random, targets equal to them, nothing in memory."""
-        torch_g = torch.Generator().manual_seed(int(g.integers(2**63)))
+        torch_g = seeded(g)
         first, second = self.hidden
-        actor = _drawn(((self.inputs, first), (first, second), (second, self.outputs)), torch_g)
-        critic = _drawn(((self.inputs, first), (first + self.outputs, second), (second, 1)), torch_g)
-        lengths = {"observations": (0, self.inputs), "actions": (0, self.outputs), "following": (0, self.inputs)}
-        memory = {name: np.zeros(shape, np.float32) for name, shape in {**lengths, "rewards": (0,)}.items()}
+        actor = drawn(((self.inputs, first), (first, second), (second, self.outputs)), torch_g)
+        critic = drawn(((self.inputs, first), (first + self.outputs, second), (second, 1)), torch_g)
+        shapes = {"observations": (self.inputs,), "actions": (self.outputs,), "following": (self.inputs,)}
         return {
             "actor": actor,
             "critic": critic,
@@ -101,7 +98,7 @@ class DDPG:
             "critic_target": dict(critic),
             "actor_moments": {},
             "critic_moments": {},
-            "memory": memory,
+            "memory": replay.empty({**shapes, "rewards": ()}),
         }
 
     def act(
@@ -109,7 +106,7 @@ class DDPG:
     ) -> Vector:
         """The policy's action, float32 [outputs], with Gaussian noise of this standard deviation, clipped."""
         with one_thread(), torch.no_grad():
-            best = self._policy(_tensors(state["actor"]), torch.from_numpy(observation)[None])[0].numpy()
+            best = self._policy(tensors(state["actor"]), torch.from_numpy(observation)[None])[0].numpy()
         if g is None:
             return best
         return self._effective(np.clip(best + noise * g.standard_normal(self.outputs), -1, 1), observation)
@@ -122,36 +119,32 @@ class DDPG:
         self, state: AgentState, observation: Vector, action: Vector, reward: float, following: Vector
     ) -> AgentState:
         """State with one more transition in memory; the oldest is forgotten where there are too many."""
-        new = {"observations": observation, "actions": action, "rewards": np.float32(reward), "following": following}
-        memory = {
-            name: np.concatenate([kept, np.asarray(new[name], np.float32)[None]])[-self.memory :]
-            for name, kept in state["memory"].items()
-        }
-        return {**state, "memory": memory}
+        new = {"observations": observation, "actions": action, "rewards": reward, "following": following}
+        rows = {name: np.asarray(each, np.float32)[None] for name, each in new.items()}
+        return {**state, "memory": replay.remembered(state["memory"], rows, self.memory)}
 
     def targets(self, state: AgentState, rewards: Vector, following: NDArray[np.float32]) -> Vector:
         """Return what the critic should say, float32 [batch]: y = r + gamma Q'(s', mu'(s'))."""
         with one_thread(), torch.no_grad():
-            after, actor = torch.from_numpy(following), _tensors(state["actor_target"])
-            later = self._value(_tensors(state["critic_target"]), after, self._policy(actor, after))
+            after, actor = torch.from_numpy(following), tensors(state["actor_target"])
+            later = self._value(tensors(state["critic_target"]), after, self._policy(actor, after))
             value: Vector = (torch.from_numpy(rewards) + self.gamma * later).numpy()
         return value
 
     def learn(self, state: AgentState, g: np.random.Generator) -> AgentState:
         """State after a step of the critic, one of the actor, and one of both targets; needs a transition."""
-        memory = state["memory"]
-        drawn = g.integers(len(memory["rewards"]), size=self.batch)
-        wanted = self.targets(state, memory["rewards"][drawn], memory["following"][drawn])
+        batch = replay.draw(state["memory"], self.batch, g)
+        wanted = self.targets(state, batch["rewards"], batch["following"])
         with one_thread():
-            seen, done = (torch.from_numpy(memory[name][drawn]) for name in ("observations", "actions"))
-            critic = _tensors(state["critic"], learns=True)
+            seen, done = torch.from_numpy(batch["observations"]), torch.from_numpy(batch["actions"])
+            critic = tensors(state["critic"], learns=True)
             error = torch.nn.functional.mse_loss(self._value(critic, seen, done), torch.from_numpy(wanted))
-            moved_critic, critic_moments = _moved(
+            moved_critic, critic_moments = moved(
                 critic, error, state["critic_moments"], self.critic_rate, self.weight_decay
             )
-            actor = _tensors(state["actor"], learns=True)
-            value = self._value(_tensors(moved_critic), seen, self._policy(actor, seen)).mean()
-            moved_actor, actor_moments = _moved(actor, -value, state["actor_moments"], self.actor_rate, 0.0)
+            actor = tensors(state["actor"], learns=True)
+            value = self._value(tensors(moved_critic), seen, self._policy(actor, seen)).mean()
+            moved_actor, actor_moments = moved(actor, -value, state["actor_moments"], self.actor_rate, 0.0)
         return {
             "actor": moved_actor,
             "critic": moved_critic,
@@ -159,77 +152,22 @@ class DDPG:
             "critic_target": followed(state["critic_target"], moved_critic, self.tau),
             "actor_moments": actor_moments,
             "critic_moments": critic_moments,
-            "memory": memory,
+            "memory": state["memory"],
         }
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _policy(self, parameters: Mapping[str, Tensor], observations: Tensor) -> Tensor:
         """Return actions [batch, outputs]."""
-        hidden = torch.relu(_layer(parameters, 0, observations))
-        action = torch.tanh(_layer(parameters, 2, torch.relu(_layer(parameters, 1, hidden))))
+        hidden = torch.relu(layer(parameters, 0, observations))
+        action = torch.tanh(layer(parameters, 2, torch.relu(layer(parameters, 1, hidden))))
         return action * observations[:, -self.outputs :] if self.masked else action
 
     def _value(self, parameters: Mapping[str, Tensor], observations: Tensor, actions: Tensor) -> Tensor:
         """Return the critic's values, float32 [batch]."""
-        hidden = torch.cat([torch.relu(_layer(parameters, 0, observations)), actions], 1)
-        return _layer(parameters, 2, torch.relu(_layer(parameters, 1, hidden)))[:, 0]
+        hidden = torch.cat([torch.relu(layer(parameters, 0, observations)), actions], 1)
+        return layer(parameters, 2, torch.relu(layer(parameters, 1, hidden)))[:, 0]
 
     def _effective(self, action: NDArray[np.float64], observation: Vector) -> Vector:
         effective = action.astype(np.float32)
         return effective * observation[-self.outputs :] if self.masked else effective
-
-
-def followed(target: Arrays, source: Arrays, tau: float) -> Arrays:
-    """Parameters of a target after it went a share `tau` of the way to its source."""
-    return {name: (tau * source[name] + (1 - tau) * kept).astype(np.float32) for name, kept in target.items()}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread: sums are added in another order on several, and results would differ in their last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _drawn(shapes: tuple[tuple[int, int], ...], g: torch.Generator) -> Arrays:
-    layers = [linear(inputs, outputs, g) for inputs, outputs in shapes]
-    return {
-        f"{k}.{name}": parameter.detach().numpy()
-        for k, layer in enumerate(layers)
-        for name, parameter in layer.named_parameters()
-    }
-
-
-def _tensors(arrays: Arrays, learns: bool = False) -> dict[str, Tensor]:
-    """Copies where they are to be changed."""
-    if not learns:
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
-    return {name: torch.from_numpy(array.copy()).requires_grad_() for name, array in arrays.items()}
-
-
-def _layer(parameters: Mapping[str, Tensor], k: int, inputs: Tensor) -> Tensor:
-    return torch.nn.functional.linear(inputs, parameters[f"{k}.weight"], parameters[f"{k}.bias"])
-
-
-def _moved(
-    parameters: dict[str, Tensor], loss: Tensor, moments: Mapping[str, Arrays], rate: float, decay: float
-) -> tuple[Arrays, dict[str, Arrays]]:
-    """Parameters after a step of Adam down the loss, and Adam's new moments."""
-    adam = torch.optim.Adam(list(parameters.values()), lr=rate, weight_decay=decay)
-    gradients = torch.autograd.grad(loss, list(parameters.values()))
-    for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
-        parameter.grad = gradient
-        if name in moments:
-            adam.state[parameter] = {key: torch.from_numpy(np.array(each)) for key, each in moments[name].items()}
-    adam.step()
-    moved = {name: parameter.detach().numpy() for name, parameter in parameters.items()}
-    after = {
-        name: {key: each.numpy() for key, each in adam.state[parameter].items()}
-        for name, parameter in parameters.items()
-    }
-    return moved, after

@@ -7,9 +7,9 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
+from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, random_order, reachable, size
+from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
 
 
 class AFLState(TypedDict):
@@ -67,7 +67,8 @@ class AFL(Selector[AFLState]):
         pool, wanted = reachable(view), size(self.clients, view, "AFL.clients")
         if not len(pool):
             return Selection(())
-        first = pool[self._drawn(state["valuation"][pool], int((1 - self.uniform) * wanted), g)].tolist()
+        valuation, count = state["valuation"][pool], int((1 - self.uniform) * wanted)
+        first = pool[softmax_draw(valuation, count, self.discarded, self.temperature, g)].tolist()
         known = set(first)
         rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
         return Selection(affordable(chain(first, rest), view, most=wanted))
@@ -79,26 +80,3 @@ class AFL(Selector[AFLState]):
             if np.isfinite(report["loss"]):
                 valuation[k] = np.sqrt(view.samples[k]) * report["loss"]
         return {"valuation": valuation}
-
-    def _drawn(self, valuation: NDArray[np.float64], count: int, g: np.random.Generator) -> Indices:
-        """Return so many places, drawn one after the other by the softmax over those that are not left out."""
-        worth = np.where(np.isfinite(valuation), valuation, -np.inf)
-        best = worth.max()
-        worth = np.where(np.isneginf(worth), best, worth) if np.isfinite(best) else np.zeros(len(worth))
-        kept = _highest(worth, len(worth) - int(self.discarded * len(worth)), g)
-        exponent = self.temperature * (worth[kept] - worth.max())
-        # Exponential races: the order of Exp(1) / weight is the order of successive draws; in logarithms, for weights
-        # that are too small for a number.
-        arrival = np.log(g.standard_exponential(len(kept))) - exponent
-        some = min(count, len(kept))
-        first = np.argpartition(arrival, some - 1)[:some] if some else np.zeros(0, np.int64)
-        return kept[first[np.argsort(arrival[first])]]
-
-
-def _highest(values: NDArray[np.float64], count: int, g: np.random.Generator) -> Indices:
-    """Return places of so many of the highest values, int64; ties fall at random."""
-    if count <= 0:
-        return np.zeros(0, np.int64)
-    least = np.partition(values, len(values) - count)[len(values) - count]
-    above, ties = np.flatnonzero(values > least), np.flatnonzero(values == least)
-    return np.concatenate([above, g.choice(ties, count - len(above), replace=False)])

@@ -1,0 +1,70 @@
+"""A client's part of a typed graph, ready to train on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.typed.metapath_graphs import page_rank
+from fedgraft.domains.typed.shards import Features, TypedGraph
+from fedgraft.nn.propagate import Sparse, States
+
+
+@dataclass(eq=False)
+class TypedData:
+    """A client's target nodes and the graphs of its metapaths.
+
+    Args:
+        part: the client's part of the typed graph.
+        features: of its target nodes, [targets, f].
+        graphs: one for each metapath, as the encoder reads it.
+        label: int64 [targets].
+        rows: {split: int64 [nodes], target nodes}.
+    """
+
+    part: TypedGraph
+    features: States
+    graphs: Sequence[Any]
+    label: Tensor
+    rows: dict[str, Indices]
+    moved: dict[str, "TypedData"] = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> "TypedData":
+        """Return the data on a device; copied there once."""
+        if device.type == "cpu":
+            return self
+        if str(device) not in self.moved:
+            graphs = [graph.to(device) for graph in self.graphs]
+            self.moved[str(device)] = replace(
+                self, features=self.features.to(device), graphs=graphs, label=self.label.to(device), moved={}
+            )
+        return self.moved[str(device)]
+
+    def label_shares(self, parts: int) -> list[float]:
+        """Shares of training nodes in consecutive parts of the list of classes."""
+        label = self.part.label[self.rows["train"]]
+        counts = np.bincount(label * parts // max(1, len(self.part.classes)), minlength=parts)
+        shares: list[float] = (counts / max(1, len(label))).tolist()
+        return shares
+
+    @cached_property
+    def centrality(self) -> NDArray[np.float32]:
+        """float32 [targets], PageRank among the client's nodes of all types."""
+        rank: NDArray[np.float32] = page_rank(self.part)
+        return rank
+
+
+def feature_states(features: Features) -> States:
+    """Return features as products want them."""
+    if isinstance(features, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(features))
+    entries = features.tocoo()
+    order = np.lexsort((entries.col, entries.row))
+    # Never with its zeros: a client's bag of words has a hundred times as many of them as of words.
+    return Sparse(entries.row[order], entries.col[order], entries.data[order], features.shape, small=0)

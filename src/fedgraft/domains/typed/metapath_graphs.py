@@ -1,0 +1,98 @@
+"""Which target nodes a metapath joins: sparse matrices, never dense ones, made once for a client."""
+
+import itertools
+import zlib
+
+import numpy as np
+from scipy import sparse
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.typed.shards import TypedGraph, metapath_types
+
+ROWS = 1024
+"""Rows of a metapath's matrix that are multiplied at once: what is dropped of them is never all in memory."""
+
+
+def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.csr_matrix:
+    """Return which target nodes a metapath joins, and every node to itself, 1 or 0, float32 [targets, targets].
+
+    Args:
+        graph: a client's part.
+        metapath: such as "paper-author-paper"; the target type alone joins every node to itself.
+        most: neighbours of a node that are kept, those that most paths lead to, ties drawn at random; 0 = all.
+    """
+    types = metapath_types(metapath, graph)
+    steps = [graph.adjacency(one, other) for one, other in itertools.pairwise(types)]
+    if not steps:
+        return _with_itself(sparse.csr_matrix((graph.targets, graph.targets), dtype=np.float32))
+    half = len(steps) // 2 if types == types[::-1] and len(steps) % 2 == 0 else len(steps) - 1
+    left, right = _product(steps[:half], graph.targets), _product(steps[half:], graph.targets)
+    g = np.random.default_rng(zlib.crc32(metapath.encode()))
+    found = []
+    for start in range(0, graph.targets, ROWS):
+        paths = sparse.csr_matrix(left[start : start + ROWS] @ right)
+        found.append(_strongest(paths, most, g, start) if most else paths)
+    return _with_itself(sparse.csr_matrix(sparse.vstack(found, format="csr")))
+
+
+def metapath_means(graph: TypedGraph, metapath: str) -> sparse.csr_matrix:
+    """Return the matrix that averages over the others that a metapath joins to a node, float32 [targets, targets]."""
+    matrix = metapath_matrix(graph, metapath)
+    matrix.setdiag(0)
+    matrix.eliminate_zeros()
+    counts = np.diff(matrix.indptr)
+    matrix.data = np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
+    return matrix
+
+
+def page_rank(graph: TypedGraph, damping: float = 0.85, steps: int = 50) -> np.ndarray:
+    """Return the PageRank of the target nodes among the nodes of all types, float32 [targets], of mean 1.
+
+    Source: Brin and Page, "The anatomy of a large-scale hypertextual Web search engine", WWW 1998.
+    """
+    starts = dict(zip(graph.ids, np.cumsum([0, *(len(ids) for ids in graph.ids.values())]), strict=False))
+    ends = [
+        np.stack([pair[0] + starts[one], pair[1] + starts[other]]).astype(np.int64)
+        for (one, other), pair in graph.edges.items()
+    ]
+    one_way = np.concatenate([np.zeros((2, 0), np.int64), *ends], axis=1)
+    both = np.concatenate([one_way, one_way[::-1]], axis=1)
+    nodes = graph.nodes
+    links = sparse.csr_matrix((np.ones(both.shape[1]), (both[0], both[1])), shape=(nodes, nodes))
+    degree = np.asarray(links.sum(1)).ravel()
+    rank = np.full(nodes, 1.0 / max(1, nodes))
+    for _ in range(steps):
+        sent = np.divide(rank, degree, out=np.zeros(nodes), where=degree > 0)
+        lost = rank[degree == 0].sum() / max(1, nodes)
+        rank = (1 - damping) / max(1, nodes) + damping * (links.T @ sent + lost)
+    first = int(starts[graph.target])
+    own = rank[first : first + graph.targets] * nodes
+    return own.astype(np.float32)
+
+
+def _product(steps: list[sparse.csr_matrix], targets: int) -> sparse.csr_matrix:
+    """The product of matrices, or of none the identity; entries count paths."""
+    product = sparse.identity(targets, dtype=np.float32, format="csr") if not steps else steps[0]
+    for step in steps[1:]:
+        product = product @ step
+    return sparse.csr_matrix(product)
+
+
+def _strongest(paths: sparse.csr_matrix, most: int, g: np.random.Generator, start: int) -> sparse.csr_matrix:
+    """Rows of a matrix with at most so many entries each, the largest; `start` is the first row's own column."""
+    rows = np.repeat(np.arange(paths.shape[0]), np.diff(paths.indptr))
+    other = paths.indices != rows + start
+    rows, columns, strength = rows[other], paths.indices[other], paths.data[other]
+    order: Indices = np.lexsort((-(strength + g.random(len(rows))), rows))
+    counts = np.bincount(rows, minlength=paths.shape[0])
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = order[place < most]
+    return sparse.csr_matrix((strength[kept], (rows[kept], columns[kept])), shape=paths.shape)
+
+
+def _with_itself(paths: sparse.csr_matrix) -> sparse.csr_matrix:
+    """The matrix with ones where there are entries and on its diagonal."""
+    found = sparse.csr_matrix(paths + sparse.identity(paths.shape[0], dtype=np.float32, format="csr"))
+    found.data[:] = 1.0
+    found.sort_indices()
+    return found

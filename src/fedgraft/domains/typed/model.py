@@ -1,0 +1,48 @@
+"""The model of the task `typed_node`: an encoder of metapaths, and a linear layer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.nn.layers import linear
+from fedgraft.nn.propagate import States
+
+
+class TypedModel(nn.Module):
+    """A network from features of target nodes to logits.
+
+    Args:
+        encoder: makes embeddings.
+        features: width of the inputs.
+        metapaths: number of metapaths.
+        classes: width of the outputs.
+        dropout: share of the embedding dropped in training.
+        g: what it is drawn from.
+    """
+
+    def __init__(
+        self, encoder: MetapathEncoder, features: int, metapaths: int, classes: int, dropout: float, g: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder.build(features, metapaths, g)
+        self.head = nn.ModuleDict({"outer": linear(encoder.width, classes, g)})
+        self.dropout = dropout
+
+    def represent(self, features: States, graphs: Sequence[Any]) -> Tensor:
+        """Return embeddings of all nodes, float32 [nodes, width]."""
+        hidden: Tensor = self.encoder(features, graphs)
+        return hidden
+
+    def classify(self, hidden: Tensor) -> Tensor:
+        """Return logits, float32 [nodes, classes], of embeddings."""
+        if self.dropout and self.training:
+            hidden = nn.functional.dropout(hidden, self.dropout)
+        logits: Tensor = self.head["outer"](hidden)
+        return logits
+
+    def forward(self, features: States, graphs: Sequence[Any]) -> Tensor:
+        """Return logits of all nodes, float32 [nodes, classes]."""
+        return self.classify(self.represent(features, graphs))

@@ -1,0 +1,223 @@
+"""New nodes of a typed graph and their edges: whose they are, among all that clients have."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.node_tables import named_once, texts_of
+from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.typed.shards import JOIN, TypedGraph
+from fedgraft.errors import InputError, nearest, unknown
+
+COLUMNS = ("source_type", "source", "target_type", "target")
+"""Of a table of edges: the type and the id of each end."""
+
+Node = tuple[str, str]
+"""A type, and an id as text."""
+Owners = Mapping[Node, dict[int, int]]
+"""{node: {client that has it: its place there}}."""
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Edges that questions name.
+
+    Args:
+        pairs: both ends of each.
+        source: where the rows come from.
+    """
+
+    pairs: list[tuple[Node, Node]]
+    source: Source
+
+    def row(self, number: int) -> str:
+        """Return what errors call an edge."""
+        return row_of(self.source, number)
+
+
+def read_links(table: pd.DataFrame | None, where: str, graph: TypedGraph) -> Links:
+    """Return the edges of a table; none where there is no table.
+
+    Args:
+        table: with the columns `COLUMNS`.
+        where: what errors call it.
+        graph: of a client; all know the same types.
+
+    Raises `InputError` for a type that is none, and for types that have no edges.
+    """
+    if table is None:
+        return Links([], [(where, 0)])
+    wanted = {f"{where.partition('.')[0]}.{column}": column for column in COLUMNS}
+    table, source = read_table(named_once(table, where), where, wanted, may_be_empty=True)
+    kinds = [texts_of(table, column, source).tolist() for column in COLUMNS[::2]]
+    ids = [texts_of(table, column, source).tolist() for column in COLUMNS[1::2]]
+    joined = {*graph.edges, *(pair[::-1] for pair in graph.edges)}
+    for row, pair in enumerate(zip(*kinds, strict=True)):
+        for column, kind in zip(COLUMNS[::2], pair, strict=True):
+            if kind not in graph.ids:
+                raise InputError(f"{row_of(source, row)}: {column!r}: {unknown('node type', kind, graph.ids)}")
+        if pair not in joined:
+            there = ", ".join(JOIN.join(known) for known in graph.edges)
+            raise InputError(f"{row_of(source, row)}: there are no edges {JOIN.join(pair)}; there are {there}.")
+    ends = [list(zip(kinds[end], ids[end], strict=True)) for end in (0, 1)]
+    return Links(list(zip(*ends, strict=True)), source)
+
+
+def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
+    """Return who has which of these nodes, compared as text, as files hold them."""
+    names: dict[str, set[str]] = {}
+    for kind, name in wanted:
+        names.setdefault(kind, set()).add(name)
+    found: dict[Node, dict[int, int]] = {}
+    for number, shard in enumerate(shards):
+        for kind, some in names.items():
+            for place, name in enumerate(map(str, shard.ids.get(kind, ()))):
+                if name in some:
+                    found.setdefault((kind, name), {})[number] = place
+    return found
+
+
+class Newcomers:
+    """Nodes that no client has, in groups that edges between them make; one client answers for a group.
+
+    Args:
+        shards: all clients' own parts.
+        owners: of the other nodes that `links` names.
+        listed: {id of a new target node: its row in the table of nodes}.
+        said: {id of a new target node: the client that its row names}.
+        nodes: where that table's rows come from.
+        links: the edges.
+
+    Raises `InputError` for edges to target nodes that are none, and without a new end.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[TypedGraph],
+        owners: Owners,
+        listed: Mapping[str, int],
+        said: Mapping[str, int],
+        nodes: Source,
+        links: Links,
+    ) -> None:
+        self._shards, self._owners, self._listed, self._said = shards, owners, listed, said
+        self._nodes, self._links, self._target = nodes, links, shards[0].target
+        self._group = {(self._target, name): number for number, name in enumerate(listed)}
+        for row, pair in enumerate(links.pairs):
+            self._check_ends(row, pair)
+            self._join(pair)
+        self._client: dict[int, int] = {}
+
+    def _check_ends(self, row: int, pair: tuple[Node, Node]) -> None:
+        for column, node in zip(COLUMNS[1::2], pair, strict=True):
+            if node[0] == self._target and node not in self._owners and node[1] not in self._listed:
+                hint = nearest(node[1], [*self._listed, *_texts(self._shards, self._target)])
+                raise InputError(
+                    f"{self._links.row(row)}: {column!r} must be a node of type {self._target!r} of a client, or a new "
+                    f"one of --nodes; got {node[1]!r}.{hint}"
+                )
+        if all(node in self._owners for node in pair):
+            ends = " and ".join(f"{kind} {name!r}" for kind, name in pair)
+            raise InputError(
+                f"{self._links.row(row)}: one end must be new; got {ends}, whose edges their clients know."
+            )
+
+    def _join(self, pair: tuple[Node, Node]) -> None:
+        """Put both ends, as far as they are new, into one group."""
+        new = [node for node in pair if node not in self._owners]
+        for node in new:
+            self._group.setdefault(node, len(self._group))
+        kept, *others = {self._group[node] for node in new}
+        for other in others:
+            self._group = {node: kept if group == other else group for node, group in self._group.items()}
+
+    def client(self, node: Node) -> int:
+        """Return who answers for a new node.
+
+        That is the client that a row of its group names, or whose target nodes the group is joined to; else the one
+        that alone has all other nodes that the group is joined to. Raises `InputError` where none is, or several are.
+        """
+        group = self._group[node]
+        if group not in self._client:
+            self._client[group] = self._found(node, group)
+        return self._client[group]
+
+    def _found(self, node: Node, group: int) -> int:
+        if len(self._shards) == 1:
+            return 0
+        firm: dict[int, str] = {}
+        for name, client in self._said.items():
+            if self._group[self._target, name] == group:
+                firm.setdefault(client, f"{row_of(self._nodes, self._listed[name])}")
+        among: set[int] | None = None
+        for row, pair in enumerate(self._links.pairs):
+            if all(self._group.get(end) != group for end in pair):
+                continue
+            for end in pair:
+                whose = self._owners.get(end, {})
+                if end[0] == self._target and len(whose) == 1:
+                    firm.setdefault(next(iter(whose)), self._links.row(row))
+                elif whose:
+                    among = set(whose) if among is None else among & set(whose)
+        if len(firm) > 1:
+            (one, where), (other, there), *_ = firm.items()
+            raise InputError(
+                f"{there}: new {node[0]} {node[1]!r} would be of client {self._shards[other].name!r}, and of "
+                f"{self._shards[one].name!r} by {where}; a new node has edges inside its client only."
+            )
+        if firm:
+            return next(iter(firm))
+        if among is not None and len(among) == 1:
+            return next(iter(among))
+        row = f"{row_of(self._nodes, self._listed[node[1]])}: " if node[0] == self._target else ""
+        raise InputError(
+            f"{row}who answers for new {node[0]} {node[1]!r}? No edge joins it to a node that one client has; a column "
+            "'client' (or --client) must say."
+        )
+
+    def edges_of(self, client: int) -> list[tuple[Node, Node]]:
+        """Return the edges of the new nodes that a client answers for."""
+        new = [next(node for node in pair if node in self._group) for pair in self._links.pairs]
+        return [pair for node, pair in zip(new, self._links.pairs, strict=True) if self.client(node) == client]
+
+
+def _texts(shards: Sequence[TypedGraph], kind: str) -> list[str]:
+    return [str(name) for shard in shards for name in shard.ids[kind]]
+
+
+def placed(
+    graph: TypedGraph, owners: Owners, client: int, first: Sequence[str], pairs: Sequence[tuple[Node, Node]]
+) -> tuple[dict[str, NDArray[np.object_]], dict[tuple[str, str], Indices]]:
+    """Return the new nodes of a client, {type: object [new], ids}, and {types: int64 [2, edges], places} of their edges.
+
+    Places count the client's own nodes first, then the new ones. A node that others have and this client has not is new
+    to it.
+
+    Args:
+        graph: the client's.
+        owners: of the nodes that edges name.
+        client: its number.
+        first: ids of its new target nodes.
+        pairs: both ends of each edge.
+    """
+    new: dict[str, dict[str, int]] = {kind: {} for kind in graph.ids}
+    new[graph.target] = {name: number for number, name in enumerate(first)}
+    ends: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for pair in pairs:
+        places = []
+        for kind, name in pair:
+            place = owners.get((kind, name), {}).get(client)
+            if place is None:
+                place = len(graph.ids[kind]) + new[kind].setdefault(name, len(new[kind]))
+            places.append(place)
+        kinds = pair[0][0], pair[1][0]
+        known = kinds in graph.edges
+        ends.setdefault(kinds if known else kinds[::-1], []).append(
+            (places[0], places[1]) if known else (places[1], places[0])
+        )
+    ids = {kind: np.array(list(names), dtype=object) for kind, names in new.items() if names}
+    return ids, {kinds: np.array(some, np.int64).T for kinds, some in ends.items()}

@@ -1,0 +1,135 @@
+"""Deep Q-learning: a small agent that chooses one of a few actions, all of whose state is a tree of arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.errors import require
+from fedgraft.methods.rl import replay
+from fedgraft.methods.rl.networks import Moments, Vector, drawn, forward, moved, one_thread, seeded, tensors
+from fedgraft.wire.layouts import Arrays
+
+Matrix = NDArray[np.float32]
+
+
+class AgentState(TypedDict):
+    """State of an agent: its networks, their moments, its memory.
+
+    online, target: {"0.weight": [outputs, inputs], "0.bias": [outputs], "1.weight" ...}, float32; moments: Adam's of
+    the first, empty before the first step; memory: "observations" and "following" float32 [T, inputs], "actions"
+    int64 [T], "rewards" float32 [T]; steps: so many.
+    """
+
+    online: Arrays
+    target: Arrays
+    moments: Moments
+    memory: Arrays
+    steps: int
+
+
+@dataclass(frozen=True)
+class QLearning:
+    """Deep Q-learning: values of actions, learnt from a replay memory, with a target network.
+
+    The network is a perceptron with ReLU between its layers. What this computes does not depend on how many threads
+    torch has.
+
+    Source: Mnih et al., "Human-level control through deep reinforcement learning", Nature 2015, algorithm 1; the double
+        one: van Hasselt, Guez, Silver, "Deep reinforcement learning with double Q-learning", AAAI 2016.
+    Differs: Adam steps down the mean squared error, which is not clipped; episodes never end.
+
+    Args:
+        inputs: length of an observation, >= 1.
+        actions: to choose from, >= 1.
+        hidden: widths of the hidden layers, each >= 1; () = a linear one.
+        rate: of Adam, > 0.
+        gamma: discount of what follows, in [0, 1).
+        batch: transitions of a step, drawn with replacement, >= 1.
+        memory: transitions kept, the newest, >= 1.
+        copy_every: steps until the target network becomes the other one, >= 1.
+        double: whether the network that learns chooses the action that the target network values.
+    """
+
+    inputs: int
+    actions: int
+    hidden: tuple[int, ...] = (256,)
+    rate: float = 1e-3
+    gamma: float = 0.9
+    batch: int = 64
+    memory: int = 10_000
+    copy_every: int = 10
+    double: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "actions", "batch", "memory", "copy_every"):
+            require(getattr(self, name) >= 1, f"QLearning.{name}", ">= 1", getattr(self, name))
+        require(min(self.hidden, default=1) >= 1, "QLearning.hidden", "widths >= 1", self.hidden)
+        require(self.rate > 0, "QLearning.rate", "> 0", self.rate)
+        require(0 <= self.gamma < 1, "QLearning.gamma", "in [0, 1)", self.gamma)
+
+    def init(self, g: np.random.Generator) -> AgentState:
+        """Return a network drawn at random, a target equal to it, nothing in memory."""
+        network = drawn(list(pairwise((self.inputs, *self.hidden, self.actions))), seeded(g))
+        shapes: dict[str, tuple[int, ...]] = {"observations": (self.inputs,), "actions": (), "rewards": ()}
+        memory = replay.empty({**shapes, "following": (self.inputs,)}, whole=("actions",))
+        return {"online": network, "target": dict(network), "moments": {}, "memory": memory, "steps": 0}
+
+    def values(self, state: AgentState, observations: Matrix) -> Matrix:
+        """Return the value of each action, float32 [n, actions], of observations float32 [n, inputs]."""
+        return _values(state["online"], observations)
+
+    def remember(
+        self,
+        state: AgentState,
+        observations: Matrix,
+        actions: NDArray[np.int64] | Sequence[int],
+        rewards: Vector | Sequence[float],
+        following: Matrix,
+    ) -> AgentState:
+        """Return the state with n more transitions in memory; the oldest are forgotten where there are too many.
+
+        Args:
+            state: never changed.
+            observations: float32 [n, inputs].
+            actions: int64 [n], each in [0, actions).
+            rewards: float32 [n].
+            following: float32 [n, inputs], what was observed after the actions.
+        """
+        rows = {"observations": observations, "actions": actions, "rewards": rewards, "following": following}
+        return {**state, "memory": replay.remembered(state["memory"], rows, self.memory)}
+
+    def targets(self, state: AgentState, rewards: Vector, following: Matrix) -> Vector:
+        """Return what actions should be worth, float32 [n]: r + gamma Q'(s', a'), Q' of the target network.
+
+        a' is the best by Q', and where `double` by Q, of the network that learns.
+        """
+        later = _values(state["target"], following)
+        best = _values(state["online"], following).argmax(1) if self.double else later.argmax(1)
+        wanted: Vector = (rewards + self.gamma * later[np.arange(len(later)), best]).astype(np.float32)
+        return wanted
+
+    def learn(self, state: AgentState, g: np.random.Generator) -> AgentState:
+        """Return the state after a step on a batch that is drawn; the same state where there is nothing in memory."""
+        if not replay.size(state["memory"]):
+            return state
+        batch = replay.draw(state["memory"], self.batch, g)
+        wanted = torch.from_numpy(self.targets(state, batch["rewards"], batch["following"]))
+        with one_thread(), torch.enable_grad():  # a client's training records no gradients of its own
+            online = tensors(state["online"], learns=True)
+            found = forward(online, torch.from_numpy(batch["observations"]))
+            chosen = found.gather(1, torch.from_numpy(batch["actions"])[:, None])[:, 0]
+            network, moments = moved(online, torch.nn.functional.mse_loss(chosen, wanted), state["moments"], self.rate)
+        steps = state["steps"] + 1
+        target = dict(network) if steps % self.copy_every == 0 else state["target"]
+        return {"online": network, "target": target, "moments": moments, "memory": state["memory"], "steps": steps}
+
+
+def _values(network: Arrays, observations: Matrix) -> Matrix:
+    with one_thread(), torch.no_grad():
+        found: Matrix = forward(tensors(network), torch.from_numpy(np.ascontiguousarray(observations))).numpy()
+    return found

@@ -1,0 +1,193 @@
+"""RAFHGL: an agent at the server learns which clients to choose from quantiles of their active scores."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.errors import require
+from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
+from fedgraft.methods.rl.q_learning import AgentState, QLearning
+
+NUMBERS = 1 << 23
+"""Numbers that the replay memory holds at most (ours): 32 MB, with many clients fewer transitions."""
+
+
+class RAFHGLState(TypedDict):
+    """State of RAFHGL.
+
+    quantiles: float32 [N, quantiles], the last known of each client's scores; worth: float64 [N], their means, nan =
+    never trained; agent: see `q_learning.AgentState`, None before the first round; score: the last of the global model,
+    nan before.
+    """
+
+    quantiles: NDArray[np.float32]
+    worth: NDArray[np.float64]
+    agent: AgentState | None
+    score: float
+
+
+@dataclass(frozen=True)
+class RAFHGL(Selector[RAFHGLState]):
+    """RAFHGL: an agent at the server learns which clients to choose from quantiles of their active scores.
+
+    The agent, a double deep Q-network, sees the last known quantiles of every client's active scores and says what each
+    client is worth; those worth most are chosen. With a probability that falls from `explore` to `least`, the cohort is
+    drawn as AFL does, from the clients' mean active scores. After a round every client of the cohort stands for one
+    transition, with the reward
+
+        base^(score - target) - 1
+
+    Source: Wang et al., "RAFHGL", AAAI 2025, "Client Selection Agent on Global Server", Eq. (2).
+    Differs:
+        - The paper says both that the agent chooses with probability epsilon and that AFL does while epsilon is large;
+          here it is AFL's draw that has the probability that falls.
+        - The paper does not give the target, nor how epsilon falls, nor how many steps the agent makes.
+        - The score is validation's. With very many clients the replay memory holds fewer transitions.
+        - Only the networks' first weights and the batches of the agent are drawn alike for all seeds of an experiment.
+
+    Args:
+        clients: M, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
+        quantiles: n_q, numbers that describe a client, >= 2, as many as the sampler reports (paper: 5).
+        explore: probability of AFL's draw in the first round, in [0, 1] (paper: 1 and 0.8).
+        decay: factor of that probability from one round to the next, in (0, 1].
+        least: smallest probability, in [0, 1].
+        target: Acc_T, score that is hoped for, in [-100, 100].
+        base: B_G of the reward, in (1, 1000]; 64.
+        steps: of the agent after each round, >= 1.
+        discarded: share of clients that AFL's draw leaves out, those with the lowest mean scores, in [0, 1].
+        temperature: factor of mean scores in AFL's exponent, >= 0.
+        uniform: share of AFL's draw that is uniform, in [0, 1].
+        hidden: width of the agent's hidden layer, >= 1 (paper: 256).
+        rate: of the agent's Adam, > 0 (paper: 0.001).
+        gamma: discount, in [0, 1).
+        batch: transitions of a step, >= 1.
+        memory: transitions kept, >= 1.
+        copy_every: steps of the agent until its target network follows, >= 1.
+
+    State: see `RAFHGLState`; per transition 2 N `quantiles` + 2 numbers.
+    Needs: "score_mean" and the quantiles "score_0" ..., which the sampler `active` reports; the score after every
+        round, else the last one counts.
+    Cost: `quantiles` + 1 scalars in each reply.
+    """
+
+    clients: int = 0
+    quantiles: int = 5
+    explore: float = 1.0
+    decay: float = 0.97
+    least: float = 0.05
+    target: float = 1.0
+    base: float = 64.0
+    steps: int = 1
+    discarded: float = 0.75
+    temperature: float = 0.01
+    uniform: float = 0.1
+    hidden: int = 256
+    rate: float = 1e-3
+    gamma: float = 0.9
+    batch: int = 64
+    memory: int = 10_000
+    copy_every: int = 10
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "RAFHGL.clients", ">= 0", self.clients)
+        require(self.quantiles >= 2, "RAFHGL.quantiles", ">= 2", self.quantiles)
+        for name in ("explore", "least", "discarded", "uniform"):
+            require(0 <= getattr(self, name) <= 1, f"RAFHGL.{name}", "in [0, 1]", getattr(self, name))
+        require(0 < self.decay <= 1, "RAFHGL.decay", "in (0, 1]", self.decay)
+        require(-100 <= self.target <= 100, "RAFHGL.target", "in [-100, 100]", self.target)
+        require(1 < self.base <= 1000, "RAFHGL.base", "in (1, 1000]", self.base)
+        require(self.temperature >= 0, "RAFHGL.temperature", ">= 0", self.temperature)
+        require(self.rate > 0, "RAFHGL.rate", "> 0", self.rate)
+        require(0 <= self.gamma < 1, "RAFHGL.gamma", "in [0, 1)", self.gamma)
+        for name in ("steps", "hidden", "batch", "memory", "copy_every"):
+            require(getattr(self, name) >= 1, f"RAFHGL.{name}", ">= 1", getattr(self, name))
+
+    @cached_property
+    def reports(self) -> frozenset[str]:  # type: ignore[override]
+        """Quantiles of a client's active scores, and their mean."""
+        return frozenset({"score_mean", *self._names})
+
+    def init(self, view: View) -> RAFHGLState:
+        """Nobody has trained."""
+        size(self.clients, view, "RAFHGL.clients")
+        quantiles = np.zeros((view.clients, self.quantiles), np.float32)
+        return {"quantiles": quantiles, "worth": np.full(view.clients, np.nan), "agent": None, "score": float("nan")}
+
+    def select(self, state: RAFHGLState, view: View, g: np.random.Generator) -> Selection:
+        """Choose by the agent's values, or as AFL does."""
+        pool, wanted = reachable(view), size(self.clients, view, "RAFHGL.clients")
+        if not len(pool):
+            return Selection(())
+        if g.random() >= self.exploration(view.round):
+            return Selection(affordable(pool[np.argsort(-self.values(state)[pool], kind="stable")], view, most=wanted))
+        count = int((1 - self.uniform) * wanted)
+        first = pool[softmax_draw(state["worth"][pool], count, self.discarded, self.temperature, g)].tolist()
+        known = set(first)
+        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
+        return Selection(affordable(chain(first, rest), view, most=wanted))
+
+    def update(self, state: RAFHGLState, view: View, outcome: Outcome) -> RAFHGLState:
+        """Note new scores, remember what came of the choice, and learn from what is remembered."""
+        quantiles, worth = state["quantiles"].copy(), state["worth"].copy()
+        heard = [
+            k for k, report in outcome.reports.items() if np.isfinite([report[name] for name in self._names]).all()
+        ]
+        for k in heard:
+            quantiles[k] = [outcome.reports[k][name] for name in self._names]
+            worth[k] = outcome.reports[k]["score_mean"]
+        scored = outcome.score is not None and np.isfinite(outcome.score)
+        score = float(outcome.score) if scored and outcome.score is not None else state["score"]
+        g = np.random.default_rng(view.round)
+        agent, learner = self._agent(state, view.clients), self.agent(view.clients)
+        cohort = [k for k in outcome.selected if k in outcome.reports]
+        if cohort and np.isfinite(score):
+            before, after = state["quantiles"].reshape(1, -1), quantiles.reshape(1, -1)
+            rewards = np.full(len(cohort), self.reward(score, view.better), np.float32)
+            rows = np.repeat(before, len(cohort), 0), np.repeat(after, len(cohort), 0)
+            agent = learner.remember(agent, rows[0], np.array(cohort, np.int64), rewards, rows[1])
+            for _ in range(self.steps):
+                agent = learner.learn(agent, g)
+        return {"quantiles": quantiles, "worth": worth, "agent": agent, "score": score}
+
+    def exploration(self, round: int) -> float:
+        """Return the probability of AFL's draw in a round, counted from 1."""
+        return max(self.least, self.explore * self.decay ** (round - 1))
+
+    def reward(self, score: float, better: str) -> float:
+        """Return base^(score - target) - 1, Eq. (2)."""
+        return float(self.base ** (score - self.target if better == "higher" else self.target - score) - 1)
+
+    def values(self, state: RAFHGLState) -> NDArray[np.float32]:
+        """Return what the agent thinks that each client is worth, float32 [N]."""
+        clients = len(state["worth"])
+        agent = self._agent(state, clients)
+        found: NDArray[np.float32] = self.agent(clients).values(agent, state["quantiles"].reshape(1, -1))[0]
+        return found
+
+    def agent(self, clients: int) -> QLearning:
+        """Return the agent for so many clients."""
+        inputs = clients * self.quantiles
+        return QLearning(
+            inputs=inputs,
+            actions=clients,
+            hidden=(self.hidden,),
+            rate=self.rate,
+            gamma=self.gamma,
+            batch=self.batch,
+            memory=min(self.memory, max(self.batch, NUMBERS // (2 * inputs))),
+            copy_every=self.copy_every,
+            double=True,
+        )
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"score_{k}" for k in range(self.quantiles))
+
+    def _agent(self, state: RAFHGLState, clients: int) -> AgentState:
+        """The agent's state, or its first."""
+        return state["agent"] or self.agent(clients).init(np.random.default_rng(0))

@@ -1,0 +1,211 @@
+"""Typed node: tell the class of a node of one type in a graph of several types."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Observations, Questions, Sums
+from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.task_abilities import (
+    Accuracy,
+    FittedTask,
+    ObservedTask,
+    PartsTask,
+    PooledTask,
+    PredictingTask,
+    ProfiledTask,
+)
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
+from fedgraft.domains.typed.client_data import TypedData, feature_states
+from fedgraft.domains.typed.metapath_graphs import metapath_matrix
+from fedgraft.domains.typed.model import TypedModel
+from fedgraft.domains.typed.queries import Asked, answered, split_typed_nodes_asked, with_new_nodes
+from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types, shortest_metapaths
+from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array, Arrays
+
+LABEL_BINS = 5
+"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
+
+
+@dataclass(frozen=True)
+class TypedNode(
+    Accuracy[TypedGraph, TypedData],
+    FittedTask[TypedGraph, TypedData],
+    ObservedTask[TypedGraph, TypedData],
+    PartsTask[TypedGraph, TypedData],
+    PooledTask[TypedGraph, TypedData],
+    PredictingTask[TypedGraph, TypedData],
+    ProfiledTask[TypedGraph, TypedData],
+):
+    """Typed node: tell the class of a node of one type in a graph of several types.
+
+    A metapath such as "paper-author-paper" joins nodes of the target type. The encoder makes an embedding of each from
+    its own features and those of the nodes that metapaths join to it; a linear layer tells the class. A step computes
+    the embeddings of all of a client's target nodes. What clients share is the model: metapaths end where a client's
+    part of the graph ends.
+
+    Asked: a table `nodes` with columns "node", perhaps "client" and, of new nodes, their features; for new nodes also
+    `edges` with "source_type", "source", "target_type" and "target".
+
+    Source: Wang et al., "RAFHGL", AAAI 2025, experiment setting; Wang et al., "HAN", WWW 2019.
+    Differs: HAN reads features of every type that a metapath begins with; here there is one such type, the target.
+
+    Args:
+        encoder: reads metapaths; the recipe's [model].
+        metapaths: names of node types joined by "-", each from the target type to the target type; the target type
+            alone stands for a node by itself. () = as the data suggest.
+        neighbours: most nodes that a metapath joins to a node, those that most paths lead to; 0 = all.
+        dropout: share of the embedding dropped in training, in [0, 1).
+        features, classes: width of features, and how many classes there are; 0 = as the data have.
+        class_names: theirs, for those who have no data but the run's folder; taken from the data.
+    """
+
+    asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
+    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+
+    encoder: MetapathEncoder
+    metapaths: tuple[str, ...] = ()
+    neighbours: int = 0
+    dropout: float = 0.0
+    features: int = 0
+    classes: int = 0
+    class_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(self.neighbours >= 0, "TypedNode.neighbours", ">= 0", self.neighbours)
+        require(0 <= self.dropout < 1, "TypedNode.dropout", "in [0, 1)", self.dropout)
+        for name in ("features", "classes"):
+            require(getattr(self, name) >= 0, f"TypedNode.{name}", ">= 0", getattr(self, name))
+        if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
+            raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Right answers, nodes, cross-entropy."""
+        return "correct", "count", "loss"
+
+    @property
+    def stochastic(self) -> bool:
+        """True where there is dropout."""
+        return self.dropout > 0
+
+    @property
+    def hidden_width(self) -> int:
+        """Width of an embedding."""
+        return self.encoder.width
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """A head, which is always there."""
+        return frozenset({"head"})
+
+    def with_parts(self, parts: frozenset[str]) -> Self:
+        """Return this task: it has its part."""
+        return self
+
+    def fitted(self, shards: Sequence[TypedGraph]) -> Self:
+        """With the width of features, the classes and the metapaths; raises for a metapath that there is not."""
+        first = shards[0]
+        known: dict[str, Any] = {"features": first.width, "classes": len(first.classes), "class_names": first.classes}
+        for name, found in known.items():
+            if (said := getattr(self, name)) not in (0, (), found):
+                raise InputError(f"task.{name} = {said}, but the data have {found}.")
+        metapaths = self.metapaths or first.metapaths or shortest_metapaths(first.target, list(first.edges))
+        for metapath in metapaths:
+            metapath_types(metapath, first)
+        return replace(self, **known, metapaths=metapaths)
+
+    def prepare(self, shard: TypedGraph, shared: Arrays) -> TypedData:
+        """Features, and one graph for each metapath."""
+        graphs = [self.encoder.graph(metapath_matrix(shard, metapath, self.neighbours)) for metapath in self.metapaths]
+        rows = {split: shard.rows(split) for split in SPLITS}
+        return TypedData(shard, feature_states(shard.features), graphs, torch.from_numpy(shard.label), rows)
+
+    def examples(self, data: TypedData) -> int:
+        """Return how many training nodes the client has."""
+        return len(data.rows["train"])
+
+    def describe(self, data: TypedData) -> dict[str, float]:
+        """Shares of training nodes in consecutive parts of the list of classes."""
+        return {f"label_{k}": share for k, share in enumerate(data.label_shares(LABEL_BINS))}
+
+    def pooled(self, shards: Sequence[TypedGraph]) -> TypedGraph:
+        """Return the whole graph, as far as clients have its edges."""
+        return merge_graphs(shards)
+
+    def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
+        """Return a model, the same for all clients."""
+        count = max(1, len(self.metapaths))
+        return TypedModel(self.encoder, self.features or 1, count, self.classes or 2, self.dropout, g)
+
+    def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
+        """Return the cross-entropy of each node of the draw, and their embeddings."""
+        data = data.on(_device(model))
+        nodes = torch.from_numpy(data.rows["train"][draw.examples]).to(data.label.device)
+        hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
+        logits = model.classify(hidden)  # type: ignore[operator]
+        return Losses(nn.functional.cross_entropy(logits, data.label[nodes], reduction="none"), hidden=hidden)
+
+    def observe(self, model: nn.Module, data: TypedData) -> Observations:
+        """What the model makes of all training nodes, and their PageRank."""
+        there, nodes = data.on(_device(model)), data.rows["train"]
+        hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
+        logits = model.classify(hidden)  # type: ignore[operator]
+        label = there.label[nodes]
+        return Observations(
+            losses=nn.functional.cross_entropy(logits, label, reduction="none").numpy(force=True),
+            probabilities=logits.softmax(1).numpy(force=True),
+            hidden=hidden.numpy(force=True),
+            correct=(logits.argmax(1) == label).numpy(force=True),
+            centrality=data.centrality[nodes],
+        )
+
+    def evaluate(self, model: nn.Module, data: TypedData) -> dict[str, Sums]:
+        """Right answers, nodes and summed cross-entropies."""
+        logits, label = self._logits(model, data), data.label
+        found = {}
+        for split in SCORED_SPLITS:
+            nodes = data.rows[split]
+            losses = nn.functional.cross_entropy(logits[nodes], label[nodes], reduction="sum")
+            correct = float((logits[nodes].argmax(1) == label[nodes]).sum())
+            found[split] = {"correct": correct, "count": float(len(nodes)), "loss": float(losses)}
+        return found
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Return the mean cross-entropy; nan without examples."""
+        return sums["loss"] / sums["count"] if sums.get("count") else float("nan")
+
+    def represent(self, model: nn.Module, data: TypedData) -> tuple[Array, Array] | None:
+        """The embeddings of the test nodes, and their classes by number."""
+        there, nodes = data.on(_device(model)), data.rows["test"]
+        with torch.no_grad():
+            hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
+        return hidden.cpu().numpy(), data.part.label[nodes]
+
+    def questions(self, shards: Sequence[TypedGraph], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
+        return split_typed_nodes_asked(shards, tables)
+
+    def predict(
+        self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked
+    ) -> dict[str, Array]:
+        """The likeliest class of each node, and how likely the model takes it to be."""
+        with torch.no_grad():
+            graph, nodes = with_new_nodes(shard, asked)
+            shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
+        return answered(asked, shard.classes, shares)
+
+    def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
+        """Logits of all target nodes, float32 [targets, classes], on the CPU."""
+        there = data.on(_device(model))
+        logits: Tensor = model(there.features, there.graphs)
+        return logits.cpu()
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
