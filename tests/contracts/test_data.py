@@ -21,6 +21,7 @@ from fedgraft.testing.data import laws as laws_of_data
 from fedgraft.testing.laws import Law
 from helpers.toy_graphs import TRIANGLE, write_tu
 from helpers.toy_nodes import write_npz
+from helpers.toy_typed import own_tables, write_heco
 
 NAMES = [name for name in discovery.names("data") if name not in discovery.presets("data")]
 
@@ -73,6 +74,20 @@ def _nodes(folder: Path) -> dict[str, object]:
     return {name: str(folder / f"{name}.csv") for name in tables}
 
 
+def _heco(folder: Path) -> dict[str, object]:
+    write_heco(folder / "HeCo" / "acm")
+    return {"root": str(folder), "clients": 3}
+
+
+def _typed(folder: Path) -> dict[str, object]:
+    given: dict[str, object] = {"target": "paper"}
+    for option, tables in own_tables().items():
+        for name, table in tables.items():
+            table.to_csv(folder / f"{name}.csv", index=False)
+        given[option] = {name: str(folder / f"{name}.csv") for name in tables}
+    return given
+
+
 def _movies(folder: Path, separator: str, ratings: str, movies: str, movie: str, header: str = "") -> dict[str, object]:
     """A copy of MovieLens: 20 users, 30 movies, each user with 8 of them; `movie` is the form of a movie's line."""
     rows = [(k // 8 + 1, (7 * (k // 8) + 3 * (k % 8)) % 30 + 1, 4, k) for k in range(160)]
@@ -103,6 +118,8 @@ COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "graphs": _graphs,
     "pyg_nodes": _npz,
     "nodes": _nodes,
+    "typed_sets": _heco,
+    "typed_graph": _typed,
     "interactions": _interactions,
     "ml100k": lambda folder: _movies(folder, "\t", "u.data", "u.item", "{}|{}|||" + "|0" * 18 + "|1\n"),
     "ml1m": lambda folder: _movies(folder, "::", "ratings.dat", "movies.dat", "{}::{}::War\n"),

@@ -15,6 +15,7 @@ from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
+from fedgraft.methods.data.typed_blocks import TypedBlocks
 from fedgraft.testing import tasks
 from fedgraft.testing.laws import Law
 from helpers.laws import held
@@ -25,7 +26,10 @@ DATA: dict[str, Callable[[], Data[Any]]] = {
     "graph": lambda: Molecules(clients=3, graphs=40),
     "node": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
     "ranking": lambda: Catalogue(users=60, items=50, count=900, clients=3),
+    "typed_node": lambda: TypedBlocks(papers=30, clients=3, classes=3, features=16),
 }
+ENCODERS = {"typed_node": "han"}
+"""Encoders of tasks that cannot have a GCN."""
 POOLABLE: dict[str, Callable[[], Data[Any]]] = {"graph": lambda: Molecules(clients=1, graphs=40)}
 """Data whose clients could be one; graphs of clients with other features could not."""
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,6 +43,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, rows asked for": ("node", {"pull": "asked", "head": "convolution"}),
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
     "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
+    "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),
     "node, generator": ("node", {"share_states": False, "share_features": False, "generator": True, "elsewhere": 9}),
 }
 """Every task with its defaults, and with options that change what the laws are about."""
@@ -49,7 +54,7 @@ LEFT_OUT = {"node, generator": {INDEPENDENT}}
 
 def laws(name: str, options: dict[str, Any], left_out: Collection[str]) -> list[Law[Any]]:
     cls = discovery.find("tasks", name)
-    encoder = {"encoder": discovery.build("models", "model", {"name": "gcn"})}
+    encoder = {"encoder": discovery.build("models", "model", {"name": ENCODERS.get(name, "gcn")})}
     fields = {field.name for field in dataclasses.fields(cls)}
     given = {key: value for key, value in encoder.items() if key in fields} | options
     found = tasks.laws(cls, DATA[name](), poolable=POOLABLE[name]() if name in POOLABLE else None, **given)

@@ -136,10 +136,10 @@ def test_names_of_scalars_in_replies(reports, hello, train):
     assert plan.names("evaluate") == plan.names("wait") == ()
 
 
-def test_names_of_scalars_in_requests_are_those_of_the_guidance():
-    assert toy().plan.request_names == {"train": ()}
+def test_names_of_scalars_in_requests_are_those_of_the_guidance_and_of_a_trial():
+    assert toy().plan.request_names == {"train": (), "trial": ("epochs",)}
     plan = small("fedais")[0].plan
-    assert plan.request_names == {"train": plan.sampler.guidance}
+    assert plan.request_names["train"] == plan.sampler.guidance
     assert plan.guided is plan.sampler
 
 

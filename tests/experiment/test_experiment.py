@@ -316,7 +316,7 @@ class Curious(experiment.discovery.find("selectors", "all")):
 
 
 def test_a_selector_s_reports_must_be_met_by_the_task():
-    with pytest.raises(InputError, match=r"^selector Curious needs shoe_size, which task Line does not report"):
+    with pytest.raises(InputError, match=r"^selector Curious needs shoe_size, which task Line and sampler All do not report"):
         toy(selector={"name": "test_experiment:Curious"})
 
 

@@ -30,18 +30,21 @@ class Without(Selector[None]):
 
 @dataclass(frozen=True)
 class Scripted(ProbingSelector[dict]):
-    """The given cohorts, one a round; and whom to probe before each."""
+    """The given cohorts, one a round; and whom to probe before each, by so many epochs of training if any are told."""
 
     cohorts: tuple[tuple[int, ...], ...]
     weights: tuple[float, ...] | None = None
     probed: tuple[int, ...] = ()
+    tried: int = 0
     reports: ClassVar[frozenset[str]] = frozenset({"loss", "loss_sq", "update"})
 
     def init(self, view):
         return {"learnt": []}
 
     def probe(self, state, view, g):
-        return Probe(self.probed) if self.probed else None
+        if not self.probed:
+            return None
+        return Probe(self.probed, "train", self.tried) if self.tried else Probe(self.probed)
 
     def select(self, state, view, g):
         return Selection(self.cohorts[view.round - 1], self.weights)

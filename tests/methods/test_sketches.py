@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedgraft.methods.sketches import SKETCH, sketch
+from fedgraft.methods.sketches import SKETCH, sketch, sketched
 
 
 def test_a_sketch_is_linear_and_keeps_lengths_and_angles():
@@ -19,3 +19,14 @@ def test_a_sketch_is_linear_and_keeps_lengths_and_angles():
 def test_parameters_are_told_apart_by_their_names():
     ones = np.ones(50, np.float32)
     assert not np.array_equal(sketch({"a": ones, "b": 0 * ones}), sketch({"a": 0 * ones, "b": ones}))
+
+
+def test_updates_of_any_shapes_are_sketched_together_as_each_alone():
+    g = np.random.default_rng(1)
+    updates = {k: {"a": g.normal(size=(3, 5)), "b": g.normal(size=7).astype(np.float32)} for k in (4, 2)}
+    updates[9] = {"b": g.normal(size=(2, 3))}
+    together = sketched(updates)
+    assert list(together) == [4, 2, 9]
+    for client, update in updates.items():
+        assert np.array_equal(together[client], sketch(update))
+    assert sketched({}) == {}

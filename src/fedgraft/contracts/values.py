@@ -74,7 +74,8 @@ class View:
 class Probe:
     """The clients to ask for losses on their own data before choosing; the bytes are charged.
 
-    `View.probed` then holds "loss" and "loss_sq" of each that answered: means over examples.
+    `View.probed` then holds "loss" and "loss_sq" of each that answered, means over examples, and "seconds" that this
+    took by the simulated clock.
 
     Args:
         clients: distinct, ascending.

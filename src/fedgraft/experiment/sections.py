@@ -1,6 +1,6 @@
 """The sections of a recipe: which name a method, and what the others set."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -82,8 +82,11 @@ def as_section(name: str, built: Any) -> Section:
 
 def plain(options: Section, paths: Collection[str] = ()) -> Section:
     """Return options as TOML can hold them: unset ones left out, paths absolute, so that a run resumes anywhere."""
-    return {
-        key: str(Path(value).resolve()) if key in paths and isinstance(value, str | Path) else value
-        for key, value in options.items()
-        if value is not None
-    }
+    return {key: _absolute(value) if key in paths else value for key, value in options.items() if value is not None}
+
+
+def _absolute(value: Any) -> Any:
+    """Return a path, or those of a table of some, made absolute; anything else as it is."""
+    if isinstance(value, Mapping):
+        return {key: _absolute(each) for key, each in value.items()}
+    return str(Path(value).resolve()) if isinstance(value, str | Path) else value

@@ -14,6 +14,7 @@ from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards, undirected
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ratings.shards import RatingShard
+from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types
 from fedgraft.experiment import discovery
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
@@ -28,7 +29,7 @@ PREDICT_OPTIONS = {"out", "table", "client", "help"}
 def check_data(cls: type[Data[Any]], /, **options: Any) -> None:
     """Hold a data set with these options to all laws; raise `AssertionError` with the class, the law, what was seen.
 
-    Shards for the tasks "rating", "ranking", "graph" and "node" must be sound as well.
+    Shards for the tasks "rating", "ranking", "graph", "node" and "typed_node" must be sound as well.
     """
     check(laws(cls, **options))
 
@@ -50,7 +51,8 @@ def content(shard: object) -> str:
     texts = {
         key: np.char.encode(array.astype(str), "utf-8") for key, array in arrays.items() if array.dtype.kind in "UO"
     }
-    rest = {key: value for key, value in values.items() if key not in arrays and key not in matrices}
+    apart = {*arrays, *matrices, *nested}
+    rest = {key: value for key, value in values.items() if key not in apart}
     return digest(arrays | texts) + (repr(rest) if len(repr(rest)) < 10_000 else str(hash(pickle.dumps(rest))))
 
 
@@ -138,6 +140,32 @@ def node_shards_are_sound(data: Data[Any]) -> None:
     expect({0, 1, 2} <= set(whole.split), "there must be training, validation and test nodes", set(whole.split))
     labels = set(whole.label[whole.label >= 0])
     expect(len(labels) > 1, "there must be more than one class", labels)
+
+
+@LAWS.where(lambda cls: bool(cls.task == "typed_node"))
+def typed_shards_are_sound(data: Data[Any]) -> None:
+    """Be parts of one graph with the same types, each target node at one client, and no split without a label."""
+    shards: Sequence[TypedGraph] = data.load(SEED)
+    _check_names(shards)
+    first = shards[0]
+    for shard in shards:
+        expect(shard.targets > 0, "every client must have a target node", shard.name)
+        for what in ("target", "classes", "metapaths"):
+            mine, others = getattr(shard, what), getattr(first, what)
+            expect(mine == others, f"all clients must have the same {what}", mine, others)
+        for what in ("ids", "edges"):
+            mine, others = list(getattr(shard, what)), list(getattr(first, what))
+            expect(mine == others, f"all clients must have the same types in {what}", mine, others)
+        same = shard.width == first.width > 0
+        expect(same, "all clients must have features of one width", shard.width, first.width)
+        _check_typed(shard)
+    merged = merge_graphs(shards)
+    expect({0, 1, 2} <= set(merged.split), "there must be training, validation and test nodes", set(merged.split))
+    labels = set(merged.label[merged.label >= 0])
+    expect(len(labels) > 1, "there must be more than one class", labels)
+    expect(first.metapaths, "data must suggest a metapath", first.metapaths)
+    for metapath in first.metapaths:
+        metapath_types(metapath, first)
 
 
 @LAWS.having(ClientData)
@@ -273,3 +301,20 @@ def _check_nodes(client: int, shard: NodeShard) -> None:
     each = set(heard[heard >= shard.own]) == set(range(shard.own, shard.own + shard.halo))
     expect(each, "each halo node must be a neighbour", heard)
     expect((shard.split[shard.label == -1] == -1).all(), "there must be no split without a label", shard.split)
+
+
+def _check_typed(shard: TypedGraph) -> None:
+    arrays = (*shard.ids.values(), shard.features, shard.label, shard.split, *shard.edges.values())
+    types = [*["object"] * len(shard.ids), "float32", "int64", "int8", *["int32"] * len(shard.edges)]
+    found = [array.dtype.name for array in arrays]
+    expect(found == types, f"the arrays' types must be {types}", found)
+    stored = shard.features if isinstance(shard.features, np.ndarray) else shard.features.data
+    expect(np.isfinite(stored).all(), "features must be finite", shard.name)
+    for kind, ids in shard.ids.items():
+        expect(len(set(ids)) == len(ids), f"nodes of type {kind!r} must have different ids", shard.name)
+    for (one, other), ends in shard.edges.items():
+        if one == other:
+            expect((ends[0] != ends[1]).all(), f"{one}-{other}: there must be no loops", shard.name)
+            ends = np.sort(ends, axis=0)
+        once = np.unique(ends, axis=1).shape[1] == ends.shape[1]
+        expect(once, f"{one}-{other}: each edge must be there once", shard.name)

@@ -10,8 +10,8 @@ from fedgraft.contracts import Outcome, Probe, Timing, View
 from fedgraft.testing.laws import expect
 
 ROUNDS = 60
-PROBED = ("loss", "loss_sq")
-"""Names of the scalars that a probed client answers."""
+PROBED = ("loss", "loss_sq", "seconds")
+"""Names of what is known of a probed client that answers."""
 
 
 class World:

@@ -15,10 +15,12 @@ from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
+from fedgraft.methods.data.typed_blocks import TypedBlocks
 from fedgraft.methods.yardsticks.global_mean import GlobalMean
 from fedgraft.methods.yardsticks.majority import Majority
 from fedgraft.methods.yardsticks.node_majority import NodeMajority
 from fedgraft.methods.yardsticks.popularity import Popularity
+from fedgraft.methods.yardsticks.typed_majority import TypedMajority
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
 
@@ -75,11 +77,13 @@ def _share(score: float) -> bool:
 
 _SHOPS = Shops(users=150, items=150, categories=6, links=300, count=2500, clients=3)
 _BLOCKS = Blocks(nodes=300, classes=3, clients=3, features=20)
+_TYPED = TypedBlocks(papers=100, classes=3, clients=3, features=20)
 _CATALOGUE = Catalogue(users=200, items=100, count=4000, clients=3)
 BENCHES = {
     "rating": Bench(_SHOPS, _ratings_blind, None, GlobalMean(), "lower", lambda rmse: _SHOPS.noise * 0.8 < rmse < 2),
     "graph": Bench(Molecules(clients=3, graphs=120), _labels_blind, None, Majority(), sound=_share),
     "node": Bench(_BLOCKS, _labels_blind, _nodes_untested, NodeMajority(), sound=_share),
+    "typed_node": Bench(_TYPED, _labels_blind, _nodes_untested, TypedMajority(), sound=_share),
     "ranking": Bench(_CATALOGUE, _ranking_untested, _ranking_untested, Popularity(), sound=_share),
 }
 """{task: what its yardsticks are tried on}."""
@@ -108,7 +112,7 @@ def check_yardstick(cls: type[Yardstick[Any]], /, *, bench: Bench | None = None,
 
     Args:
         cls: the class.
-        bench: what it is tried on; needed for tasks other than "rating", "graph", "node" and "ranking".
+        bench: what it is tried on; needed for tasks other than those of `BENCHES`.
         options: of the class.
 
     Raises `AssertionError` with the class, the law and what was seen.

@@ -2,16 +2,12 @@ import logging
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedgraft.domains.nodes import partitions
-from fedgraft.domains.nodes.partitions import FEWEST, Dealing, dirichlet, iid, louvain, thin
+from fedgraft.domains.nodes.partitions import Dealing, louvain, thin
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 
-PUBMED = np.repeat([0, 1, 2], [4103, 7739, 7875])
-"""The classes of PubMed."""
 CLIQUES = [(a + s, b + s) for s in (0, 5) for a in range(5) for b in range(a)] + [(0, 5)]
 """Two cliques of five nodes, and an edge between them."""
 
@@ -20,50 +16,7 @@ def g(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_iid_is_equal_in_numbers_and_random() -> None:
-    owner = iid(11, 3, g())
-    assert sorted(np.bincount(owner)) == [3, 4, 4]
-    assert (iid(11, 3, g()) == owner).all()
-    assert (iid(11, 3, g(1)) != owner).any()
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5, 1.0, 10.0, 100.0])
-def test_dirichlet_over_a_hundred_clients_at_the_size_of_pubmed(alpha: float) -> None:
-    owner = dirichlet(PUBMED, 100, alpha, g())
-    sizes = np.bincount(owner, minlength=100)
-    assert sizes.min() >= FEWEST
-    assert sizes.sum() == len(PUBMED)
-    table = np.stack([np.bincount(PUBMED[owner == k], minlength=3) for k in range(100)])
-    purity = float((table.max(axis=1) / sizes).mean())
-    if alpha <= 0.1:
-        assert purity > 0.8, "mostly of one class"
-        assert sizes.max() > 1000
-    if alpha == 100:
-        assert purity < 0.5
-        assert sizes.max() < 2 * sizes.min()
-
-
-def test_dirichlet_deals_each_class_by_its_own_proportions() -> None:
-    # Many nodes of two classes and -1: shares are the gamma variates over their sums, to within a rounding.
-    label = np.tile([0, 1, -1], 100_000)
-    weight = g(4).gamma(0.5, size=(4, 3))
-    expected = weight / weight.sum(axis=0)
-    owner = dirichlet(label, 4, 0.5, g(4))
-    for column, each in enumerate((-1, 0, 1)):
-        found = np.bincount(owner[label == each], minlength=4) / 100_000
-        assert found == pytest.approx(expected[:, column], abs=2e-5)
-
-
-@given(st.integers(0, 50))
-def test_which_nodes_of_a_class_go_where_is_random(seed: int) -> None:
-    one, other = (dirichlet(np.zeros(100, np.int64), 2, 50.0, g(s)) for s in (seed, seed + 1))
-    assert (one != other).any()
-    assert (np.diff(one) != 0).sum() > 1
-
-
 def test_too_few_nodes_for_the_clients() -> None:
-    with pytest.raises(InputError, match=r"toy: 49 nodes of 1 classes dealt to 10 clients .* with fewer than 5, 1000"):
-        dirichlet(np.zeros(49, np.int64), 10, 1.0, g(), "toy")
     with pytest.raises(InputError, match=r"Toy.clients must be at most 6, the nodes of toy; got 7"):
         Dealing("Toy", 7).deal(whole(), 0)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedgraft.domains.nodes.shards import NodeShard, cut, merge_shards, split_nodes, undirected
+from fedgraft.domains.nodes.shards import NodeShard, cut, merge_shards, undirected
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 
@@ -129,55 +129,6 @@ def test_an_edge_beyond_the_nodes_is_named() -> None:
         undirected(np.array([[0, 1], [1, 4]]), 4, "e.csv, row", base=1)
     with pytest.raises(InputError, match=r"edge 1: there is no node -1"):
         undirected(np.array([[-1, 1], [1, 3]]), 4, "edge")
-
-
-# --- splits -----------------------------------------------------------------------------------------------------------
-
-
-def test_five_folds_are_the_test_sets_and_every_part_is_stratified() -> None:
-    label = np.repeat([0, 1, 2, -1], [50, 30, 20, 7])
-    tested = np.zeros(len(label), int)
-    for fold in range(5):
-        split = split_nodes(label, fold, np.random.default_rng(1))
-        assert np.bincount(split + 1).tolist() == [7, 64, 16, 20]
-        assert (split[label < 0] == -1).all()
-        assert [np.bincount(label[split == part]).tolist() for part in (0, 2)] == [[32, 19, 13], [10, 6, 4]]
-        tested += split == 2
-    assert (tested == (label >= 0)).all(), "the same folds, whichever is the test set"
-    other = split_nodes(label, 0, np.random.default_rng(2))
-    assert (other != split_nodes(label, 0, np.random.default_rng(1))).any()
-
-
-def test_half_of_a_fold_is_for_validation_where_that_is_asked_for() -> None:
-    label = np.repeat([0, 1, -1], [60, 40, 7])
-    held = np.zeros(len(label), int)
-    for fold in range(5):
-        split = split_nodes(label, fold, np.random.default_rng(1), shares="80:10:10")
-        assert np.bincount(split + 1).tolist() == [7, 80, 10, 10]
-        assert [np.bincount(label[split == part]).tolist() for part in (0, 1, 2)] == [[48, 32], [6, 4], [6, 4]]
-        usual = split_nodes(label, fold, np.random.default_rng(1))
-        assert ((split > 0) == (usual == 2)).all(), "the same folds"
-        held += split > 0
-    assert (held == (label >= 0)).all()
-    with pytest.raises(InputError, match="toy: at least 10 nodes with a label are needed, two a fold; got 9"):
-        split_nodes(np.zeros(9, np.int64), 0, np.random.default_rng(0), "toy", "80:10:10")
-
-
-@given(st.lists(st.integers(0, 4), min_size=5, max_size=60), st.integers(0, 4), st.integers(0, 9))
-def test_a_class_of_three_has_a_training_node(label: list[int], fold: int, seed: int) -> None:
-    split = split_nodes(np.array(label), fold, np.random.default_rng(seed))
-    for each, count in zip(*np.unique(label, return_counts=True), strict=True):
-        own = split[np.array(label) == each]
-        assert count < 3 or (own == 0).any()
-        assert count // 5 <= (own == 2).sum() <= -(-count // 5)
-    assert {0, 1, 2} <= set(split)
-
-
-def test_too_few_labels_to_split() -> None:
-    with pytest.raises(InputError, match="toy: at least 5 nodes with a label are needed, one a fold; got 4"):
-        split_nodes(np.array([0, 1, 0, 1, -1, -1]), 0, np.random.default_rng(0), "toy")
-    with pytest.raises(InputError, match=r"fold must be 0\.\.4; got 5"):
-        split_nodes(np.zeros(9, np.int64), 5, np.random.default_rng(0))
 
 
 # --- values that do not fit -------------------------------------------------------------------------------------------

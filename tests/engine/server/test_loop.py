@@ -177,7 +177,7 @@ def test_a_selector_learns_what_the_round_brought():
     state, rows, _ = run(toy(rounds=1, selector=scripted((0, 1, 2), probed=[1])), gone(2))
     (told,) = state.selector["learnt"]
     assert sorted(told["probed"]) == ["1"]
-    assert told["probed"]["1"].keys() == {"loss", "loss_sq"}
+    assert told["probed"]["1"].keys() == {"loss", "loss_sq", "seconds"}
     assert sorted(told["reports"]) == sorted(told["updates"]) == ["0", "1"]
     assert told["reports"]["0"].keys() == {"examples", "loss", "loss_sq"}
     assert told["failed"] == [2]

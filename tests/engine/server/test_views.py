@@ -24,7 +24,7 @@ def test_sizes_prices_and_seconds_by_hand():
     assert view.samples.tolist() == [20, 40, 60, 20, 40]
     limits = loop._messenger.limits
     assert set(view.bytes_per_client.tolist()) == {limits.most_bytes("train")}
-    assert set(view.bytes_per_probe.tolist()) == {limits.most_bytes("probe")}
+    assert set(view.bytes_per_probe.tolist()) == {limits.most_bytes("trial")} == {limits.most_bytes("probe") + 4}
     moved = limits.most_bytes("train") / 1e6
     assert view.seconds == pytest.approx(0.5 + moved + 2 * view.samples / 100)
     assert (view.bytes_left, view.bytes_budget, view.probed) == (None, None, {})

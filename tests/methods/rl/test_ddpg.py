@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.errors import InputError
-from fedgraft.methods.rl.ddpg import DDPG, followed, one_thread
+from fedgraft.methods.rl.ddpg import DDPG
+from fedgraft.methods.rl.networks import followed, one_thread
 from helpers.toy_runs import same
 
 TINY = DDPG(inputs=1, outputs=1, hidden=(1, 1), gamma=0.9)

@@ -1,19 +1,16 @@
 """A client's own part of a graph from tables of its own, for a model that is used where the run's data are not."""
 
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy import sparse
 
 from fedgraft.contracts.table_files import Given
-from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.shards import Features, NodeShard, undirected
-from fedgraft.domains.nodes.tables import Columns, feature
-from fedgraft.domains.tables import Source, encode, read_table, row_of
-from fedgraft.errors import InputError, nearest
+from fedgraft.domains.node_tables import feature_rows, named_once, texts_of
+from fedgraft.domains.nodes.shards import NodeShard, undirected
+from fedgraft.domains.nodes.tables import Columns
+from fedgraft.domains.tables import encode, read_table, row_of
+from fedgraft.errors import InputError
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -66,51 +63,3 @@ def own_part(
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
     )
-
-
-def feature_rows(
-    table: pd.DataFrame, rows: Indices, columns: Sequence[str], is_sparse: bool, source: Source, what: str
-) -> Features:
-    """Features of some rows; where they are sparse, what is missing is 0, and columns that are none are noted.
-
-    Args:
-        table: columns of features and others that could be meant to be.
-        rows: int64 [rows], which.
-        columns: names of the features, in order.
-        is_sparse: whether they are.
-        source: where the rows come from.
-        what: what errors call a feature.
-
-    Returns:
-        float32 [rows, columns], dense or CSR.
-    """
-    place = {name: number for number, name in enumerate(columns)}
-    given = [name for name in columns if name in table]
-    missing = [name for name in columns if name not in table]
-    others = [name for name in map(str, table.columns) if name not in place]
-    if missing and not (is_sparse and given):
-        hint = nearest(missing[0], others)
-        raise InputError(f"{source[0][0]}: no column {missing[0]!r}, {what} ({len(missing)} such columns).{hint}")
-    if missing and others:
-        LOG.warning(f"{source[0][0]}: column {others[0]!r} is no feature ({len(others)} such columns).")
-    values = np.zeros((len(rows), len(columns)), np.float32)
-    for name in given:
-        values[:, place[name]] = feature(table[name].iloc[rows], source, rows, empty_is_zero=is_sparse)
-    return sparse.csr_matrix(values) if is_sparse else values
-
-
-def named_once(table: pd.DataFrame, where: str) -> pd.DataFrame:
-    """The table with text for names of columns, each once."""
-    table = table.rename(columns=str)
-    if len(again := table.columns[table.columns.duplicated()]):
-        raise InputError(f"{where}: two columns are named {again[0]!r}; one is needed.")
-    return table
-
-
-def texts_of(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.str_]:
-    """Ids as text, none for no row."""
-    if not len(table):
-        return np.zeros(0, np.str_)
-    code, names = encode(table, column, source)
-    found: NDArray[np.str_] = names[code]
-    return found

@@ -8,16 +8,15 @@ import numpy as np
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.shards import FOLDS, SHARES, NodeShard, Numbers, WholeGraph, cut, split_nodes, undirected
+from fedgraft.domains.dealing import FOLDS, SHARES, dirichlet, iid, split_nodes
+from fedgraft.domains.nodes.shards import NodeShard, Numbers, WholeGraph, cut, undirected
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
 
 PARTITIONS = ("iid", "dirichlet", "louvain")
-FEWEST = 5
-"""Nodes of a client that a Dirichlet partition leaves it at least: about one a fold."""
-DRAWS = 1000
-"""Draws of the shares of clients with too few nodes before a partition is given up; a draw costs little."""
+ALLOWED = SHARES[:2]
+"""Shares of training, validation and test nodes that graphs of one kind of node are split in."""
 LOUVAIN_EDGES = 5_000_000
 """Most edges for communities: networkx keeps an object per edge, so that these take minutes and some gigabytes."""
 
@@ -42,7 +41,7 @@ class Dealing:
     alpha: float = 0.5
     edges: float = 1.0
     fold: int = 0
-    shares: str = SHARES[0]
+    shares: str = ALLOWED[0]
 
     def __post_init__(self) -> None:
         require(self.clients >= 1, f"{self.of}.clients", "at least 1", self.clients)
@@ -50,7 +49,7 @@ class Dealing:
         require(0 < self.alpha < np.inf, f"{self.of}.alpha", "above 0", self.alpha)
         require(0 < self.edges <= 1, f"{self.of}.edges", "in (0, 1]", self.edges)
         require(0 <= self.fold < FOLDS, f"{self.of}.fold", f"0..{FOLDS - 1}", self.fold)
-        require_one_of(f"{self.of}.shares", self.shares, SHARES)
+        require_one_of(f"{self.of}.shares", self.shares, ALLOWED)
 
     def deal(self, graph: WholeGraph, seed: int, split: bool = True) -> list[NodeShard]:
         """One shard per client. Who holds a node does not depend on `edges`, nor on `fold`; communities see all edges.
@@ -81,45 +80,6 @@ class Dealing:
         if self.partition == "louvain":
             return louvain(graph, self.clients, g)
         return iid(graph.nodes, self.clients, g)
-
-
-def iid(nodes: int, clients: int, g: np.random.Generator) -> Numbers:
-    """int32 [nodes]: at random, in numbers that differ by one at most."""
-    owner = np.empty(nodes, np.int32)
-    owner[g.permutation(nodes)] = np.arange(nodes) * clients // nodes
-    return owner
-
-
-def dirichlet(label: Indices, clients: int, alpha: float, g: np.random.Generator, name: str = "the graph") -> Numbers:
-    """int32 [nodes]: each class, and the nodes of none, by proportions drawn from a symmetric Dirichlet distribution.
-
-    Source: Hsu et al., arXiv:1909.06335.
-    Differs: a client has at least `FEWEST` nodes. Proportions are gamma variates over their sum; those of clients with
-    fewer are drawn again, for all classes, until there is none. To draw everything again, as is usual, would not end:
-    at alpha = 0.05 about half of 100 clients are too poor.
-    """
-    _, column, count = np.unique(label, return_inverse=True, return_counts=True)
-    weight = g.gamma(alpha, size=(clients, len(count)))
-    for _ in range(DRAWS):
-        share = np.cumsum(weight, axis=0)
-        share /= np.maximum(share[-1], np.finfo(float).tiny)
-        upto = np.rint(share * count).astype(np.int64)
-        dealt: Indices = upto - np.concatenate([np.zeros((1, len(count)), np.int64), upto[:-1]])
-        poor = dealt.sum(axis=1) < FEWEST
-        if not poor.any():
-            break
-        weight[poor] = g.gamma(alpha, size=(int(poor.sum()), len(count)))
-    else:
-        raise InputError(
-            f"{name}: {len(label)} nodes of {len(count)} classes dealt to {clients} clients with alpha = {alpha:g} "
-            f"left one with fewer than {FEWEST}, {DRAWS} times; take fewer clients or a larger alpha."
-        )
-    # Nodes at random within their class; the first of a class go to the first client.
-    order = g.permutation(len(label))
-    order = order[np.argsort(column[order], kind="stable")]
-    owner = np.empty(len(label), np.int32)
-    owner[order] = np.repeat(np.tile(np.arange(clients, dtype=np.int32), len(count)), dealt.T.ravel())
-    return owner
 
 
 def louvain(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:

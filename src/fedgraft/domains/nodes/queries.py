@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
+from fedgraft.domains.node_tables import answers, check_given, clients_said, feature_rows, named_once, texts_of
 from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.new_nodes import Newcomers, Owners, owners_of
-from fedgraft.domains.nodes.own_tables import feature_rows, named_once, texts_of
 from fedgraft.domains.nodes.shards import Features, NodeShard, Numbers, undirected
 from fedgraft.domains.tables import Source, read_table, row_of
-from fedgraft.errors import InputError, nearest, unknown
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Tree
 
 LOG = logging.getLogger("fedgraft.data")
 
 OWNER = "predict"
-SHOWN = 5
-"""Names of columns in a message before it breaks off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +63,18 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     ids = texts_of(nodes, "node", source).astype(object)
     edges = _ends(tables.get("edges"))
     owners = owners_of(shards, {*ids, *edges.ravel().tolist()})
-    client, place = _known(shards, ids, _said(shards, nodes, source), owners, source)
+    client, place = _known(shards, ids, clients_said(nodes, [shard.name for shard in shards], source), owners, source)
     new = np.flatnonzero(place < 0)
     if "features" in tables:
         columns = tables["features"]["name"].astype(str).tolist()
     else:
         columns = [str(number) for number in range(shards[0].width)]
-    _check_given(shards, nodes, ids, new, client, columns, source)
+
+    def ids_near(row: int) -> list[str]:
+        among = shards if client[row] < 0 else [shards[client[row]]]
+        return [str(name) for shard in among for name in shard.ids]
+
+    check_given(nodes, ids, new, columns, source, ids_near)
     newcomers = Newcomers(shards, owners, ids[new], edges, (source, new), f"{OWNER}.edges")
     features = shards[0].features[:0]
     if len(new):
@@ -132,12 +135,7 @@ def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, A
         classes: names.
         shares: float32 [asked, classes], predicted probabilities.
     """
-    best = shares.argmax(1)
-    return {
-        "node": asked.ids,
-        "class": np.array(classes, dtype=object)[best],
-        "probability": shares[np.arange(len(best)), best].astype(np.float64),
-    }
+    return answers(asked.ids, classes, shares)
 
 
 def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[HaloRows]:
@@ -164,23 +162,6 @@ def _ends(edges: pd.DataFrame | None) -> NDArray[np.str_]:
     return np.stack([texts_of(table, column, source) for column in wanted.values()])
 
 
-def _said(shards: Sequence[NodeShard], nodes: pd.DataFrame, source: Source) -> Indices:
-    """The client that each row names; -1 for none."""
-    said = np.full(len(nodes), -1)
-    if "client" not in nodes:
-        return said
-    number = {shard.name: each for each, shard in enumerate(shards)}
-    for row, value in enumerate(nodes["client"].tolist()):
-        if pd.isna(value):
-            continue
-        # Whole numbers become floats where a table lacks some of them.
-        name = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        if name not in number:
-            raise InputError(f"{row_of(source, row)}: {unknown('client', name, number)}")
-        said[row] = number[name]
-    return said
-
-
 def _known(
     shards: Sequence[NodeShard], ids: NDArray[np.object_], said: Indices, owners: Owners, source: Source
 ) -> tuple[Indices, Indices]:
@@ -198,27 +179,3 @@ def _known(
                 why = f"of clients {whose}; a column 'client' must say whose is meant"
             raise InputError(f"{row_of(source, row)}: node {name!r} is {why}.")
     return client, place
-
-
-def _check_given(
-    shards: Sequence[NodeShard],
-    nodes: pd.DataFrame,
-    ids: NDArray[np.object_],
-    new: Indices,
-    client: Indices,
-    columns: Sequence[str],
-    source: Source,
-) -> None:
-    """Raise `InputError` for a row without any feature: its id is taken for wrong, not for new."""
-    given = [name for name in columns if name in nodes]
-    without = nodes[given].iloc[new].isna().all(axis=1).to_numpy()
-    if not without.any():
-        return
-    row = int(new[without.argmax()])
-    among = shards if client[row] < 0 else [shards[client[row]]]
-    hint = nearest(ids[row], [str(name) for shard in among for name in shard.ids])
-    needed = ", ".join([*map(repr, columns[:SHOWN]), *(["..."] if len(columns) > SHOWN else [])])
-    raise InputError(
-        f"{row_of(source, row)}: no client has a node {ids[row]!r} ({int(without.sum())} such rows).{hint} A new node "
-        f"needs its features, in columns {needed}."
-    )

@@ -28,11 +28,6 @@ from fedgraft.nn.sparse import ranges
 
 LOG = logging.getLogger("fedgraft.data")
 
-FOLDS = 5
-"""Folds of a split, one of them the test set, and the share of the rest that is for validation: Li et al., "FedAIS",
-AAAI 2025, uses 5-fold cross-validation."""
-SHARES = ("64:16:20", "80:10:10")
-"""Of training, validation and test nodes: the fold is the test set, or half of it is for validation."""
 SPARSE = 0.25
 """Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
 
@@ -232,34 +227,6 @@ def undirected(
     both = listed + listed.T.tocsr()
     both.sort_indices()
     return both.indptr.astype(np.int64), both.indices.astype(np.int32, copy=False), notes
-
-
-# --- splits -----------------------------------------------------------------------------------------------------------
-
-
-def split_nodes(
-    label: Indices, fold: int, g: np.random.Generator, name: str = "the graph", shares: str = SHARES[0]
-) -> NDArray[np.int8]:
-    """int8 [nodes]: to which of `SPLITS` each node belongs, -1 without a label; in `shares`, stratified by class.
-
-    The same generator gives the same five folds whichever is the test set. Of each class a fold gets a fifth, rounded
-    up or down; a class of at least three nodes has a training node.
-    """
-    require(0 <= fold < FOLDS, "fold", f"0..{FOLDS - 1}", fold)
-    order = g.permutation(np.flatnonzero(label >= 0))
-    halved = shares == SHARES[1]
-    least, each = (2 * FOLDS, "two") if halved else (FOLDS, "one")
-    if len(order) < least:
-        raise InputError(f"{name}: at least {least} nodes with a label are needed, {each} a fold; got {len(order)}.")
-    order = order[np.argsort(label[order], kind="stable")]
-    place = np.arange(len(order)) % FOLDS
-    split = np.full(len(label), -1, np.int8)
-    held, rest = order[place == fold], order[place != fold]
-    split[held] = SPLITS.index("test")
-    split[rest] = SPLITS.index("train")
-    # Not from the first on: where five nodes leave four, one of them is for validation and the others train.
-    split[held[1::2] if halved else rest[2::FOLDS]] = SPLITS.index("validation")
-    return split
 
 
 # --- cutting and putting together -------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ import pandas as pd
 
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.node_tables import read_split
 from fedgraft.domains.nodes.own_tables import own_part
 from fedgraft.domains.nodes.shards import NodeShard
-from fedgraft.domains.nodes.tables import Columns, read_split
+from fedgraft.domains.nodes.tables import Columns
 from fedgraft.domains.tables import Source, check_classes, check_one_client, encode, row_of
 from fedgraft.errors import InputError, nearest
 
@@ -49,7 +50,7 @@ def site_part(nodes: Given, edges: Given, columns: Columns, task: FittedTask, na
         check_one_client(names, f"column {columns.client!r} of {where}", name)
     shard = replace(shard, name=name, label=_labels(table, columns.label, source, task.class_names))
     if columns.split in table:
-        shard = replace(shard, split=read_split(table, columns, source, shard.label))
+        shard = replace(shard, split=read_split(table, columns.split, columns.label, source, shard.label))
     return shard, columns.split in table
 
 

@@ -4,25 +4,21 @@ A table is a CSV or Parquet file, a folder of those or a DataFrame. Ids and clas
 is not "7").
 """
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import SUFFIXES, Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.node_tables import feature, read_labels, read_split
 from fedgraft.domains.nodes.pyg_objects import Collection, compact
 from fedgraft.domains.nodes.shards import WholeGraph, undirected
-from fedgraft.domains.tables import Source, as_numbers, check_classes, encode, read_table, row_of
-from fedgraft.errors import InputError, require_one_of
+from fedgraft.domains.tables import Source, encode, read_table, row_of
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
-
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
-"""A class that is a whole number; of at most as many digits as an int64 holds."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +62,8 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
     if columns.client in table:
         client, found = encode(table, columns.client, source)
         names = tuple(found.tolist())
-    label, classes = _labels(table, columns.label, source)
-    split = read_split(table, columns, source, label)
+    label, classes = read_labels(table, columns.label, source)
+    split = read_split(table, columns.split, columns.label, source, label)
     if columns.split in table and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
@@ -138,54 +134,6 @@ def _files(given: Given, parameter: str) -> list[Path] | list[pd.DataFrame]:
     return files
 
 
-def _labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indices, tuple[str, ...]]:
-    """(class of each node, names of the classes: whole numbers in their order, else as text)."""
-    known = table[column].notna().to_numpy()
-    if not known.any():
-        raise InputError(f"{source[0][0]}: {column!r} is empty in every row; nodes to learn from need a class.")
-    check_classes(table, column, source)
-    code, found = encode(_filled(table, column, table[column].to_numpy()[known][0]), column, source)
-    names = found.tolist()
-    if all(map(_WHOLE.fullmatch, names)):
-        ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
-        code, names = np.argsort(ascending)[code], [names[place] for place in ascending]
-    code[~known] = -1
-    return code, tuple(names)
-
-
-def read_split(table: pd.DataFrame, columns: Columns, source: Source, label: Indices) -> Array:
-    """Return to which of `SPLITS` each node belongs, int8 [nodes]; -1 for none, also where there is no such column.
-
-    Args:
-        table: one row per node.
-        columns: names of columns.
-        source: where the rows come from.
-        label: int64 [nodes], -1 = unknown.
-    """
-    split = np.full(len(table), -1, np.int8)
-    column = columns.split
-    if column not in table:
-        return split
-    known = table[column].notna().to_numpy()
-    code, names = encode(_filled(table, column, SPLITS[0]), column, source)
-    for place, name in enumerate(names):
-        if name not in SPLITS:
-            row = int((code == place).argmax())
-            require_one_of(f"{row_of(source, row)}: {column!r}", str(name), SPLITS)
-    split[known] = np.array([SPLITS.index(name) for name in names], np.int8)[code[known]]
-    if len(lost := np.flatnonzero(known & (label < 0))):
-        raise InputError(
-            f"{row_of(source, lost[0])}: {column!r} must be empty where {columns.label!r} is; got "
-            f"{SPLITS[split[lost[0]]]!r} ({len(lost)} such rows)."
-        )
-    return split
-
-
-def _filled(table: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
-    """The column alone, with `value` in its empty fields, so that rows keep their numbers."""
-    return pd.DataFrame({column: table[column].where(table[column].notna(), value)})
-
-
 def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str) -> Array:
     names = columns.features
     if names is None:
@@ -205,35 +153,6 @@ def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str)
     for place, name in enumerate(names):
         values[:, place] = feature(table[name], source, np.arange(len(table)), hint=hint)
     return values
-
-
-def feature(
-    column: pd.Series, source: Source, rows: Indices, empty_is_zero: bool = False, hint: str = ""
-) -> NDArray[np.float64]:
-    """A column of features as numbers.
-
-    Args:
-        column: of some rows.
-        source: where they come from.
-        rows: int64 [rows], which they are there.
-        empty_is_zero: whether an empty field stands for zero.
-        hint: what an error ends with.
-
-    Raises `InputError`, naming the first row, where one is no finite number.
-    """
-    parsed = as_numbers(column)
-    if empty_is_zero:
-        parsed = np.where(column.isna(), 0.0, parsed)
-    # What float32 cannot hold is infinite in it.
-    wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
-    if wrong.any():
-        row = int(wrong.argmax())
-        got = "nothing" if pd.isna(column.iloc[row]) else repr(str(column.iloc[row]))
-        raise InputError(
-            f"{row_of(source, rows[row])}: {column.name!r} must be a finite number, as a feature; got {got} "
-            f"({int(wrong.sum())} such rows).{hint}"
-        )
-    return parsed
 
 
 def _ends(

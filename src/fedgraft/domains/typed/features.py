@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.domains.typed.partitions import Adjacencies, adjacencies
+from fedgraft.domains.typed.edges import Adjacencies, adjacencies
 from fedgraft.domains.typed.shards import Features, TypedGraph
 from fedgraft.errors import require
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.node_tables import named_once, texts_of
@@ -106,11 +108,22 @@ class Newcomers:
     ) -> None:
         self._shards, self._owners, self._listed, self._said = shards, owners, listed, said
         self._nodes, self._links, self._target = nodes, links, shards[0].target
-        self._group = {(self._target, name): number for number, name in enumerate(listed)}
         for row, pair in enumerate(links.pairs):
             self._check_ends(row, pair)
-            self._join(pair)
+        self._group = self._groups()
+        self._rows: dict[int, list[int]] = {}
+        for row, pair in enumerate(links.pairs):
+            self._rows.setdefault(self._group_of(pair), []).append(row)
         self._client: dict[int, int] = {}
+
+    @property
+    def others(self) -> dict[str, list[str]]:
+        """{type: ids of new nodes that are no target nodes}."""
+        found: dict[str, list[str]] = {}
+        for kind, name in self._group:
+            if kind != self._target:
+                found.setdefault(kind, []).append(name)
+        return found
 
     def _check_ends(self, row: int, pair: tuple[Node, Node]) -> None:
         for column, node in zip(COLUMNS[1::2], pair, strict=True):
@@ -126,14 +139,18 @@ class Newcomers:
                 f"{self._links.row(row)}: one end must be new; got {ends}, whose edges their clients know."
             )
 
-    def _join(self, pair: tuple[Node, Node]) -> None:
-        """Put both ends, as far as they are new, into one group."""
-        new = [node for node in pair if node not in self._owners]
-        for node in new:
-            self._group.setdefault(node, len(self._group))
-        kept, *others = {self._group[node] for node in new}
-        for other in others:
-            self._group = {node: kept if group == other else group for node, group in self._group.items()}
+    def _groups(self) -> dict[Node, int]:
+        """{new node: its group}, of all that are listed or that edges name."""
+        listed = [(self._target, name) for name in self._listed]
+        new = [end for pair in self._links.pairs for end in pair if end not in self._owners]
+        number = {node: each for each, node in enumerate(dict.fromkeys([*listed, *new]))}
+        pairs = [[number[end] for end in pair] for pair in self._links.pairs if {*pair} <= number.keys()]
+        one, other = np.array(pairs, np.int64).reshape(-1, 2).T
+        joined = sparse.coo_matrix((np.ones(len(pairs)), (one, other)), shape=(len(number), len(number)))
+        return dict(zip(number, connected_components(joined, directed=False)[1].tolist(), strict=True))
+
+    def _group_of(self, pair: tuple[Node, Node]) -> int:
+        return next(self._group[end] for end in pair if end in self._group)
 
     def client(self, node: Node) -> int:
         """Return who answers for a new node.
@@ -150,17 +167,15 @@ class Newcomers:
         if len(self._shards) == 1:
             return 0
         firm: dict[int, str] = {}
-        for name, client in self._said.items():
+        for name, said in self._said.items():
             if self._group[self._target, name] == group:
-                firm.setdefault(client, f"{row_of(self._nodes, self._listed[name])}")
+                firm.setdefault(said, row_of(self._nodes, self._listed[name]))
         among: set[int] | None = None
-        for row, pair in enumerate(self._links.pairs):
-            if all(self._group.get(end) != group for end in pair):
-                continue
-            for end in pair:
+        for number in self._rows.get(group, ()):
+            for end in self._links.pairs[number]:
                 whose = self._owners.get(end, {})
                 if end[0] == self._target and len(whose) == 1:
-                    firm.setdefault(next(iter(whose)), self._links.row(row))
+                    firm.setdefault(next(iter(whose)), self._links.row(number))
                 elif whose:
                     among = set(whose) if among is None else among & set(whose)
         if len(firm) > 1:
@@ -181,8 +196,8 @@ class Newcomers:
 
     def edges_of(self, client: int) -> list[tuple[Node, Node]]:
         """Return the edges of the new nodes that a client answers for."""
-        new = [next(node for node in pair if node in self._group) for pair in self._links.pairs]
-        return [pair for node, pair in zip(new, self._links.pairs, strict=True) if self.client(node) == client]
+        pairs = self._links.pairs
+        return [pair for pair in pairs if self.client(next(end for end in pair if end in self._group)) == client]
 
 
 def _texts(shards: Sequence[TypedGraph], kind: str) -> list[str]:
@@ -192,7 +207,7 @@ def _texts(shards: Sequence[TypedGraph], kind: str) -> list[str]:
 def placed(
     graph: TypedGraph, owners: Owners, client: int, first: Sequence[str], pairs: Sequence[tuple[Node, Node]]
 ) -> tuple[dict[str, NDArray[np.object_]], dict[tuple[str, str], Indices]]:
-    """Return the new nodes of a client, {type: object [new], ids}, and {types: int64 [2, edges], places} of their edges.
+    """Return the new nodes of a client, {type: object [new], ids}, and their edges, {types: int64 [2, edges], places}.
 
     Places count the client's own nodes first, then the new ones. A node that others have and this client has not is new
     to it.

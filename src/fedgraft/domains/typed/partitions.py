@@ -1,16 +1,16 @@
 """Who holds which node of a typed graph: partitions of target nodes over clients, and of what they are joined to."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import FOLDS, SHARES, dirichlet, iid, split_nodes
+from fedgraft.domains.typed.edges import Adjacencies, adjacencies
 from fedgraft.domains.typed.shards import JOIN, TypedGraph
 from fedgraft.errors import InputError, require, require_one_of
 
@@ -22,9 +22,6 @@ ALLOWED = (SHARES[2], SHARES[0])
 """Shares of training, validation and test nodes that typed graphs are split in, the default first."""
 STEPS = 2
 """Least steps from a client's target nodes within which it holds other nodes; half of a metapath of four edges."""
-
-Adjacencies = Mapping[str, Mapping[str, sparse.csr_matrix]]
-"""{type: {type that it has edges to: which node to which, float32}}, both ways."""
 
 
 @dataclass(frozen=True)
@@ -131,16 +128,6 @@ def parts_of(
     if idle := sum(len(part.rows("train")) == 0 for part in parts):
         LOG.warning(f"{graph.name}: {idle:,} of {len(names):,} clients have no training nodes; they do not train.")
     return parts
-
-
-def adjacencies(graph: TypedGraph) -> Adjacencies:
-    """Return which nodes have edges to which, for all types that have edges, both ways."""
-    found: dict[str, dict[str, sparse.csr_matrix]] = {kind: {} for kind in graph.ids}
-    for one, other in graph.edges:
-        found[one][other] = graph.adjacency(one, other)
-        if one != other:
-            found[other][one] = found[one][other].T.tocsr()
-    return found
 
 
 def reached(graph: TypedGraph, around: Adjacencies, own: Indices) -> dict[str, Indices]:

@@ -82,6 +82,8 @@ class Files:
     def matrix(self, name: str) -> Features:
         """float32 [nodes, f] of an .npz file that `scipy.sparse.save_npz` wrote."""
         with self._opened(name) as path:
+            if not zipfile.is_zipfile(path):  # np.load would leave it open
+                raise zipfile.BadZipFile("it is no .npz archive, or cut off")
             found = sparse.load_npz(path).tocsr().astype(np.float32)
             if not np.isfinite(found.data).all():
                 raise ValueError("features must be finite numbers")

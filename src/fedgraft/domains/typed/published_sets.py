@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.published_files import Files
-from fedgraft.domains.typed.shards import JOIN, EdgeType, Ends, Features, TypedGraph
+from fedgraft.domains.typed.shards import JOIN, EdgeType, Features, TypedGraph
 
 HECO = "https://github.com/liun-online/HeCo/raw/HEAD/data"
 GENRES = ("Action", "Comedy", "Drama")
@@ -38,7 +39,8 @@ class Published:
         folder: its folder, below those that it usually lies in.
         address: where its files are.
         files: their names.
-        read: makes the graph of them, with its title; without features where the set has none.
+        read: makes the graph of them, with its title.
+        has_features: whether target nodes have features; where not, the graph's have no columns.
     """
 
     title: str
@@ -46,6 +48,7 @@ class Published:
     address: str
     files: tuple[str, ...]
     read: Callable[[Files, str], TypedGraph]
+    has_features: bool = False
 
 
 def read_set(root: Path, name: str) -> TypedGraph:
@@ -97,14 +100,6 @@ def _graph(
     )
 
 
-def once(ends: Indices, within: bool) -> Ends:
-    """Return each edge once, int32 [2, edges]; `within` a type, where it may be listed either way, without loops."""
-    if within:
-        ends = np.sort(ends[:, ends[0] != ends[1]], axis=0)
-    unique: Ends = np.unique(ends, axis=1).astype(np.int32)
-    return unique
-
-
 # --- HeCo: ACM, DBLP, AMiner, Freebase --------------------------------------------------------------------------------
 
 
@@ -130,12 +125,12 @@ def _heco(target: str, relations: Mapping[str, EdgeType], metapaths: Sequence[st
         return _graph(title, target, ids, label, _numbered(label), edges, metapaths, values)
 
     files = (*relations, "labels.npy", *([features] if features else []))
-    return Published("", (), "", files, read)
+    return Published("", (), "", files, read, bool(features))
 
 
 def _of_heco(title: str, form: Published) -> Published:
     name = title.lower()
-    return Published(title, ("HeCo", name), f"{HECO}/{name}", form.files, form.read)
+    return replace(form, title=title, folder=("HeCo", name), address=f"{HECO}/{name}")
 
 
 def _numbered(label: Indices) -> tuple[str, ...]:
@@ -169,12 +164,14 @@ def _yelp(files: Files, title: str) -> TypedGraph:
 
 def _academic(files: Files, title: str) -> TypedGraph:
     parts = ("train", "test")
-    writes = np.concatenate([files.lists(f"a_p_list_{part}.txt") for part in parts], axis=1)
-    cites = files.lists("p_p_citation_list.txt")
+    lists = {name: files.lists(name) for name in (*(f"a_p_list_{part}.txt" for part in parts), "p_p_citation_list.txt")}
+    *written, cites = lists.values()
+    writes = np.concatenate(written, axis=1)
     paper, venue = files.numbers("p_v.txt", 2, ",").T
     labelled = np.concatenate([files.numbers(f"a_class_{part}.txt", 2, ",") for part in parts])
     papers, authors = int(paper.max()) + 1, int(max(writes[0].max(), labelled[:, 0].max())) + 1
-    for name, numbers in (("a_p_list_*.txt", writes[1]), ("p_p_citation_list.txt", cites)):
+    for name, pairs in lists.items():
+        numbers = pairs if pairs is cites else pairs[1]
         if numbers.max() >= papers:
             raise files.wrong(name, f"paper {numbers.max()} is not in p_v.txt")
     venues, place = np.unique(venue, return_inverse=True)
@@ -288,6 +285,7 @@ SETS = {
         "https://github.com/Jhy1993/HAN/raw/HEAD/data/imdb",
         ("movie_metadata.csv",),
         _imdb,
+        True,
     ),
     "imdb_nshe": Published(
         "IMDB-NSHE",

@@ -1,7 +1,7 @@
 """Questions about target nodes of typed graphs: whose they are, which are new, and a client's graph with these."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +12,10 @@ from scipy import sparse
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.node_tables import answers, check_given, clients_said, feature_rows, named_once, texts_of
 from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.new_nodes import Newcomers, Owners, owners_of, placed, read_links
-from fedgraft.domains.typed.shards import EdgeType, Features, TypedGraph, once
+from fedgraft.domains.typed.new_nodes import Newcomers, Node, Owners, owners_of, placed, read_links
+from fedgraft.domains.typed.shards import EdgeType, Features, TypedGraph
 from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
 
@@ -38,7 +39,7 @@ class Asked:
     ids: NDArray[np.object_]
     nodes: Indices
     new: Mapping[str, NDArray[np.object_]]
-    features: Features | None
+    features: "Features | None"
     edges: Mapping[EdgeType, Indices]
 
 
@@ -73,17 +74,19 @@ def split_typed_nodes_asked(
     for row in new.tolist():
         if listed.setdefault(ids[row], row) != row:
             raise InputError(f"{row_of(source, listed[ids[row]])}: new node {ids[row]!r} is listed twice.")
-    values = _features(shards, table, ids, new, client, _names(shards, tables, feature_names), source, ends)
+    values = _features(shards, table, ids, new, client, _names(shards, tables, feature_names), source, {*ends})
     said = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
     newcomers = Newcomers(shards, owners, listed, said, source, links)
+    for kind, names in newcomers.others.items():
+        LOG.warning(f"{OWNER}.edges: {len(names):,} new nodes of type {kind!r}, such as {names[0]!r}.")
     client[new] = [newcomers.client((target, ids[row])) for row in new.tolist()]
     found = {}
     for number in np.unique(client).tolist():
         rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         place[new[mine]] = shards[number].targets + np.arange(len(mine))
         pairs = newcomers.edges_of(number)
-        names, edges = placed(shards[number], owners, number, ids[new[mine]].tolist(), pairs)
-        asked = Asked(ids[rows], place[rows], names, None if values is None else values[mine], edges)
+        added, edges = placed(shards[number], owners, number, ids[new[mine]].tolist(), pairs)
+        asked = Asked(ids[rows], place[rows], added, None if values is None else values[mine], edges)
         found[number] = Questions(rows, asked)
     return found
 
@@ -109,7 +112,7 @@ def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices
         edges=edges,
     )
     if asked.features is None:
-        extended = replace(extended, features=structural_features(extended, like=graph.width))
+        extended = replace(extended, features=structural_features(extended))
     return extended, asked.nodes
 
 
@@ -122,3 +125,77 @@ def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, A
         shares: float32 [asked, classes], predicted probabilities.
     """
     return answers(asked.ids, classes, shares)
+
+
+def _names(
+    shards: Sequence[TypedGraph], tables: Mapping[str, pd.DataFrame], feature_names: Sequence[str] | None
+) -> list[str]:
+    """Columns of features; none where they are made of what a client holds."""
+    if feature_names is not None:
+        return list(feature_names)
+    if "features" in tables:
+        return list(map(str, tables["features"]["name"]))
+    return [str(number) for number in range(shards[0].width)]
+
+
+def _known(
+    shards: Sequence[TypedGraph], ids: NDArray[np.object_], said: Indices, owners: Owners, source: Source
+) -> tuple[Indices, Indices]:
+    """(client, place among its target nodes) of each row; for a new node what the row says of the client, and -1."""
+    client, place = said.copy(), np.full(len(ids), -1)
+    for row, name in enumerate(ids):
+        whose = owners.get((shards[0].target, name), {})
+        mine = [number for number in whose if said[row] in (-1, number)]
+        if len(mine) == 1:
+            client[row], place[row] = mine[0], whose[mine[0]]
+        elif whose:
+            every = " and ".join(repr(shards[number].name) for number in whose)
+            why = f"of client {every}, not of {shards[said[row]].name!r}"
+            if mine:
+                why = f"of clients {every}; a column 'client' must say whose is meant"
+            raise InputError(f"{row_of(source, row)}: node {name!r} is {why}.")
+    return client, place
+
+
+def _features(
+    shards: Sequence[TypedGraph],
+    table: pd.DataFrame,
+    ids: NDArray[np.object_],
+    new: Indices,
+    client: Indices,
+    columns: Sequence[str],
+    source: Source,
+    linked: Collection[Node],
+) -> "Features | None":
+    """Float32 [new, f], of new target nodes; None where they are made of what a client holds.
+
+    Raises `InputError` for a new node without features, or where these are made without edges: its id is taken for
+    wrong.
+    """
+    target = shards[0].target
+
+    def ids_near(row: int) -> list[str]:
+        among = shards if client[row] < 0 else [shards[client[row]]]
+        return [str(name) for shard in among for name in shard.ids[target]]
+
+    if not columns:
+        lonely = [row for row in new.tolist() if (target, ids[row]) not in linked]
+        if lonely:
+            raise InputError(
+                f"{row_of(source, lonely[0])}: no client has a {target} {ids[lonely[0]]!r} ({len(lonely)} such rows)."
+                f"{nearest(ids[lonely[0]], ids_near(lonely[0]))} A new node needs edges, in the table of edges."
+            )
+        return None
+    first: Features = shards[0].features[:0]
+    if not len(new):
+        return first
+    check_given(table, ids, new, columns, source, ids_near)
+    values = table.drop(columns=["node", "client"], errors="ignore")
+    is_sparse = not isinstance(first, np.ndarray)
+    return feature_rows(values, new, columns, is_sparse, source, f"a feature of new node {ids[new[0]]!r}")
+
+
+def _stacked(known: Features, new: Features) -> Features:
+    if isinstance(known, np.ndarray):
+        return np.concatenate([known, np.asarray(new)])
+    return sparse.csr_matrix(sparse.vstack([known, new], format="csr"))

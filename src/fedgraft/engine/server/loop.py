@@ -258,9 +258,10 @@ class Loop:
         replies = self._messenger.probe(self._models(state, reached), view.round, probe, progress)
         self._broadcast.received(replies.messages)
         state.failures["probe"] += len(replies.failed)
-        answers = {client: message.report for client, message in replies.messages.items()}
-        asked = (self._devices.timing(c, *replies.bytes[c], float(view.samples[c] * probe.epochs)) for c in reached)
-        seconds = max((timing.total for timing in asked), default=0.0)
+        timing, examples = self._devices.timing, view.samples * probe.epochs
+        took = {client: timing(client, *replies.bytes[client], float(examples[client])).total for client in reached}
+        answers = {c: {**message.report, "seconds": took[c]} for c, message in replies.messages.items()}
+        seconds = max(took.values(), default=0.0)
         left = None if view.bytes_left is None else view.bytes_left - sum(each.total for each in replies.bytes.values())
         failed = {client: PROBE + reason for client, reason in replies.failed.items()}
         failed.update({client: PROBE + DISCONNECTED for client in probe.clients if client in disconnected})

@@ -11,10 +11,11 @@ import pandas as pd
 from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
+from fedgraft.domains.dealing import split_nodes
 from fedgraft.domains.nodes.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
 from fedgraft.domains.nodes.partitions import Dealing
 from fedgraft.domains.nodes.pyg_objects import Collection, collection_of, read_object, tables_of
-from fedgraft.domains.nodes.shards import NodeShard, cut, split_nodes
+from fedgraft.domains.nodes.shards import NodeShard, cut
 from fedgraft.domains.nodes.site_tables import site_part
 from fedgraft.domains.nodes.tables import Columns, read_nodes
 from fedgraft.domains.tables import check_roles, frames_of, renamed

@@ -1,4 +1,7 @@
-"""Deep Q-learning: a small agent that chooses one of a few actions, all of whose state is a tree of arrays."""
+"""Deep Q-learning: a small agent, or a team of equal ones, that chooses one of a few actions.
+
+All of its state is a tree of arrays.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgraft.contracts import Indices
 from fedgraft.errors import require
 from fedgraft.methods.rl import replay
 from fedgraft.methods.rl.networks import Moments, Vector, drawn, forward, moved, one_thread, seeded, tensors
@@ -22,7 +26,7 @@ class AgentState(TypedDict):
 
     online, target: {"0.weight": [outputs, inputs], "0.bias": [outputs], "1.weight" ...}, float32; moments: Adam's of
     the first, empty before the first step; memory: "observations" and "following" float32 [T, inputs], "actions"
-    int64 [T], "rewards" float32 [T]; steps: so many.
+    int64 [T], "rewards" float32 [T]; steps: so many. Of a team all but the rewards are [T, team, ...].
     """
 
     online: Arrays
@@ -36,11 +40,13 @@ class AgentState(TypedDict):
 class QLearning:
     """Deep Q-learning: values of actions, learnt from a replay memory, with a target network.
 
-    The network is a perceptron with ReLU between its layers. What this computes does not depend on how many threads
-    torch has.
+    The network is a perceptron with ReLU between its layers. The agents of a team share it and one reward: the value of
+    what they do is the sum of their values. An agent that is not there has an observation of nan, and counts 0. What
+    this computes does not depend on how many threads torch has.
 
     Source: Mnih et al., "Human-level control through deep reinforcement learning", Nature 2015, algorithm 1; the double
-        one: van Hasselt, Guez, Silver, "Deep reinforcement learning with double Q-learning", AAAI 2016.
+        one: van Hasselt, Guez, Silver, "Deep reinforcement learning with double Q-learning", AAAI 2016; teams: Sunehag
+        et al., "Value-decomposition networks for cooperative multi-agent learning", AAMAS 2018, with one network.
     Differs: Adam steps down the mean squared error, which is not clipped; episodes never end.
 
     Args:
@@ -53,6 +59,7 @@ class QLearning:
         memory: transitions kept, the newest, >= 1.
         copy_every: steps until the target network becomes the other one, >= 1.
         double: whether the network that learns chooses the action that the target network values.
+        team: most agents of a team, >= 0; 0 = one agent by itself.
     """
 
     inputs: int
@@ -64,30 +71,34 @@ class QLearning:
     memory: int = 10_000
     copy_every: int = 10
     double: bool = False
+    team: int = 0
 
     def __post_init__(self) -> None:
         for name in ("inputs", "actions", "batch", "memory", "copy_every"):
             require(getattr(self, name) >= 1, f"QLearning.{name}", ">= 1", getattr(self, name))
         require(min(self.hidden, default=1) >= 1, "QLearning.hidden", "widths >= 1", self.hidden)
         require(self.rate > 0, "QLearning.rate", "> 0", self.rate)
+        require(self.team >= 0, "QLearning.team", ">= 0", self.team)
         require(0 <= self.gamma < 1, "QLearning.gamma", "in [0, 1)", self.gamma)
 
     def init(self, g: np.random.Generator) -> AgentState:
         """Return a network drawn at random, a target equal to it, nothing in memory."""
         network = drawn(list(pairwise((self.inputs, *self.hidden, self.actions))), seeded(g))
-        shapes: dict[str, tuple[int, ...]] = {"observations": (self.inputs,), "actions": (), "rewards": ()}
-        memory = replay.empty({**shapes, "following": (self.inputs,)}, whole=("actions",))
+        agents = (self.team,) if self.team else ()
+        seen = (*agents, self.inputs)
+        shapes = {"observations": seen, "actions": agents, "rewards": (), "following": seen}
+        memory = replay.empty(shapes, whole=("actions",))
         return {"online": network, "target": dict(network), "moments": {}, "memory": memory, "steps": 0}
 
     def values(self, state: AgentState, observations: Matrix) -> Matrix:
-        """Return the value of each action, float32 [n, actions], of observations float32 [n, inputs]."""
+        """Return the value of each action, float32 [..., actions], of observations float32 [..., inputs]."""
         return _values(state["online"], observations)
 
     def remember(
         self,
         state: AgentState,
         observations: Matrix,
-        actions: NDArray[np.int64] | Sequence[int],
+        actions: Indices | Sequence[int],
         rewards: Vector | Sequence[float],
         following: Matrix,
     ) -> AgentState:
@@ -95,10 +106,10 @@ class QLearning:
 
         Args:
             state: never changed.
-            observations: float32 [n, inputs].
-            actions: int64 [n], each in [0, actions).
+            observations: float32 [n, inputs], or [n, team, inputs].
+            actions: int64 [n], or [n, team], each in [0, actions).
             rewards: float32 [n].
-            following: float32 [n, inputs], what was observed after the actions.
+            following: float32 as `observations`, what was observed after the actions.
         """
         rows = {"observations": observations, "actions": actions, "rewards": rewards, "following": following}
         return {**state, "memory": replay.remembered(state["memory"], rows, self.memory)}
@@ -106,11 +117,14 @@ class QLearning:
     def targets(self, state: AgentState, rewards: Vector, following: Matrix) -> Vector:
         """Return what actions should be worth, float32 [n]: r + gamma Q'(s', a'), Q' of the target network.
 
-        a' is the best by Q', and where `double` by Q, of the network that learns.
+        a' is the best by Q', and where `double` by Q, of the network that learns. Values of a team's agents add up.
         """
         later = _values(state["target"], following)
-        best = _values(state["online"], following).argmax(1) if self.double else later.argmax(1)
-        wanted: Vector = (rewards + self.gamma * later[np.arange(len(later)), best]).astype(np.float32)
+        best = (_values(state["online"], following) if self.double else later).argmax(-1)
+        value = np.take_along_axis(later, best[..., None], -1)[..., 0]
+        if self.team:
+            value = (value * _there(following)).sum(-1)
+        wanted: Vector = (rewards + self.gamma * value).astype(np.float32)
         return wanted
 
     def learn(self, state: AgentState, g: np.random.Generator) -> AgentState:
@@ -121,15 +135,23 @@ class QLearning:
         wanted = torch.from_numpy(self.targets(state, batch["rewards"], batch["following"]))
         with one_thread(), torch.enable_grad():  # a client's training records no gradients of its own
             online = tensors(state["online"], learns=True)
-            found = forward(online, torch.from_numpy(batch["observations"]))
-            chosen = found.gather(1, torch.from_numpy(batch["actions"])[:, None])[:, 0]
+            found = forward(online, torch.from_numpy(np.nan_to_num(batch["observations"])))
+            chosen = found.gather(-1, torch.from_numpy(batch["actions"])[..., None])[..., 0]
+            if self.team:
+                chosen = (chosen * torch.from_numpy(_there(batch["observations"]))).sum(-1)
             network, moments = moved(online, torch.nn.functional.mse_loss(chosen, wanted), state["moments"], self.rate)
         steps = state["steps"] + 1
         target = dict(network) if steps % self.copy_every == 0 else state["target"]
         return {"online": network, "target": target, "moments": moments, "memory": state["memory"], "steps": steps}
 
 
+def _there(observations: Matrix) -> NDArray[np.bool_]:
+    """Return which agents of teams are there, bool [..., team]."""
+    return ~np.isnan(observations[..., 0])
+
+
 def _values(network: Arrays, observations: Matrix) -> Matrix:
+    """Return values, float32 [..., actions]; those of nobody are those of zeros."""
     with one_thread(), torch.no_grad():
-        found: Matrix = forward(tensors(network), torch.from_numpy(np.ascontiguousarray(observations))).numpy()
+        found: Matrix = forward(tensors(network), torch.from_numpy(np.nan_to_num(observations))).numpy()
     return found

@@ -27,19 +27,21 @@ SCORES = ("agent", "least_confidence", "entropy", "margin")
 GAIN = "gain"
 """Name of the scalar that a client is told: by how much the global model's score rose in the last round."""
 SKIP, TRAIN = 0, 1
-FEATURES = 3
+FEATURES, ENTROPY = 3, 1
+"""How many features an agent sees, and which is the entropy."""
 
 
 class ActiveState(TypedDict):
     """State at a client.
 
     agent: see `q_learning.AgentState`, None before the first look; features: float32 [examples, 3], as the agent last
-    saw them; scores: float32 [examples], active scores; trained: bool [examples], who took part since the last look;
-    looks: at all examples, so far.
+    saw them; losses: float32 [examples], at the last look; scores: float32 [examples], active scores; trained: bool
+    [examples], who took part since the last look; looks: at all examples, so far.
     """
 
     agent: AgentState | None
     features: NDArray[np.float32]
+    losses: NDArray[np.float32]
     scores: NDArray[np.float32]
     trained: NDArray[np.bool_]
     looks: int
@@ -58,18 +60,21 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
 
     Before every pass the agent sees of each training example its centrality, the entropy of the model's class
     probabilities, and the density of its embedding: its mean cosine similarity to others'. Each is standardised over
-    the client's examples. The active score is Q(s, train) - Q(s, skip). The `keep` share of examples with the highest
-    scores takes part in the pass. All examples then get the reward
+    the client's examples. The active score is Q(s, train) - Q(s, skip) + prior * entropy. The `keep` share of examples
+    with the highest scores takes part in the pass. Then every example gets the reward
 
         base^(gain of the global model's score in the last round) + accuracy on the client's training examples
+            + by how much its own loss fell
 
-    and the agent, a deep Q-network, makes a step on its replay memory. Quantiles of the scores describe the client to a
+    and the agent, a deep Q-network, makes steps on its replay memory. Quantiles of the scores describe the client to a
     selector.
 
     Source: Wang et al., "RAFHGL", AAAI 2025, "Active Learning Agent on Local Clients", Eq. (1).
     Differs:
         - The paper does not say how scores come from the Q-network, nor what is remembered of examples that were
           skipped; here they are differences of its two values, and skipped examples are remembered as skipped.
+        - As printed, all examples of a batch get the same reward, which tells the agent nothing of one against another;
+          the last term is ours (`credit`), and so is the prior: an agent that has learnt nothing ranks at random.
         - Density is taken over at most `sample` others, for it is not said.
         - The reward's gain is of the score that chooses models, on validation.
 
@@ -78,6 +83,8 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
         batches: steps of a pass, >= 1.
         score: "agent"; or "least_confidence", "entropy" or "margin", scores that learn nothing (the paper's LC, E, MS).
         quantiles: how many quantiles of the scores are reported, from the least to the largest, >= 2 (paper: 5).
+        credit: "example", the reward above; or "batch", without its last term, as printed.
+        prior: what the standardised entropy weighs in a score, >= 0; 0 as printed.
         base: of the reward, B_L, in (1, 1000]; 64.
         explore: share of a pass's examples that is drawn at random at first, in [0, 1]; it halves every `halving`
             looks at them.
@@ -85,6 +92,7 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
         hidden: width of the agent's hidden layer, >= 1 (paper: 256).
         rate: of the agent's Adam, > 0 (paper: 0.001).
         gamma: discount, in [0, 1).
+        steps: of the agent after a pass, >= 1; 1 in the paper.
         batch: transitions of a step of the agent, >= 1.
         memory: transitions kept, >= 1.
         copy_every: steps of the agent until its target network follows, >= 1.
@@ -99,12 +107,15 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
     batches: int = 1
     score: Literal["agent", "least_confidence", "entropy", "margin"] = "agent"
     quantiles: int = 5
+    credit: Literal["example", "batch"] = "example"
+    prior: float = 1.0
     base: float = 64.0
     explore: float = 0.2
     halving: float = 30.0
     hidden: int = 256
     rate: float = 1e-3
     gamma: float = 0.9
+    steps: int = 1
     batch: int = 64
     memory: int = 10_000
     copy_every: int = 10
@@ -113,13 +124,15 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
     def __post_init__(self) -> None:
         require(0 < self.keep <= 1, "Active.keep", "in (0, 1]", self.keep)
         require_one_of("Active.score", self.score, SCORES)
+        require_one_of("Active.credit", self.credit, ("example", "batch"))
+        require(self.prior >= 0, "Active.prior", ">= 0", self.prior)
         require(self.quantiles >= 2, "Active.quantiles", ">= 2", self.quantiles)
         require(1 < self.base <= 1000, "Active.base", "in (1, 1000]", self.base)
         require(0 <= self.explore <= 1, "Active.explore", "in [0, 1]", self.explore)
         require(self.halving > 0, "Active.halving", "> 0", self.halving)
         require(self.rate > 0, "Active.rate", "> 0", self.rate)
         require(0 <= self.gamma < 1, "Active.gamma", "in [0, 1)", self.gamma)
-        for name in ("batches", "hidden", "batch", "memory", "copy_every", "sample"):
+        for name in ("batches", "hidden", "steps", "batch", "memory", "copy_every", "sample"):
             require(getattr(self, name) >= 1, f"Active.{name}", ">= 1", getattr(self, name))
 
     # --- at a client -------------------------------------------------------------------------------------------------
@@ -129,6 +142,7 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
         return {
             "agent": None,
             "features": np.zeros((examples, FEATURES), np.float32),
+            "losses": np.zeros(examples, np.float32),
             "scores": np.zeros(examples, np.float32),
             "trained": np.zeros(examples, bool),
             "looks": 0,
@@ -144,15 +158,17 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
         if agent is None:
             agent = self.agent.init(g)
         elif stage.epoch:  # a pass was made since the last look
-            rewards = np.full(len(features), self.reward(stage.guidance, seen), np.float32)
+            rewards = self.rewards(stage.guidance, seen, state["losses"])
             actions = np.where(state["trained"], TRAIN, SKIP)
             agent = self.agent.remember(agent, state["features"], actions, rewards, features)
-            agent = self.agent.learn(agent, g)
+            for _ in range(self.steps):
+                agent = self.agent.learn(agent, g)
         values = self.agent.values(agent, features)
         return {
             "agent": agent,
             "features": features,
-            "scores": values[:, TRAIN] - values[:, SKIP],
+            "losses": seen.losses,
+            "scores": values[:, TRAIN] - values[:, SKIP] + np.float32(self.prior) * features[:, ENTROPY],
             "trained": np.zeros_like(state["trained"]),
             "looks": state["looks"] + 1,
         }
@@ -184,9 +200,16 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
         scaled: NDArray[np.float32] = ((found - found.mean(0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
         return scaled
 
-    def reward(self, guidance: Mapping[str, float], seen: Observations) -> float:
-        """Return base^gain + accuracy, Eq. (1)."""
-        return float(self.base ** guidance.get(GAIN, 0.0) + seen.correct.mean())
+    def rewards(
+        self, guidance: Mapping[str, float], seen: Observations, before: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Return base^gain + accuracy, Eq. (1), and by how much each loss fell, float32 [examples].
+
+        Falls are cut to [-1, 1]. `before` are the losses before the pass, float32 [examples].
+        """
+        same = self.base ** guidance.get(GAIN, 0.0) + seen.correct.mean()
+        own = np.clip(before - seen.losses, -1, 1) if self.credit == "example" else np.zeros(len(before))
+        return np.asarray(same + own, np.float32)
 
     @cached_property
     def agent(self) -> QLearning:

@@ -19,7 +19,8 @@ from fedgraft.contracts import (
     View,
 )
 from fedgraft.errors import require
-from fedgraft.methods.rl.ddpg import DDPG, AgentState, Vector, one_thread
+from fedgraft.methods.rl.ddpg import DDPG, AgentState
+from fedgraft.methods.rl.networks import Vector, one_thread
 from fedgraft.wire.layouts import Arrays, Tree
 
 

@@ -61,7 +61,8 @@ class TypedNode(
             alone stands for a node by itself. () = as the data suggest.
         neighbours: most nodes that a metapath joins to a node, those that most paths lead to; 0 = all.
         dropout: share of the embedding dropped in training, in [0, 1).
-        features, classes: width of features, and how many classes there are; 0 = as the data have.
+        features: their width; 0 = as the data have.
+        classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
     """
 

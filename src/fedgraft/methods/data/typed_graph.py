@@ -1,0 +1,189 @@
+"""Your own graph with nodes of several types, from CSV or Parquet files, DataFrames or PyG objects."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.contracts.data import GivenData, QueriedData
+from fedgraft.contracts.table_files import Given
+from fedgraft.domains.tables import check_roles, renamed
+from fedgraft.domains.typed import shards
+from fedgraft.domains.typed.features import structural_features
+from fedgraft.domains.typed.partitions import Dealing, parts_of
+from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
+from fedgraft.domains.typed.tables import Collection, Columns, read_typed_graph
+from fedgraft.errors import InputError, require
+
+LOG = logging.getLogger("fedgraft.data")
+
+SHARES = 10
+"""Clients, unless given or named by the data."""
+
+
+@dataclass(frozen=True)
+class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
+    """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
+
+    Source: none. Differs: nothing known.
+    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
+    undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they are
+    made of what each client holds. A file is .csv or .parquet.
+
+    Args:
+        nodes: {type: file or DataFrame}, one row per node; or one file or DataFrame of all nodes, whose column "type"
+            says which type each is. Or a PyG `HeteroData` object, the path of a .pt file that `torch.save` wrote it to,
+            or a folder of such files, each a client named after it.
+        target: the type whose nodes are classified.
+        edges: {"paper-author": file or DataFrame}, for each two types that have edges; or one of all edges, with
+            columns "source_type" and "target_type". Not with a PyG object.
+        node: column of nodes, an id that is unique within its type over all clients.
+        label: column of the target's nodes, the class, text or a whole number; empty where it is unknown.
+        client: column of the target's nodes; where there is none, they are dealt to `clients`.
+        split: column of the target's nodes, "train", "validation", "test" or empty; where there is none, by the seed.
+        features: numeric columns of the target's nodes; None (default) = all others that have numbers.
+        ends: columns of edges: the id of a node of the first type, and of one of the second.
+        metapaths: that the graph suggests, such as "paper-author-paper"; none (default) = the shortest.
+        clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
+        partition: how they are: "uniform" or "dirichlet", as of the data set `typed_sets`.
+        alpha: of "dirichlet", > 0.
+        others: who holds nodes of other types: "shared" or "divided", as of the data set `typed_sets`.
+        fold: which of five folds is the test set where the data name no split, 0..4.
+        shares: of training, validation and test nodes there: "60:20:20" or "64:16:20".
+    """
+
+    task: ClassVar[str] = "typed_node"
+
+    nodes: str | Path | pd.DataFrame | dict[str, Any] | Any
+    target: str
+    edges: str | Path | pd.DataFrame | dict[str, Any] | None = None
+    node: str = "node"
+    label: str = "label"
+    client: str = "client"
+    split: str = "split"
+    features: tuple[str, ...] | None = None
+    ends: tuple[str, str] = ("source", "target")
+    metapaths: tuple[str, ...] = ()
+    clients: int = 0
+    partition: Literal["uniform", "dirichlet"] = "uniform"
+    alpha: float = 0.5
+    others: Literal["shared", "divided"] = "shared"
+    fold: int = 0
+    shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
+        self._dealing()
+        named = [(option, getattr(self, option)) for option in ("node", "label", "client", "split")]
+        check_roles("TypedGraph", [*named, *(("features", column) for column in self.features or ())])
+        check_roles("TypedGraph", [("ends", column) for column in self.ends])
+        self._check_given("nodes", self.nodes)
+        if is_object(self.nodes):
+            if self.edges is not None:
+                raise InputError("TypedGraph.edges must be left out where TypedGraph.nodes is a PyG object.")
+        elif self.edges is None:
+            raise InputError(
+                "TypedGraph.edges must be given: {'paper-author': a .csv or .parquet file or a DataFrame, ...}, or one "
+                "of all edges."
+            )
+        else:
+            self._check_given("edges", self.edges)
+
+    def load(self, seed: int) -> list[shards.TypedGraph]:
+        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
+        collection = self.read()
+        for note in collection.notes:
+            LOG.warning(f"{collection.whole.name}: {note}")
+        parts = self._parts(collection, seed)
+        return [part if part.width else replace(part, features=structural_features(part)) for part in parts]
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
+        if isinstance(self.nodes, str | Path) and not self._in_memory(self.edges):
+            return {}
+        found = tables_of(self.read(), self._columns())
+        return {
+            name: table
+            for name, table in found.items()
+            if is_object(self.nodes) or self._in_memory(getattr(self, name))
+        }
+
+    def read(self) -> Collection:
+        """Read the graph, before it is dealt to clients."""
+        if is_object(self.nodes):
+            return collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+        if self.edges is None:
+            raise InputError("TypedGraph.edges must be given.")  # as __post_init__ made sure
+        return read_typed_graph(self.nodes, self.edges, self.target, self._columns(), self.metapaths, "TypedGraph")
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of features, in order; none where they are made of what a client holds."""
+        return self.features if self.features is not None else self.read().feature_names
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
+        usual = {
+            "nodes": {self.node: "node", self.client: "client"},
+            "edges": dict(zip(self.ends, ("source", "target"), strict=True)),
+        }
+        return {**renamed(tables, usual), "features": pd.DataFrame({"name": list(self.feature_names)}, dtype=object)}
+
+    def _parts(self, collection: Collection, seed: int) -> list[shards.TypedGraph]:
+        """Return the clients' parts, split."""
+        if collection.split and self.fold:
+            raise InputError(f"TypedGraph.fold = {self.fold} is for data without a split; these have one.")
+        names, whole = collection.client_names, collection.whole
+        if not names:
+            parts = self._dealing().deal(whole, seed, split=not collection.split)
+            # The graph is named after its file, for errors; clients have names that are the same in every place.
+            return [replace(part, name=f"graph-{number}") for number, part in enumerate(parts)]
+        named = f"{len(names)}, as the data name, or 0"
+        require(self.clients in (0, len(names)), "TypedGraph.clients", named, self.clients)
+        for option in ("partition", "alpha"):
+            if (said := getattr(self, option)) != getattr(TypedGraph, option):
+                raise InputError(
+                    f"TypedGraph.{option} = {said!r} is for data without clients; these name {len(names)}."
+                )
+        whole = whole if collection.split else self._dealing().split(whole, seed)
+        if not collection.parts:
+            return parts_of(whole, collection.client, names, self.others, seed)
+        splits = np.split(whole.split, np.cumsum([part.targets for part in collection.parts])[:-1])
+        return [replace(part, split=split) for part, split in zip(collection.parts, splits, strict=True)]
+
+    def _columns(self) -> Columns:
+        return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+
+    def _dealing(self) -> Dealing:
+        clients = self.clients or SHARES
+        return Dealing("TypedGraph", clients, self.partition, self.alpha, self.others, self.fold, self.shares)
+
+    def _check_given(self, option: str, given: Any) -> None:
+        """Raise `InputError` for what is no table, and no PyG object."""
+        if isinstance(given, Mapping):
+            example = "paper" if option == "nodes" else "paper-author"
+            if not given:
+                raise InputError(f"TypedGraph.{option} must hold a table, such as {{{example!r}: a file}}; got none.")
+            for name, table in given.items():
+                if not isinstance(table, str | Path | pd.DataFrame):
+                    raise InputError(
+                        f"TypedGraph.{option}[{name!r}] must be a .csv or .parquet file or a DataFrame; got "
+                        f"{type(table).__name__}."
+                    )
+        elif not isinstance(given, str | Path | pd.DataFrame) and not hasattr(given, "edge_types"):
+            raise InputError(
+                f"TypedGraph.{option} must be {{type: a .csv or .parquet file or a DataFrame}}, one of all {option}, "
+                f"or for nodes a torch_geometric.data.HeteroData or the path of one; got {type(given).__name__}."
+            )
+
+    @staticmethod
+    def _in_memory(given: Any) -> bool:
+        tables = given.values() if isinstance(given, Mapping) else [given]
+        return any(isinstance(table, pd.DataFrame) for table in tables)

@@ -1,0 +1,73 @@
+"""Eight published graphs of several types of nodes, cut over clients."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pandas as pd
+
+from fedgraft.contracts.data import QueriedData
+from fedgraft.contracts.table_files import Given
+from fedgraft.domains.typed.features import structural_features
+from fedgraft.domains.typed.partitions import Dealing
+from fedgraft.domains.typed.published_sets import SETS, read_set
+from fedgraft.domains.typed.shards import TypedGraph
+from fedgraft.errors import require_one_of
+
+
+@dataclass(frozen=True)
+class TypedSets(QueriedData[TypedGraph]):
+    """Classification of the nodes of one type in a published graph of several types, cut over clients.
+
+    Source: Wang et al., "HeCo", KDD 2021 (acm, dblp, aminer, freebase, as its authors published them); Hu et al.,
+    "HeGAN", KDD 2019 (yelp); Zhang et al., "HetGNN", KDD 2019 (academic); movie_metadata.csv, cut as in Fu et al.,
+    "MAGNN", WWW 2020 (imdb); Zhao et al., "NSHE", IJCAI 2020 (imdb_nshe). No licence is stated for any; fedgraft ships
+    none of them.
+    Differs: split by five folds, not as published. Features of other types than the target's are not read. Sets without
+    features of target nodes get some of what each client holds (`structural_features`).
+
+    Each set's name is a data name too. Files are only read.
+
+    Args:
+        root: the set's folder, or one above it: DIR, DIR/HeCo or DIR/HeCo/acm.
+        set: acm, dblp, aminer, freebase, yelp, academic, imdb or imdb_nshe.
+        clients: over how many the target nodes are dealt, >= 1; 10, 20 and 30 in RAFHGL.
+        partition: of target nodes: "uniform", at random in equal numbers; or "dirichlet", class by class in drawn
+            proportions, at least five nodes with a label a client, those without a label at random.
+        alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in RAFHGL.
+        others: who holds nodes of other types: "shared", every client that reaches them from its target nodes without
+            passing another client's; or "divided", one client at random as in RAFHGL, which breaks most metapaths.
+        fold: which of five folds is the test set, 0..4.
+        shares: of training, validation and test nodes: "60:20:20" or "64:16:20".
+    """
+
+    task: ClassVar[str] = "typed_node"
+
+    root: Path
+    set: str = "acm"
+    clients: int = 20
+    partition: Literal["uniform", "dirichlet"] = "uniform"
+    alpha: float = 0.5
+    others: Literal["shared", "divided"] = "shared"
+    fold: int = 0
+    shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
+
+    def __post_init__(self) -> None:
+        require_one_of("TypedSets.set", self.set, SETS)
+        self._dealing()
+
+    def load(self, seed: int) -> list[TypedGraph]:
+        """Load one shard per client, dealt and split by `seed`."""
+        parts = self._dealing().deal(read_set(Path(self.root), self.set), seed)
+        return [part if part.width else replace(part, features=structural_features(part)) for part in parts]
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return the tables, and one that says so where features are made of what a client holds."""
+        made = {} if SETS[self.set].has_features else {"features": pd.DataFrame({"name": []}, dtype=object)}
+        return {**tables, **made}
+
+    def _dealing(self) -> Dealing:
+        return Dealing("TypedSets", self.clients, self.partition, self.alpha, self.others, self.fold, self.shares)

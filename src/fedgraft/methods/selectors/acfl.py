@@ -1,0 +1,124 @@
+"""ACFL: in every cluster of clients, those train on whose data the model does worst."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.errors import InputError, require
+from fedgraft.methods.cohorts import affordable, probeable, reachable, size
+from fedgraft.methods.sketches import SKETCH, seen
+
+UNKNOWN = -1
+"""Cluster of the clients of whom no update was seen."""
+
+
+class ACFLState(TypedDict):
+    """State of ACFL: sketches of updates, whether there was one, and the cluster of each client."""
+
+    sketches: NDArray[np.float32]
+    known: NDArray[np.bool_]
+    cluster: Indices
+
+
+@dataclass(frozen=True)
+class ACFL(ProbingSelector[ACFLState]):
+    """Of every cluster equally many clients train: those whose losses under the current model are the highest.
+
+    Clusters are those of k-means on the directions of the updates that were seen last. Clients of whom none was seen
+    are a cluster of their own, so at first all are one. A cluster that has too few leaves its share to the others.
+
+    Source: Huang et al., "Active client selection for clustered federated learning", IEEE TNNLS 2023, with the loss as
+        the measure of what a client's data would teach.
+    Differs: only the abstract was read. A model for each cluster, and who then belongs to which, are left to the
+        sharing method; losses are of the model that a client would be sent. Entropy and disagreement of models are left
+        out. Of what m leaves over, clusters of the highest losses get one more. Nobody is asked where no more can be
+        reached than are to train, or where the budget pays for no probe: cohorts are then random within clusters.
+
+    Args:
+        clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
+        clusters: C, of clients whose update is known, >= 1; 3 (ours).
+        candidates: how many are asked for their losses, as many of each cluster, in [m, N]; 0 (default) = all that can
+            be reached.
+
+    State:
+        sketches: float32 [N, 256], of each client's last update; known: bool [N], whether there was one; cluster: int64
+        [N], -1 = not known.
+    Needs: "update": the uploads; "loss" of probes.
+    Cost: model down and two scalars up for each candidate (`bytes_per_probe`), in every round.
+    """
+
+    reports: ClassVar[frozenset[str]] = frozenset({"update"})
+
+    clients: int = 0
+    clusters: int = 3
+    candidates: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "ACFL.clients", ">= 0", self.clients)
+        require(self.clusters >= 1, "ACFL.clusters", ">= 1", self.clusters)
+        require(self.candidates >= 0, "ACFL.candidates", ">= 0", self.candidates)
+
+    def init(self, view: View) -> ACFLState:
+        """Return the first state: nobody known."""
+        wanted = size(self.clients, view, "ACFL.clients")
+        if self.candidates and not wanted <= self.candidates <= view.clients:
+            raise InputError(
+                f"ACFL.candidates must be 0 or in [{wanted}, {view.clients}], from the {wanted} clients wanted to all "
+                f"clients; got {self.candidates}."
+            )
+        return {
+            "sketches": np.zeros((view.clients, SKETCH), np.float32),
+            "known": np.zeros(view.clients, np.bool_),
+            "cluster": np.full(view.clients, UNKNOWN),
+        }
+
+    def probe(self, state: ACFLState, view: View, g: np.random.Generator) -> Probe | None:
+        """Ask candidates, drawn at random, equally many of each cluster; nobody where that could change nothing."""
+        order = _in_turn(g.permutation(reachable(view)).tolist(), state["cluster"])
+        drawn = order[: self.candidates or None]
+        if len(drawn) <= size(self.clients, view, "ACFL.clients"):
+            return None
+        asked = probeable(drawn, view)
+        return Probe(asked) if asked else None
+
+    def select(self, state: ACFLState, view: View, g: np.random.Generator) -> Selection:
+        """Of each cluster those of the highest losses; then those whose loss is not known."""
+        order, wanted = g.permutation(reachable(view)).tolist(), size(self.clients, view, "ACFL.clients")
+        loss = {k: view.probed[k]["loss"] for k in order if k in view.probed}
+        told = _in_turn(sorted(loss, key=lambda k: loss[k], reverse=True), state["cluster"])
+        others = _in_turn([k for k in order if k not in loss], state["cluster"])
+        return Selection(affordable([*told, *others], view, most=wanted))
+
+    def update(self, state: ACFLState, view: View, outcome: Outcome) -> ACFLState:
+        """Keep a sketch of each update that came, and cluster anew."""
+        if not outcome.updates:
+            return state
+        kept = seen({"sketches": state["sketches"], "known": state["known"]}, outcome.updates)
+        return {**kept, "cluster": self._clusters(kept["sketches"], kept["known"])}
+
+    def _clusters(self, sketches: NDArray[np.float32], known: NDArray[np.bool_]) -> Indices:
+        """Return the cluster of each client, int64 [N]."""
+        found = np.full(len(known), UNKNOWN)
+        rows = sketches[known]
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        directions = rows / np.where(lengths > 0, lengths, 1)
+        distinct = len(np.unique(directions, axis=0))
+        if distinct <= self.clusters:
+            found[known] = np.unique(directions, axis=0, return_inverse=True)[1].ravel()
+        else:
+            found[known] = KMeans(self.clusters, n_init=1, random_state=0).fit_predict(directions)
+        return found
+
+
+def _in_turn(order: Sequence[int], cluster: Indices) -> list[int]:
+    """Return all of an order, one of each cluster in turn; each cluster keeps its order."""
+    members: dict[int, list[int]] = {}
+    for k in order:
+        members.setdefault(int(cluster[k]), []).append(k)
+    return [k for turn in zip_longest(*members.values()) for k in turn if k is not None]

@@ -1,0 +1,210 @@
+"""FedCor: clients train whose losses go down together with those of many others."""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.errors import require
+from fedgraft.methods.cohorts import affordable, random_order, reachable, size
+from fedgraft.methods.rl.networks import one_thread
+
+Numbers = NDArray[np.float64]
+
+
+class FedCorState(TypedDict):
+    """State of FedCor: how losses have changed together, and the last of them."""
+
+    changes: NDArray[np.float32]
+    loss: Numbers
+    asked: int
+    picked: Indices
+
+
+@dataclass(frozen=True)
+class FedCor(ProbingSelector[FedCorState]):
+    """A Gaussian process over changes of clients' losses; the cohort is what tells most of all clients together.
+
+    The changes of all N losses in a round are Gaussian, of covariance S = X^T X + noise^2 I, with an embedding of each
+    client in a column of X. The client of the largest alpha_k / sqrt(S_kk) * sum_i p_i S_ik is chosen, p_i its share of
+    all training examples; S becomes what it is given that client's change; and so on. alpha_k is `beta` to the number
+    of times that k has been chosen since a change was seen last.
+
+    In the rounds of the warm-up, and then in every `every`-th, the cohort is drawn uniformly, and all clients are asked
+    for their losses before and after. X is the likeliest for the changes seen so far.
+
+    Source: Tang, Ning, Wang, Sun, Wang, Li, Chen, "FedCor: Correlation-Based Active Client Selection Strategy for
+        Heterogeneous Federated Learning", CVPR 2022, and its published values.
+    Differs:
+        - Losses are those before and after a real round with a uniform cohort; the paper tries an update that it does
+          not keep. What is seen counts from the round after the next on.
+        - X is the maximum of the likelihood in closed form (Tipping and Bishop, "Probabilistic principal component
+          analysis", 1999, with weights); the paper takes 100 steps of Adam towards it, which take longer and end short
+          of it.
+        - Changes are divided by their root mean square, as they shrink over a run; the choice does not depend on it.
+          Their mean is taken to be 0. A change that is not known counts as the mean of the others.
+        - An older change counts `gamma` to the number of changes since; `history` of them are kept.
+        - The covariance is never written out, and is conditioned in `dim` numbers: a round takes time in proportion to
+          N.
+        - Nobody is asked where the budget does not pay for all who can be reached and a cohort then.
+
+    Args:
+        clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
+        dim: of an embedding, >= 1; 15 (paper).
+        noise: standard deviation of what is a client's alone, as a share of the size of changes, > 0; 0.01 (code).
+        beta: factor of a client for each time that it was chosen, in (0, 1]; 0.95 (paper; CIFAR-10: 0.9).
+        warm_up: rounds with uniform cohorts at the start, >= 1; 15 (paper).
+        every: rounds from one uniform cohort to the next, >= 2; 10 (paper; CIFAR-10: 50).
+        gamma: discount of older changes, in (0, 1]; 0.9 (paper: 0.8 to 0.99).
+        history: changes that are kept, >= 1; 50 (ours).
+
+    State:
+        changes: float32 [up to history, N], the newest last; loss: float64 [N], as asked for last, nan = not known;
+        asked: in which round, 0 = never; picked: int64 [N], times since a change was seen.
+    Needs: "loss" of probes.
+    Cost: model down and two scalars up for each client that can be reached (`bytes_per_probe`), in each round of the
+        warm-up and in the one after it, and then in two of `every` rounds.
+    """
+
+    clients: int = 0
+    dim: int = 15
+    noise: float = 0.01
+    beta: float = 0.95
+    warm_up: int = 15
+    every: int = 10
+    gamma: float = 0.9
+    history: int = 50
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 0, "FedCor.clients", ">= 0", self.clients)
+        for name in ("dim", "warm_up", "history"):
+            require(getattr(self, name) >= 1, f"FedCor.{name}", ">= 1", getattr(self, name))
+        require(self.every >= 2, "FedCor.every", ">= 2", self.every)
+        require(self.noise > 0, "FedCor.noise", "> 0", self.noise)
+        for name in ("beta", "gamma"):
+            require(0 < getattr(self, name) <= 1, f"FedCor.{name}", "in (0, 1]", getattr(self, name))
+
+    def init(self, view: View) -> FedCorState:
+        """Return the first state: nothing known."""
+        size(self.clients, view, "FedCor.clients")
+        return {
+            "changes": np.zeros((0, view.clients), np.float32),
+            "loss": np.full(view.clients, np.nan),
+            "asked": 0,
+            "picked": np.zeros(view.clients, np.int64),
+        }
+
+    def probe(self, state: FedCorState, view: View, g: np.random.Generator) -> Probe | None:
+        """All who can be reached, before and after a round with a uniform cohort."""
+        pool = reachable(view)
+        if not len(pool) or not (self._uniform(view.round) or self._follows(state, view.round)):
+            return None
+        if view.bytes_left is not None:
+            prices = np.sort(view.bytes_per_client[pool])[-size(self.clients, view, "FedCor.clients") :]
+            if view.bytes_per_probe[pool].sum() + prices.sum() > view.bytes_left:
+                return None
+        return Probe(tuple(pool.tolist()))
+
+    def select(self, state: FedCorState, view: View, g: np.random.Generator) -> Selection:
+        """Return a uniform cohort, or the greedy one; who cannot be paid for is passed over."""
+        pool, wanted = reachable(view), size(self.clients, view, "FedCor.clients")
+        if not len(pool):
+            return Selection(())
+        first: list[int] = []
+        if not self._uniform(view.round) and len(state["changes"]):
+            shares = view.samples / max(1, view.samples.sum())
+            worth = self.beta ** state["picked"].astype(np.float64)
+            shuffled = g.permutation(pool)  # ties fall at random
+            points = embedding(state["changes"], self.gamma, self.dim, self.noise)
+            first = telling(points, self.noise, shares, worth, shuffled, wanted).tolist()
+        known = set(first)
+        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
+        return Selection(affordable(chain(first, rest), view, most=wanted))
+
+    def update(self, state: FedCorState, view: View, outcome: Outcome) -> FedCorState:
+        """Keep the losses that were told, and their changes where they were told a round before, too."""
+        picked = state["picked"].copy()
+        picked[list(outcome.selected)] += 1
+        if not view.probed:
+            return {**state, "picked": picked}
+        loss = np.full(view.clients, np.nan)
+        for k, answer in view.probed.items():
+            loss[k] = answer["loss"]
+        told: FedCorState = {**state, "loss": loss, "asked": view.round, "picked": picked}
+        change = _scaled(loss - state["loss"])
+        if change is None or not self._follows(state, view.round):
+            return told
+        changes = np.concatenate([state["changes"], change[None]])[-self.history :]
+        return {**told, "changes": changes, "picked": np.zeros_like(picked)}
+
+    def _uniform(self, round: int) -> bool:
+        """Return whether a round's cohort is drawn uniformly."""
+        return round <= self.warm_up or (round - self.warm_up) % self.every == 0
+
+    def _follows(self, state: FedCorState, round: int) -> bool:
+        """Return whether the losses before the last round are known, and its cohort was drawn uniformly."""
+        return state["asked"] == round - 1 > 0 and self._uniform(round - 1)
+
+
+def _scaled(change: Numbers) -> NDArray[np.float32] | None:
+    """Return changes of mean square 1, float32 [N]; None where none is known, or all are 0."""
+    known = np.isfinite(change)
+    if not known.any():
+        return None
+    filled = np.where(known, change, change[known].mean())
+    spread = float(np.sqrt((filled**2).mean()))
+    return (filled / spread).astype(np.float32) if 0 < spread < np.inf else None
+
+
+def embedding(changes: NDArray[np.float32], gamma: float, dim: int, noise: float) -> Numbers:
+    """Return the X that makes changes likeliest, float64 [at most dim, N].
+
+    Args:
+        changes: float32 [T, N], the newest last.
+        gamma: discount of older ones.
+        dim: most rows.
+        noise: standard deviation of what is a client's alone.
+    """
+    weights = gamma ** np.arange(len(changes) - 1, -1, -1.0)
+    with one_thread():
+        seen = torch.from_numpy(changes * np.sqrt(weights / weights.sum())[:, None])
+        # The covariance of what was seen, seen^T seen, has the values of seen seen^T, which is small.
+        values, vectors = torch.linalg.eigh(seen @ seen.T)
+        kept = torch.arange(len(values)).flip(0)[:dim]
+        kept = kept[values[kept] > noise**2]
+        scale = ((values[kept] - noise**2) / values[kept]).sqrt()
+        points: Numbers = (scale[:, None] * (vectors[:, kept].T @ seen)).numpy()
+    return points
+
+
+def telling(points: Numbers, noise: float, shares: Numbers, worth: Numbers, pool: Indices, count: int) -> Indices:
+    """Return so many clients of a pool, each the one that tells most given those before; int64, in that order.
+
+    Args:
+        points: X, float64 [dim, N]; the covariance is X^T X + noise^2 I.
+        noise: > 0.
+        shares: p, float64 [N].
+        worth: alpha, float64 [N].
+        pool: int64 [n], who may be chosen.
+        count: at most n are returned.
+    """
+    chosen = []
+    with one_thread():
+        seen, weight = torch.from_numpy(points[:, pool]), torch.from_numpy(shares[pool])
+        factor, free = torch.from_numpy(worth[pool]), torch.ones(len(pool), dtype=torch.bool)
+        given = torch.eye(len(points), dtype=torch.float64)  # covariance of the `dim` numbers behind all changes
+        total = torch.from_numpy(points) @ torch.from_numpy(shares)
+        for _ in range(min(count, len(pool))):
+            spread = given @ seen
+            variance = (seen * spread).sum(0) + noise**2
+            gain = factor * (total @ spread + noise**2 * weight) / variance.sqrt()
+            k = int(torch.where(free, gain, -torch.inf).argmax())
+            chosen.append(int(pool[k]))
+            free[k] = False
+            total = total - weight[k] * seen[:, k]  # what is known of k is no news
+            given = given - torch.outer(spread[:, k], spread[:, k]) / variance[k]
+    return np.array(chosen, np.int64)

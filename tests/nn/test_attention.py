@@ -1,0 +1,78 @@
+"""Attention of several heads: by hand, against dense algebra, its gradients against finite differences."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from fedgraft.nn import attention
+from fedgraft.nn.attention import HeadedGraph, attend
+
+SLOPE = 0.2
+
+
+def matrix(nodes=5, density=0.4, seed=0):
+    """A random structure in which every node attends to itself."""
+    drawn = scipy.sparse.random(nodes, nodes, density, format="csr", random_state=seed)
+    return (drawn + scipy.sparse.identity(nodes)).tocsr()
+
+
+def dense(values, receiver, sender, structure):
+    scores = torch.nn.functional.leaky_relu(receiver[:, :, None] + sender[:, None, :], SLOPE)
+    absent = torch.from_numpy(structure.toarray() == 0)
+    return scores.masked_fill(absent, -torch.inf).softmax(2) @ values
+
+
+def drawn(heads, nodes, width, dtype=torch.float32):
+    g = torch.Generator().manual_seed(1)
+    shapes = ((heads, nodes, width), (heads, nodes), (heads, nodes))
+    return [torch.randn(shape, generator=g, dtype=dtype, requires_grad=True) for shape in shapes]
+
+
+def test_two_nodes_by_hand():
+    graph = HeadedGraph(scipy.sparse.csr_matrix(np.array([[1, 1], [0, 1]])), heads=1)
+    values, zeros = torch.tensor([[[1.0], [3.0]]]), torch.zeros(1, 2)
+    assert attend(values, zeros, zeros, graph, SLOPE)[0, :, 0].tolist() == [2.0, 3.0]
+    sender = torch.tensor([[0.0, float(np.log(3))]])  # the other node weighs three times as much
+    assert attend(values, zeros, sender, graph, SLOPE)[0, :, 0].tolist() == pytest.approx([2.5, 3.0])
+    below = torch.tensor([[0.0, float(-np.log(3) / SLOPE)]])  # and a third, once the slope has acted
+    assert attend(values, zeros, below, graph, SLOPE)[0, :, 0].tolist() == pytest.approx([1.5, 3.0])
+
+
+@pytest.mark.parametrize("most", [attention.MOST_ENTRIES, 0])
+def test_equals_dense_algebra_and_so_do_its_gradients(most, monkeypatch):
+    monkeypatch.setattr(attention, "MOST_ENTRIES", most)
+    structure = matrix(30, 0.3)
+    graph = HeadedGraph(structure, heads=4)
+    mine, theirs = drawn(4, 30, 3), drawn(4, 30, 3)
+    weights = torch.randn(4, 30, 3, generator=torch.Generator().manual_seed(2))
+    for inputs, found in (
+        (mine, attend(*mine, graph, SLOPE)),
+        (theirs, dense(*theirs, structure)),
+    ):
+        (found * weights).sum().backward()
+        inputs.append(found)
+    for one, other in zip(mine[:3], theirs[:3], strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine[3], theirs[3], rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_against_finite_differences():
+    graph = HeadedGraph(matrix(), heads=2)
+    assert torch.autograd.gradcheck(lambda *given: attend(*given, graph, SLOPE), drawn(2, 5, 3, torch.float64))
+
+
+def test_scores_beyond_float32_s_exponentials_are_no_matter():
+    structure = matrix(12, 0.5)
+    values, receiver, sender = (each.detach() for each in drawn(2, 12, 3))
+    found = attend(values, receiver + 500, sender, HeadedGraph(structure, 2), SLOPE)
+    torch.testing.assert_close(found, dense(values, receiver + 500, sender, structure), rtol=1e-3, atol=1e-4)
+
+
+def test_counts_what_it_computes():
+    from fedgraft.nn import flops
+
+    graph = HeadedGraph(matrix(), heads=2)
+    with flops.Meter() as meter:
+        attend(*drawn(2, 5, 3), graph, SLOPE).sum().backward()
+    assert meter.flops == 3 * 2 * (2 * graph.edges * 3)
