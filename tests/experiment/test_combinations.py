@@ -21,7 +21,9 @@ NEEDS_OPTIONS = {
     "feedback": {"name": "float16", "feedback": True},
 }
 """Codecs that hold others."""
-NOT_FOR_GRAPHS = {"gat", "fedsage_plus", "fedgnn", "fesog"}
+NOT_FOR_GRAPHS = {"gat", "han", "metapath_means", "fedsage_plus", "fedgnn", "fesog"}
+TOLD_BY_A_SAMPLER = {"rafhgl": "active"}
+"""Selectors that choose by what a sampler reports, and the sampler that does."""
 TINY = {
     "data.name": "molecules",
     "data.clients": 3,
@@ -41,7 +43,11 @@ def names(section: str) -> list[str]:
 
 
 PAIRS = [
-    (one, first, two, second) for one, two in combinations(FAMILIES, 2) for first in names(one) for second in names(two)
+    (one, first, two, second)
+    for one, two in combinations(FAMILIES, 2)
+    for first in names(one)
+    for second in names(two)
+    if two != "sampler" or TOLD_BY_A_SAMPLER.get(first, second) == second
 ]
 
 
@@ -50,8 +56,9 @@ def experiment(*choices: tuple[str, str], **changes: object) -> Experiment:
         section if name in NEEDS_OPTIONS else f"{section}.name": NEEDS_OPTIONS.get(name, name)
         for section, name in choices
     }
+    told = {"sampler.name": sampler for _, name in choices if (sampler := TOLD_BY_A_SAMPLER.get(name))}
     widths = {"model.hidden": 8} | ({"model.embedding": 8} if ("model", "gcn") in choices else {})
-    return load("cefgl", {**TINY, **widths, **chosen, **changes})
+    return load("cefgl", {**TINY, **widths, **told, **chosen, **changes})
 
 
 @pytest.mark.parametrize(("one", "first", "two", "second"), PAIRS, ids=[f"{p[1]}-{p[3]}" for p in PAIRS])

@@ -100,7 +100,7 @@ def test_an_entry_point_comes_before_a_preset(preset, monkeypatch):
 @pytest.mark.parametrize(
     ("family", "name", "message"),
     [
-        ("selectors", "ort", r"^No selector named 'ort'\. Did you mean 'oort'\? Known: afl, all, "),
+        ("selectors", "ort", r"^No selector named 'ort'\. Did you mean 'oort'\? Known: acfl, afl, all, "),
         ("codecs", "quantised", r"^No codec named 'quantised'\. Did you mean 'quantized'\?"),
         ("sharing", "fedavgg", r"^No sharing named 'fedavgg'\. Did you mean 'fedavg'\?"),
         ("tasks", "ratings", r"^No task named 'ratings'\. Did you mean 'rating'\?"),
@@ -190,7 +190,7 @@ def test_all_methods_of_a_name_are_documented():
 
 
 def test_a_section_without_a_name_says_what_there_is():
-    with pytest.raises(InputError, match=r"^\[selector\] needs a name\. Known: afl, all, "):
+    with pytest.raises(InputError, match=r"^\[selector\] needs a name\. Known: acfl, afl, all, "):
         discovery.build("selectors", "selector", {"many": 3})
 
 

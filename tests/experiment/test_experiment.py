@@ -316,7 +316,8 @@ class Curious(experiment.discovery.find("selectors", "all")):
 
 
 def test_a_selector_s_reports_must_be_met_by_the_task():
-    with pytest.raises(InputError, match=r"^selector Curious needs shoe_size, which task Line and sampler All do not report"):
+    text = r"^selector Curious needs shoe_size, which task Line and sampler All do not report"
+    with pytest.raises(InputError, match=text):
         toy(selector={"name": "test_experiment:Curious"})
 
 

@@ -64,6 +64,18 @@ def test_tables_of_users_and_items_survive_it(tmp_path, dying, name):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("shared", [False, True])
+def test_agents_and_what_they_remember_survive_it(tmp_path, dying, shared, workers):
+    """Networks, moments and replay memories of the server's agent and of every client's; the latter shared, or not."""
+    kept = ("rounds", "yardsticks", "checkpoint.every_seconds", "dropout.rate")
+    changes = {key: EVERYTHING[key] for key in kept} | {"data.papers": 30, "data.clients": 4, "selector.clients": 2}
+    chosen = {"sampler.shared": shared, "runtime.workers": workers, "codec": CODEC}
+    killed_and_resumed(tmp_path, dying, "rafhgl", {**changes, **chosen}, kills=(12, 9))
+    state, _ = Store.open(tmp_path / "run").load()
+    assert state.selector["agent"]["steps"] > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("selector", ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"])
 def test_answers_on_their_way_survive_it(tmp_path, dying, selector, workers):
     kept = ("rounds", "yardsticks", "checkpoint.every_seconds")

@@ -23,6 +23,7 @@ from fedgraft.contracts.sampler import (
     RefreshingSampler,
     ReportingSampler,
     Sampler,
+    SharedSampler,
 )
 from fedgraft.contracts.selector import ProbingSelector, Selector
 from fedgraft.contracts.sharing import (
@@ -96,6 +97,7 @@ __all__ = [
     "Selection",
     "Selector",
     "Shard",
+    "SharedSampler",
     "Sharing",
     "SilentSharing",
     "Stage",

@@ -1,4 +1,4 @@
-"""On what? The contract of samplers, and six abilities."""
+"""On what? The contract of samplers, and seven abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Draw, Indices, Observations, Outcome, Stage, State, View
-from fedgraft.wire.layouts import Tree
+from fedgraft.wire.layouts import Arrays, Tree
 
 
 class Sampler(ABC, Generic[State]):
@@ -106,3 +106,19 @@ class ReportingSampler(Sampler[State]):
     @abstractmethod
     def report(self, state: State) -> dict[str, float]:
         """Return {name: scalar} with every name of `reported`, after a round of training."""
+
+
+class SharedSampler(Sampler[State]):
+    """Ability: learn with arrays that clients share: they travel with the model, and the server averages them."""
+
+    @abstractmethod
+    def first(self, g: np.random.Generator) -> Arrays:
+        """Draw the arrays that all clients begin with, float32; {} where the options ask for none."""
+
+    @abstractmethod
+    def take(self, state: State, shared: Arrays) -> State:
+        """Return a client's state with the arrays that the server sent. Never mutates `state`."""
+
+    @abstractmethod
+    def give(self, state: State) -> Arrays:
+        """Return a client's arrays after a round, of the same names and shapes."""

@@ -54,9 +54,7 @@ def read_labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indic
     return code, tuple(names)
 
 
-def read_split(
-    table: pd.DataFrame, column: str, label_column: str, source: Source, label: Indices
-) -> NDArray[np.int8]:
+def read_split(table: pd.DataFrame, column: str, label_column: str, source: Source, label: Indices) -> NDArray[np.int8]:
     """Return to which of `SPLITS` each row belongs, int8 [rows]; -1 for none, also where there is no such column.
 
     Args:

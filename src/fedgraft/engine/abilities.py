@@ -15,6 +15,7 @@ from fedgraft.contracts import (
     PersonalSharing,
     ReportingSampler,
     Sampler,
+    SharedSampler,
     Sharing,
     SilentSharing,
     Sums,
@@ -125,6 +126,11 @@ class Abilities:
     def reporting(self) -> ReportingSampler[Any] | None:
         """The sampler, if it tells the selector something."""
         return self.sampler if isinstance(self.sampler, ReportingSampler) else None
+
+    @cached_property
+    def shared_sampler(self) -> SharedSampler[Any] | None:
+        """The sampler, if clients can share arrays of it."""
+        return self.sampler if isinstance(self.sampler, SharedSampler) else None
 
     @cached_property
     def silent(self) -> SilentSharing[Any] | None:

@@ -25,6 +25,8 @@ PROGRESS_STEPS = 2**16 - 1
 """Steps in which a training request tells how much of the run is over: sixteen bits as a share."""
 HALO = "halo."
 """Prefix of the names of halo rows in a message."""
+SAMPLER = "sampler."
+"""Prefix of the names of the sampler's shared arrays in a message."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
 SCORE = "score"
@@ -117,20 +119,25 @@ class Plan(Abilities):
         return Layout.of(self.first)
 
     @cached_property
+    def first_sampler(self) -> Arrays:
+        """The sampler's shared arrays as drawn at the start, equal at both ends, by the names that they travel by."""
+        g = randomness.generator(self.seed, "sampler")
+        drawn = self.shared_sampler.first(g) if self.shared_sampler else {}
+        return {SAMPLER + name: array for name, array in drawn.items()}
+
+    @cached_property
     def download_layout(self) -> Layout:
-        """Layout of what a group is sent to train from."""
-        return (
-            self.sharing.downloads(self.model_layout)
-            if isinstance(self.sharing, ExtendedSharing)
-            else self.model_layout
-        )
+        """Layout of what a group is sent to train from: what the sharing method sends, and the sampler's arrays."""
+        extended = isinstance(self.sharing, ExtendedSharing)
+        sent = self.sharing.downloads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
+        return _joined(sent, Layout.of(self.first_sampler))
 
     @cached_property
     def upload_layout(self) -> Layout:
-        """Layout of what `local_update` returns."""
-        return (
-            self.sharing.uploads(self.model_layout) if isinstance(self.sharing, ExtendedSharing) else self.model_layout
-        )
+        """Layout of what `local_update` returns, and of the updates of the sampler's arrays."""
+        extended = isinstance(self.sharing, ExtendedSharing)
+        sent = self.sharing.uploads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
+        return _joined(sent, Layout.of(self.first_sampler))
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
@@ -235,6 +242,12 @@ class Plan(Abilities):
             tuple(Spec(spec.name, spec.dtype, (*sizes[spec.dtype], *spec.shape[1:])) for spec in self.halo_layout)
         )
         return _prefixed(self.rows.bounds(self.halo_layout, largest))
+
+
+def split_sampler(arrays: Arrays) -> tuple[Arrays, Arrays]:
+    """Return what is the sharing method's of a download or an upload, and the sampler's arrays."""
+    shared = {name: array for name, array in arrays.items() if name.startswith(SAMPLER)}
+    return ({name: array for name, array in arrays.items() if name not in shared}, shared) if shared else (arrays, {})
 
 
 def _joined(one: Layout, other: Layout) -> Layout:

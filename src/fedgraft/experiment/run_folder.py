@@ -33,7 +33,7 @@ from fedgraft.experiment.stored_state import checked_content, checked_memories, 
 from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.experiment.run_folder")
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Of `state.bin`; 1 is what versions wrote that gave no number."""
 RESUMED: Final = "resumed"
 """Where `environment.json` lists the versions that a run was taken up with, where they were others."""

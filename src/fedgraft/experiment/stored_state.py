@@ -224,7 +224,7 @@ def _check_sharing(state: RunState, plan: Plan) -> None:
     _check_like(state.sharing, plan.sharing.init(plan.first, clients), "state.sharing")
     with _within("state.sharing"):
         for group in plan.groups(state.sharing, range(clients)):
-            wire.check(plan.sharing.model(state.sharing, group), plan.download_layout)
+            wire.check({**plan.sharing.model(state.sharing, group), **state.sampler_shared}, plan.download_layout)
             wire.check(scored_model(plan, state.sharing, state.averages, group), plan.model_layout)
 
 
@@ -241,7 +241,7 @@ def _check_broadcast(state: RunState, plan: Plan) -> None:
         _check_like(memory, plan.downlink.init(plan.model_layout if scored else plan.download_layout), where)
         with _within(where):
             group = int(key.removeprefix("evaluate-"))
-            trained = plan.sharing.model(state.sharing, group)
+            trained = {**plan.sharing.model(state.sharing, group), **state.sampler_shared}
             model = scored_model(plan, state.sharing, state.averages, group) if scored else trained
             plan.downlink.encode(model, memory, np.random.default_rng(0))
 

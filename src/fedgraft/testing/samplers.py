@@ -15,6 +15,7 @@ from fedgraft.contracts import (
     RefreshingSampler,
     ReportingSampler,
     Sampler,
+    SharedSampler,
     Stage,
     randomness,
 )
@@ -23,6 +24,7 @@ from fedgraft.testing import guided_samplers
 from fedgraft.testing.comparison import equal, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
+from fedgraft.wire.layouts import Layout
 
 LAWS: Laws[Sampler[Any]] = Laws()
 NOTHING = np.array([], np.int64)
@@ -145,6 +147,25 @@ def what_is_reported_is_finite_and_as_announced(sampler: Sampler[Any]) -> None:
         told = sampler.report(state)
         expect(set(told) == sampler.reported, "report must tell what is announced", sorted(told))
         expect(all(np.isfinite(list(told.values()))), "what is reported must be finite", told)
+
+
+@LAWS.having(SharedSampler)
+def what_is_shared_is_taken_and_given_back(sampler: Sampler[Any]) -> None:
+    """Give back what the server sent as long as nothing was learnt; the same names and shapes ever after."""
+    assert isinstance(sampler, SharedSampler)
+    first = sampler.first(np.random.default_rng(1))
+    again = sampler.first(np.random.default_rng(1))
+    expect(equal(first, again), "equal generators must draw equal arrays", again, first)
+    if not first:
+        return
+    state = sampler.init(30)
+    before = copy.deepcopy(state)
+    taken = sampler.take(state, first)
+    expect(equal(state, before), "take changed the state it was given", state, before)
+    expect(equal(taken, travelled(taken)), "the wire must carry the state after it took", taken)
+    expect(equal(sampler.give(taken), first), "what was taken must be given back", sampler.give(taken), first)
+    _, later = _passes(sampler, taken, Stage(), 30, 3, seed=1)
+    expect(Layout.of(sampler.give(later)) == Layout.of(first), "names and shapes must stay", sampler.give(later))
 
 
 def _train(

@@ -14,6 +14,7 @@ from fedgraft.contracts.task_abilities import (
     FittedTask,
     ManualGradientTask,
     NeighbourSamplingTask,
+    ObservedTask,
     PartsTask,
     PooledTask,
     ProfiledTask,
@@ -21,6 +22,7 @@ from fedgraft.contracts.task_abilities import (
     SeededTask,
     SurveyedTask,
 )
+from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
@@ -38,6 +40,32 @@ def fitting_twice_is_fitting_once(case: TaskCase) -> None:
     expect(again == case.task, "a fitted task must fit as it is", again, case.task)
     for shard in case.shards:
         case.task.check_shard(shard)  # raises where the data of one of these clients would be refused at its site
+
+
+@LAWS.having(ObservedTask)
+def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) -> None:
+    """Tell of every training example, in order, what `loss` makes of it."""
+    task = case.task
+    assert isinstance(task, ObservedTask)
+    for client in range(len(case.shards)):
+        data = case.prepared(client)
+        model = case.drawn(data)
+        count = task.examples(data)
+        with torch.no_grad():
+            seen = task.observe(model, data)
+            for block in blocks(task, data):
+                found = task.loss(model, data, Draw(block), None)
+                assert isinstance(found, Losses), "loss must tell its hidden layer"
+                assert found.hidden is not None, "loss must tell its hidden layer"
+                near = np.allclose(found.each.numpy(), seen.losses[block], rtol=1e-4, atol=1e-5)
+                expect(near, "losses must be those of the examples", seen.losses[block], found.each)
+                same = np.allclose(found.hidden.numpy(), seen.hidden[block], rtol=1e-4, atol=1e-5)
+                expect(same, "hidden layers must be those of the examples", seen.hidden[block])
+        expect(seen.hidden.shape == (count, task.hidden_width), "hidden must be of the width", seen.hidden.shape)
+        expect(len(seen.probabilities) == len(seen.correct) == len(seen.centrality) == count, "one of each", count)
+        sums = np.abs(seen.probabilities.sum(1) - 1).max(initial=0)
+        expect(sums < 1e-4, "probabilities must sum to 1", sums)
+        expect((seen.centrality >= 0).all(), "centralities must be >= 0", seen.centrality)
 
 
 @LAWS.having(PartsTask)

@@ -150,6 +150,23 @@ def test_clients_are_told_by_how_much_the_score_rose():
     assert Active(score="entropy").guidance == ()
 
 
+def test_a_shared_agent_is_averaged_as_the_model_is():
+    """The paper's agg: networks travel, are charged, and after a round all begin with their mean."""
+    sections = {"sampler": {"name": "active", "shared": True}, "rounds": 3}
+    state, rows, _ = run(toy(True, **sections))
+    alone, rows_alone, _ = run(toy(True, sampler={"name": "active"}, rounds=3))
+    network = sum(array.nbytes for array in state.sampler_shared.values())
+    assert network == 4 * (3 * 256 + 256 + 256 * 2 + 2)
+    assert alone.sampler_shared == {}
+    assert rows[1].bytes - rows_alone[1].bytes == 5 * 2 * network
+    again, _, _ = run(toy(True, **sections))
+    assert all(np.array_equal(array, again.sampler_shared[name]) for name, array in state.sampler_shared.items())
+
+
+def test_the_shared_variant_keeps_the_laws():
+    check_sampler(Active, shared=True)
+
+
 @pytest.mark.parametrize("score", ["least_confidence", "entropy", "margin"])
 def test_the_variants_keep_the_laws(score):
     check_sampler(Active, score=score)

@@ -121,7 +121,7 @@ def test_test_graphs_are_in_nothing_that_training_sees():
     for each in (FOUR, other):
         data = task.prepare(each, {})
         model = task.model(torch.Generator().manual_seed(1), task.variant(data)).train()
-        loss = task.loss(model, data, Draw(np.arange(4)), None)
+        loss = task.loss(model, data, Draw(np.arange(4)), None).each
         loss.sum().backward()
         losses.append([loss.detach(), *(p.grad for p in model.parameters())])
     assert all(torch.equal(a, b) for a, b in zip(*losses, strict=True))

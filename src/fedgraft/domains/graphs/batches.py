@@ -76,6 +76,9 @@ class Collator:
         layers: of the network, >= 1.
         degrees: whether what a node sends depends on its degree.
         structure: float32 [nodes, s], features of the nodes' places, or none.
+
+    Attributes:
+        sizes: int64 [graphs], how many nodes each has.
     """
 
     def __init__(self, shard: GraphShard, layers: int, degrees: bool, structure: Floats | None = None) -> None:
@@ -93,7 +96,7 @@ class Collator:
         self._degree = shard.degree.astype(np.float32)[example]
         self._kind = np.where(shard.kind < 0, shard.kinds, shard.kind).astype(np.int64)[levels[0].example]
         self._attributes, self._structure = shard.attributes[levels[0].example], structure[levels[0].example]
-        self._label = shard.label
+        self._label, self.sizes = shard.label, shard.sizes
         self._number, self._here = np.zeros(len(example), np.int64), np.zeros(len(example), bool)
 
     def batch(self, graphs: Indices) -> Batch:

@@ -57,7 +57,11 @@ class GraphModel(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
-        logits: Tensor = self.head(self.read(batch))
+        return self.classify(self.represent(batch))
+
+    def classify(self, hidden: Tensor) -> Tensor:
+        """Return logits, float32 [graphs, classes], of the last hidden layer."""
+        logits: Tensor = self.head(hidden)
         return logits
 
     def represent(self, batch: Batch) -> Tensor:
@@ -152,8 +156,7 @@ class Head(nn.Module):
         """The last hidden layer [graphs, hidden]."""
         return torch.relu(self.inner(read))
 
-    def forward(self, read: Tensor) -> Tensor:
-        """Return logits, float32 [graphs, classes]."""
-        hidden = nn.functional.dropout(self.represent(read), self.dropout, self.training)
-        logits: Tensor = self.outer(hidden)
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return logits, float32 [graphs, classes], of the hidden layer."""
+        logits: Tensor = self.outer(nn.functional.dropout(hidden, self.dropout, self.training))
         return logits

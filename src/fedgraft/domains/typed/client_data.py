@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
@@ -60,11 +61,18 @@ class TypedData:
         return rank
 
 
-def feature_states(features: Features) -> States:
-    """Return features as products want them."""
+def feature_states(features: Features, scale: float) -> States:
+    """Return features as products want them, of such a root mean square in every row; 0 leaves them as they are."""
     if isinstance(features, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(features))
-    entries = features.tocoo()
+        factors = _factors(np.square(features).mean(1), scale)
+        return torch.from_numpy(np.ascontiguousarray(features * factors[:, None]) if scale else features.copy())
+    factors = _factors(np.asarray(features.multiply(features).mean(1)).ravel(), scale)
+    entries = (sparse.diags(factors) @ features if scale else features).tocoo()
     order = np.lexsort((entries.col, entries.row))
     # Never with its zeros: a client's bag of words has a hundred times as many of them as of words.
-    return Sparse(entries.row[order], entries.col[order], entries.data[order], features.shape, small=0)
+    values = entries.data[order].astype(np.float32)
+    return Sparse(entries.row[order], entries.col[order], values, features.shape, small=0)
+
+
+def _factors(squares: NDArray[np.float32], scale: float) -> NDArray[np.float32]:
+    return np.divide(scale, np.sqrt(squares), out=np.zeros(len(squares), np.float32), where=squares > 0)

@@ -10,7 +10,7 @@ from fedgraft.contracts import randomness
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import HaloCodec, asked_arrays
-from fedgraft.engine.plan import SCORE, Plan
+from fedgraft.engine.plan import SAMPLER, SCORE, Plan, split_sampler
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import DivergedError
 from fedgraft.nn.flat_model import FlatModel
@@ -69,6 +69,9 @@ class LocalRound:
         self.data, self._model, self.memory = data, model, memory
         state = memory.get("sampler")
         self._sampler_state = plan.sampler.init(plan.task.examples(data)) if state is None else state
+        self._received, self._shared = split_sampler(order.received)
+        if self._shared and plan.shared_sampler:
+            self._sampler_state = plan.shared_sampler.take(self._sampler_state, _named(self._shared))
         self._parked: Mapping[str, Any] | None = None
         self._g = randomness.lazy(plan.seed, "train", order.round, order.client)
 
@@ -84,12 +87,15 @@ class LocalRound:
         """
         plan, order, memory, trainer = self._plan, self.order, self.memory, self._trainer()
         try:
-            upload, memory["sharing"] = plan.sharing.local_update(trainer, order.received, memory.get("sharing"))
+            upload, memory["sharing"] = plan.sharing.local_update(trainer, self._received, memory.get("sharing"))
         except Paused as pause:
             self._sampler_state, self._parked = trainer.sampler_state, trainer.park()
             asked = asked_arrays(pause.asked, plan.asked_layout)
             return Message("wait", order.round, arrays={**self._pushed(segment), **asked})
         memory["sampler"] = trainer.sampler_state
+        if self._shared and plan.shared_sampler:
+            given = plan.shared_sampler.give(trainer.sampler_state)
+            upload |= {name: given[name.removeprefix(SAMPLER)] - array for name, array in self._shared.items()}
         if self._model.private:
             memory["private"] = self._model.flat.read(self._model.private)
         for name, array in upload.items():
@@ -164,3 +170,8 @@ class LocalRound:
     def _keep_states(self) -> None:
         if self._plan.halo:
             self.memory["states"] = self._plan.halo.closed(self.data)
+
+
+def _named(shared: Arrays) -> Arrays:
+    """The sampler's arrays by its own names."""
+    return {name.removeprefix(SAMPLER): array for name, array in shared.items()}

@@ -73,7 +73,6 @@ class LocalTrainer:
         sampler_state: what the sampler remembers of this client.
         g: the client's generator of this round.
         learning_rate: of this round.
-        client: its index.
         collects: whether what this round makes is sent to the server.
         guidance: {name: scalar that the sampler's half at the server sent}.
         fresh_rows: whether all halo rows that changed came with the model, so that the round's first step need not
@@ -81,6 +80,7 @@ class LocalTrainer:
         parked: what an earlier trainer of this round returned by `park`; None for a new round. The sharing method then
             begins anew: what it ran to its end before is not trained again but loaded, and the run that was paused
             goes on.
+        client: its index.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class LocalTrainer:
         sampler_state: Any,
         g: np.random.Generator,
         learning_rate: float,
-        client: int = 0,
         collects: bool = True,
         guidance: Mapping[str, float] | None = None,
         fresh_rows: bool = False,
         parked: Mapping[str, Any] | None = None,
+        client: int = 0,
     ) -> None:
         self._plan, self._task, self._sampler, self._training = plan, plan.task, plan.sampler, plan.training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g

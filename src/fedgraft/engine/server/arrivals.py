@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from fedgraft.contracts import Timing, Update
+from fedgraft.engine.plan import split_sampler
 from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.wire.layouts import Arrays
@@ -38,9 +41,19 @@ class Arrived:
         if not total > 0:
             return []
         return [
-            Update(client, self.weights[client] / total, uploads[client], self.staleness.get(client, 0))
+            Update(
+                client, self.weights[client] / total, split_sampler(uploads[client])[0], self.staleness.get(client, 0)
+            )
             for client in sorted(uploads)
         ]
+
+    def sampler_shared(self, before: Arrays) -> Arrays:
+        """Return the sampler's shared arrays after the updates that came: moved by their weighted sum."""
+        after: Arrays = {}
+        for name, array in before.items():
+            moves = [update.weight * self.trained.uploads[update.client][name] for update in self.updates()]
+            after[name] = (array + np.sum(moves, axis=0)).astype(array.dtype) if moves else array
+        return after
 
     def without(self, refused: Mapping[int, str]) -> "Arrived":
         """Return the answers with those of {client: reason} refused: they have failed."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts import Outcome, ProbingSelector, Runtime, Selector, Timing, View, randomness
-from fedgraft.engine.plan import Plan
+from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.averaging import averaged, scored_model
 from fedgraft.engine.server.broadcast import Broadcast
@@ -95,7 +95,7 @@ class Loop:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
         found = self._messenger.set_up.run(self._clients)
         state = RunState(found.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
-        state.halos = found.halos
+        state.halos, state.sampler_shared = found.halos, dict(self._plan.first_sampler)
         self._open(state)
         state.failing = {str(client): reason for client, reason in found.failed.items()}
         state.failures["setup"] += len(found.failed)
@@ -281,9 +281,10 @@ class Loop:
         """Encode a group's model, once per version; a method that tracks it learns what clients decode."""
         if self._broadcast.current(group):
             return
-        decoded = self._broadcast.publish(group, self._plan.sharing.model(state.sharing, group))
+        sent = {**self._plan.sharing.model(state.sharing, group), **state.sampler_shared}
+        decoded = self._broadcast.publish(group, sent)
         if self._plan.tracking:
-            state.sharing = self._plan.tracking.broadcast(state.sharing, group, decoded)
+            state.sharing = self._plan.tracking.broadcast(state.sharing, group, split_sampler(decoded)[0])
 
     def _average(self, state: RunState) -> None:
         """Move the running means, if models are averaged for scoring."""

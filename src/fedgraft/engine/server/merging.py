@@ -57,6 +57,7 @@ class Merging:
                 after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
             if self._is_finite(after, kept):
                 state.sharing = after
+                state.sampler_shared = arrived.without(refused).sampler_shared(state.sampler_shared)
                 break
             worst = max(kept, key=lambda update: update.weight * norms[update.client]).client
             refused[worst] = "left out: with its update the model is not finite"

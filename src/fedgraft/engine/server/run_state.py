@@ -35,6 +35,7 @@ class RunState:
         broadcast: models on their way to the clients, see `Broadcast`, which alone writes it.
         averages: {group: running mean of its global models}; empty where models are not averaged.
         sampler: the state of the sampler's half at the server; None before it learnt.
+        sampler_shared: arrays of the sampler that clients share, by the names that they travel by; {} for none.
         losses: {split: [mean loss of the first model, that of the last scored]} where the task tells.
         flops: operations of all clients' products so far.
         bytes: the ledger's totals.
@@ -64,6 +65,7 @@ class RunState:
     broadcast: dict[str, Any] = field(default_factory=dict)
     averages: dict[str, Arrays] = field(default_factory=dict)
     sampler: Any = None
+    sampler_shared: Arrays = field(default_factory=dict)
     losses: dict[str, list[float]] = field(default_factory=dict)
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)

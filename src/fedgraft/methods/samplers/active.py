@@ -16,12 +16,13 @@ from fedgraft.contracts import (
     Observations,
     Outcome,
     ReportingSampler,
+    SharedSampler,
     Stage,
     View,
 )
 from fedgraft.errors import require, require_one_of
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
-from fedgraft.wire.layouts import Tree
+from fedgraft.wire.layouts import Arrays, Tree
 
 SCORES = ("agent", "least_confidence", "entropy", "margin")
 GAIN = "gain"
@@ -55,7 +56,9 @@ class ServerState(TypedDict):
 
 
 @dataclass(frozen=True)
-class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSampler[ActiveState]):
+class Active(
+    ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSampler[ActiveState], SharedSampler[ActiveState]
+):
     """Active: an agent at each client learns which training examples are worth a step.
 
     Before every pass the agent sees of each training example its centrality, the entropy of the model's class
@@ -97,10 +100,12 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
         memory: transitions kept, >= 1.
         copy_every: steps of the agent until its target network follows, >= 1.
         sample: others that density is taken over, >= 1.
+        shared: whether clients share the agent's network, which is then averaged as the model is (the paper's agg).
 
     State: `ActiveState` at a client; `ServerState` at the server.
     Needs: a task that tells what a model makes of examples; the score after every round, else the last one counts.
     Cost: one scalar to each client of a cohort, `quantiles` + 1 scalars back if the selector asks for them.
+        Where the agent is shared its network, too, down and up.
     """
 
     keep: float = 0.5
@@ -120,6 +125,7 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
     memory: int = 10_000
     copy_every: int = 10
     sample: int = 512
+    shared: bool = False
 
     def __post_init__(self) -> None:
         require(0 < self.keep <= 1, "Active.keep", "in (0, 1]", self.keep)
@@ -224,6 +230,20 @@ class Active(ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSa
             memory=self.memory,
             copy_every=self.copy_every,
         )
+
+    def first(self, g: np.random.Generator) -> Arrays:
+        """Return the network of an agent, if it is shared."""
+        return self.agent.init(g)["online"] if self.shared and self.score == "agent" else {}
+
+    def take(self, state: ActiveState, shared: Arrays) -> ActiveState:
+        """With the network that the server sent; what is remembered stays, and so do Adam's moments."""
+        agent = state["agent"] or {**self.agent.init(np.random.default_rng(0)), "target": dict(shared)}
+        return {**state, "agent": {**agent, "online": dict(shared)}}
+
+    def give(self, state: ActiveState) -> Arrays:
+        """Return the network as the client has it now."""
+        assert state["agent"] is not None, "what was sent was taken"
+        return state["agent"]["online"]
 
     @property
     def reported(self) -> frozenset[str]:

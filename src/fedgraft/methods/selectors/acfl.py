@@ -6,16 +6,19 @@ from itertools import zip_longest
 from typing import ClassVar, TypedDict
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 
 from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.errors import InputError, require
 from fedgraft.methods.cohorts import affordable, probeable, reachable, size
+from fedgraft.methods.rl.networks import one_thread
 from fedgraft.methods.sketches import SKETCH, seen
 
 UNKNOWN = -1
 """Cluster of the clients of whom no update was seen."""
+PASSES = 10
+"""Times that clients are told anew which cluster is theirs."""
 
 
 class ACFLState(TypedDict):
@@ -107,13 +110,38 @@ class ACFL(ProbingSelector[ACFLState]):
         found = np.full(len(known), UNKNOWN)
         rows = sketches[known]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        directions = rows / np.where(lengths > 0, lengths, 1)
-        distinct = len(np.unique(directions, axis=0))
-        if distinct <= self.clusters:
-            found[known] = np.unique(directions, axis=0, return_inverse=True)[1].ravel()
-        else:
-            found[known] = KMeans(self.clusters, n_init=1, random_state=0).fit_predict(directions)
+        directions: NDArray[np.float32] = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+        found[known] = k_means(directions, self.clusters)
         return found
+
+
+def k_means(rows: NDArray[np.float32], clusters: int) -> Indices:
+    """Return the number of the nearest of so many centres for each row, int64 [n]; equal rows have equal numbers.
+
+    The first centres are rows, each with a chance that goes as its squared distance to those before (Arthur and
+    Vassilvitskii, 2007), drawn from one seed; then `PASSES` passes move them to the means of their rows.
+    """
+    g = np.random.default_rng(0)
+    with one_thread():
+        points = torch.from_numpy(rows).double()
+        centres = points[[int(g.integers(len(rows)))]]
+        while len(centres) < clusters:
+            far = _distances(points, centres).amin(1).numpy()
+            if not far.sum() > 0:  # no more different rows
+                break
+            centres = torch.cat([centres, points[[int(g.choice(len(rows), p=far / far.sum()))]]])
+        for _ in range(PASSES):
+            belongs = torch.nn.functional.one_hot(_distances(points, centres).argmin(1), len(centres)).double()
+            counts = belongs.sum(0)[:, None]
+            centres = torch.where(counts > 0, belongs.T @ points / counts.clamp(min=1), centres)
+        found: Indices = _distances(points, centres).argmin(1).numpy()
+    return found
+
+
+def _distances(points: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+    """Return squared distances, float64 [points, centres], >= 0."""
+    squares = points.square().sum(1)[:, None] + centres.square().sum(1)
+    return (squares - 2 * points @ centres.T).clamp(min=0)
 
 
 def _in_turn(order: Sequence[int], cluster: Indices) -> list[int]:

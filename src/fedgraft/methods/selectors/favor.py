@@ -54,18 +54,18 @@ class Favor(Selector[FavorState]):
         epsilon: share of a first cohort that is random, in [0, 1]; 1 (ours).
         epsilon_decay: factor of that share per round, in (0, 1]; 0.98 (ours).
         epsilon_min: least share, in [0, 1]; 0.1 (ours).
-        hidden: widths of the network's hidden layers; one of 256 (paper: two of 512).
+        hidden: widths of the network's hidden layers; one of 128 (ours; paper: two of 512).
         rate: of Adam, > 0; 0.001 (ours).
         gamma: discount, in [0, 1); 0.99 (paper).
-        steps: of learning after each round, >= 0; 2 (ours).
+        steps: of learning after each round, >= 0; 1 (ours).
         batch: transitions of a step, >= 1; 32 (ours).
         memory: transitions kept, >= 1; 1,000 (ours; paper: 10,000).
         copy_every: steps until the target network is copied, >= 1; 100 (paper).
 
     State:
         agent: see `q_learning.AgentState`; loadings: float32 [256, components], the axes, 0 before they are known;
-        coordinates: float32 [N, components], of each client's last update, 0 = none; merged: float32 [components]; score: the
-        last, None before.
+        coordinates: float32 [N, components], of each client's last update, 0 = none; merged: float32 [components], of
+        the sum of mean updates; score: the last, None before.
     Needs: "update": the uploads; the score after every round, else the last one counts.
     Cost: nothing beyond the model, down to and up from each selected client.
     """
@@ -79,10 +79,10 @@ class Favor(Selector[FavorState]):
     epsilon: float = 1.0
     epsilon_decay: float = 0.98
     epsilon_min: float = 0.1
-    hidden: tuple[int, ...] = (256,)
+    hidden: tuple[int, ...] = (128,)
     rate: float = 1e-3
     gamma: float = 0.99
-    steps: int = 2
+    steps: int = 1
     batch: int = 32
     memory: int = 1_000
     copy_every: int = 100

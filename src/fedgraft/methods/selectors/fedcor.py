@@ -194,17 +194,18 @@ def telling(points: Numbers, noise: float, shares: Numbers, worth: Numbers, pool
     """
     chosen = []
     with one_thread():
-        seen, weight = torch.from_numpy(points[:, pool]), torch.from_numpy(shares[pool])
-        factor, free = torch.from_numpy(worth[pool]), torch.ones(len(pool), dtype=torch.bool)
-        given = torch.eye(len(points), dtype=torch.float64)  # covariance of the `dim` numbers behind all changes
+        seen, factor = torch.from_numpy(points[:, pool]), torch.from_numpy(worth[pool])
         total = torch.from_numpy(points) @ torch.from_numpy(shares)
+        told = total @ seen + noise**2 * torch.from_numpy(shares[pool])  # of all clients together, by each
+        variance = seen.square().sum(0) + noise**2
+        given = torch.eye(len(points), dtype=torch.float64)  # covariance of the `dim` numbers behind all changes
         for _ in range(min(count, len(pool))):
-            spread = given @ seen
-            variance = (seen * spread).sum(0) + noise**2
-            gain = factor * (total @ spread + noise**2 * weight) / variance.sqrt()
-            k = int(torch.where(free, gain, -torch.inf).argmax())
+            k = int((factor * told / variance.sqrt()).argmax())
             chosen.append(int(pool[k]))
-            free[k] = False
-            total = total - weight[k] * seen[:, k]  # what is known of k is no news
-            given = given - torch.outer(spread[:, k], spread[:, k]) / variance[k]
+            along = given @ seen[:, k]
+            shared, own = along @ seen, float(variance[k])
+            told -= shared * (float(told[k]) / own)
+            variance = (variance - shared.square() / own).clamp(min=noise**2)
+            given -= torch.outer(along, along) / own
+            factor[k], told[k] = 1.0, -torch.inf  # not again
     return np.array(chosen, np.int64)

@@ -1,10 +1,10 @@
 """FedMarl: candidates try an epoch, and agents decide who goes on to train."""
 
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.errors import require
@@ -44,8 +44,8 @@ class FedMarl(ProbingSelector[FedMarlState]):
     score's utility, less weighted shares of the time and of the bytes that a round with all candidates would take. The
     values of a team's agents add up (VDN). At least one candidate trains.
 
-    Source: Zhang, Lin, Zhang, "A multi-agent reinforcement learning approach for efficient client selection in federated
-        learning", AAAI 2022.
+    Source: Zhang, Lin, Zhang, "A multi-agent reinforcement learning approach for efficient client selection in
+        federated learning", AAAI 2022.
     Differs:
         - The network learns while the one run goes on; the paper trains it over many runs before.
         - Who goes on trains all of its epochs anew from the model that it was sent; the trial is not kept.
@@ -69,7 +69,7 @@ class FedMarl(ProbingSelector[FedMarlState]):
         rate: of Adam, > 0; 0.001 (ours).
         gamma: discount, in [0, 1); 0.9 (paper: 0.9 to 0.99).
         steps: of learning after each round, >= 0; 1 (ours).
-        batch: rounds of a step, >= 1; 16 (ours).
+        batch: rounds of a step, >= 1; 8 (ours).
         memory: rounds kept, >= 1; 1,000 (paper).
         copy_every: steps until the target network is copied, >= 1; 10 (ours).
 
@@ -93,7 +93,7 @@ class FedMarl(ProbingSelector[FedMarlState]):
     rate: float = 1e-3
     gamma: float = 0.9
     steps: int = 1
-    batch: int = 16
+    batch: int = 8
     memory: int = 1_000
     copy_every: int = 10
 
@@ -122,14 +122,13 @@ class FedMarl(ProbingSelector[FedMarlState]):
     def probe(self, state: FedMarlState, view: View, g: np.random.Generator) -> Probe | None:
         """Have candidates, drawn uniformly, try an epoch."""
         wanted = size(self.clients, view, "FedMarl.clients")
-        order = list(random_order(reachable(view), g, wanted))[:wanted]
-        asked = probeable(order, view)
+        asked = probeable(list(islice(random_order(reachable(view), g, wanted), wanted)), view)
         return Probe(asked, "train", epochs=1) if asked else None
 
     def select(self, state: FedMarlState, view: View, g: np.random.Generator) -> Selection:
         """Return the candidates whose agents say so, or the nearest to it; random clients where nobody tried."""
         pool, wanted = reachable(view), size(self.clients, view, "FedMarl.clients")
-        others = list(random_order(pool, g, wanted))
+        others = random_order(pool, g, wanted)
         if not view.probed:
             return Selection(affordable(others, view, most=wanted))
         tried, seen = self._observed(state, view)
@@ -139,8 +138,7 @@ class FedMarl(ProbingSelector[FedMarlState]):
         goes = np.where(g.random(len(tried)) < chance, g.random(len(tried)) < 0.5, gain > 0)
         order = np.argsort(-gain, kind="stable")
         going, stopping = tried[order[goes[order]]].tolist(), tried[order[~goes[order]]].tolist()
-        rest = (k for k in [*stopping, *others] if k not in going)
-        return Selection(affordable(going, view) or affordable(rest, view, most=1))
+        return Selection(affordable(going, view) or affordable(chain(stopping, others), view, most=1))
 
     def update(self, state: FedMarlState, view: View, outcome: Outcome) -> FedMarlState:
         """Keep what was measured; learn from the round before, whose next one is known now."""

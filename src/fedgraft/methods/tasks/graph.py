@@ -9,10 +9,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums
+from fedgraft.contracts import Draw, Indices, Observations, Questions, Sums
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.task_abilities import (
     Accuracy,
+    ObservedTask,
     PartsTask,
     PooledTask,
     PredictingTask,
@@ -20,7 +21,7 @@ from fedgraft.contracts.task_abilities import (
     SurveyedTask,
     VariantTask,
 )
-from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.model import PERSONAL, GraphModel, Together, Variant
@@ -67,6 +68,7 @@ class GraphData:
 @dataclass(frozen=True)
 class Graph(
     Accuracy[GraphShard, GraphData],
+    ObservedTask[GraphShard, GraphData],
     PartsTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
     PredictingTask[GraphShard, GraphData],
@@ -142,7 +144,7 @@ class Graph(
     def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
         """Held-out graphs as batches, training graphs to be put together."""
         collator = self._collator(shard)
-        held_out = {split: self._batches(collator, shard, shard.rows(split)) for split in SCORED_SPLITS}
+        held_out = {split: self._batches(collator, shard.rows(split)) for split in SCORED_SPLITS}
         seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
         variant = Variant(shard.kinds, seen, len(shard.classes))
         train = shard.rows("train")
@@ -176,10 +178,29 @@ class Graph(
         own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
         return GraphModel(self.encoder, own, places, self.normalise == "batch", self.dropout, g)
 
-    def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return the cross-entropy of each graph of the draw, float32 [graphs]."""
+    @property
+    def hidden_width(self) -> int:
+        """Width of the head's hidden layer."""
+        return self.encoder.width
+
+    def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Losses:
+        """Return the cross-entropy of each graph of the draw, and the head's hidden layer."""
         batch = data.collator.batch(data.train[draw.examples]).to(next(model.parameters()).device)
-        return nn.functional.cross_entropy(model(batch), batch.label, reduction="none")
+        hidden = model.represent(batch)  # type: ignore[operator]
+        logits = model.classify(hidden)  # type: ignore[operator]
+        return Losses(nn.functional.cross_entropy(logits, batch.label, reduction="none"), hidden=hidden)
+
+    def observe(self, model: nn.Module, data: GraphData) -> Observations:
+        """What the model makes of all training graphs; the more nodes, the more central."""
+        device, parts = next(model.parameters()).device, self._batches(data.collator, data.train)
+        seen = []
+        for batch in (part.to(device) for part in parts):
+            hidden = model.represent(batch)  # type: ignore[operator]
+            logits = model.classify(hidden)  # type: ignore[operator]
+            each = nn.functional.cross_entropy(logits, batch.label, reduction="none")
+            seen.append((each, logits.softmax(1), hidden, logits.argmax(1) == batch.label))
+        losses, shares, states, correct = (torch.cat(parts).numpy(force=True) for parts in zip(*seen, strict=True))
+        return Observations(losses, shares, states, correct, data.collator.sizes[data.train].astype(np.float32))
 
     def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
         """Right answers, graphs and summed cross-entropies."""
@@ -224,7 +245,7 @@ class Graph(
         """The likeliest class of each graph, and how likely the model takes it to be."""
         device = next(model.parameters()).device
         with torch.no_grad():
-            batches = self._batches(self._collator(asked), asked, np.arange(asked.graphs))
+            batches = self._batches(self._collator(asked), np.arange(asked.graphs))
             shares = torch.cat([model(batch.to(device)).softmax(1) for batch in batches]).cpu()
         best = shares.argmax(1)
         return {
@@ -242,11 +263,11 @@ class Graph(
             return Collator(shard, self.encoder.depth, True, found)
         return Collator(shard, self.encoder.depth, self.encoder.by_degree)
 
-    def _batches(self, collator: Collator, shard: GraphShard, graphs: Indices) -> list[Batch]:
+    def _batches(self, collator: Collator, graphs: Indices) -> list[Batch]:
         """Consecutive batches of at most so many nodes, or of one graph."""
         if not len(graphs):
             return []
-        number = np.cumsum(shard.sizes[graphs]) // MOST_NODES
+        number = np.cumsum(collator.sizes[graphs]) // MOST_NODES
         cuts = np.flatnonzero(np.diff(number)) + 1
         return [collator.batch(part) for part in np.split(graphs, cuts)]
 

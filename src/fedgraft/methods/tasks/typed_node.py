@@ -61,6 +61,7 @@ class TypedNode(
             alone stands for a node by itself. () = as the data suggest.
         neighbours: most nodes that a metapath joins to a node, those that most paths lead to; 0 = all.
         dropout: share of the embedding dropped in training, in [0, 1).
+        scale: root mean square of every node's features once they are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
@@ -73,6 +74,7 @@ class TypedNode(
     metapaths: tuple[str, ...] = ()
     neighbours: int = 0
     dropout: float = 0.0
+    scale: float = 0.0
     features: int = 0
     classes: int = 0
     class_names: tuple[str, ...] = ()
@@ -80,7 +82,7 @@ class TypedNode(
     def __post_init__(self) -> None:
         require(self.neighbours >= 0, "TypedNode.neighbours", ">= 0", self.neighbours)
         require(0 <= self.dropout < 1, "TypedNode.dropout", "in [0, 1)", self.dropout)
-        for name in ("features", "classes"):
+        for name in ("scale", "features", "classes"):
             require(getattr(self, name) >= 0, f"TypedNode.{name}", ">= 0", getattr(self, name))
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
@@ -125,7 +127,7 @@ class TypedNode(
         """Features, and one graph for each metapath."""
         graphs = [self.encoder.graph(metapath_matrix(shard, metapath, self.neighbours)) for metapath in self.metapaths]
         rows = {split: shard.rows(split) for split in SPLITS}
-        return TypedData(shard, feature_states(shard.features), graphs, torch.from_numpy(shard.label), rows)
+        return TypedData(shard, feature_states(shard.features, self.scale), graphs, torch.from_numpy(shard.label), rows)
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""
