@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients same-results testbed study-fedacs \
-  study-cefgl study-fedais study-levers study-reputation-ucb study-attackers clean
+  study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-attackers clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,9 @@ study-levers: .venv/.installed  ## who trains, on what, what is sent: each lever
 
 study-reputation-ucb: .venv/.installed  ## the reputation-UCB tables: simulated seconds to a score, the paper's numbers beside ours
 	$(BIN)/fedgraft study reputation-ucb $(ARGS)
+
+study-rafhgl: .venv/.installed  ## the RAFHGL tables: selectors on typed graphs, paired differences with intervals
+	$(BIN)/fedgraft study rafhgl $(ARGS)
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -25,7 +25,7 @@ from fedgraft.contracts.sampler import (
     Sampler,
     SharedSampler,
 )
-from fedgraft.contracts.selector import ProbingSelector, Selector
+from fedgraft.contracts.selector import ExplainedSelector, ProbingSelector, Selector
 from fedgraft.contracts.sharing import (
     ExtendedSharing,
     GroupedSharing,
@@ -69,6 +69,7 @@ __all__ = [
     "Codec",
     "Correction",
     "Draw",
+    "ExplainedSelector",
     "ExtendedSharing",
     "GroupedSharing",
     "GuidedSampler",

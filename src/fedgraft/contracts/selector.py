@@ -1,11 +1,18 @@
-"""Who trains? The contract of client selectors, and one ability."""
+"""Who trains? The contract of client selectors, and two abilities."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic
+from collections.abc import Mapping
+from typing import ClassVar, Final, Generic
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Outcome, Probe, Selection, State, View
+
+SCORE: Final = "score"
+"""Term by which clients are ranked, larger = sooner; left out where nothing ranks them, or an agent does."""
+AGENT: Final = "agent"
+"""Term that an agent gives each client, larger = sooner, whether or not it had the choice in the round."""
 
 
 class Selector(ABC, Generic[State]):
@@ -38,3 +45,16 @@ class ProbingSelector(Selector[State]):
     @abstractmethod
     def probe(self, state: State, view: View, g: np.random.Generator) -> Probe | None:
         """Choose whom to ask; None asks nobody. The answers reach `select` as `view.probed`."""
+
+
+class ExplainedSelector(Selector[State]):
+    """Ability: tell which terms a choice was made of, for a report. Nothing that a run does depends on it."""
+
+    @abstractmethod
+    def terms(self, state: State, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """Return {name: float64 [N], finite, or nan for a client that has none} of the choice just made.
+
+        It is called right after `select`, with the same state and view, and takes no longer. It draws nothing and never
+        mutates anything. `SCORE` and `AGENT` are names that a report knows; all others are the method's own, in plain
+        words, such as "mean reward". {} where clients were drawn at random.
+        """

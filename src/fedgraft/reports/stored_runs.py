@@ -119,7 +119,8 @@ class RunFolder:
             row["selected"] = tuple(row["selected"])
             row["late"] = tuple(row["late"])
             for name in ("failed", "timings", "staleness"):
-                row[name] = {int(client): value for client, value in row[name].items()}
+                row[name] = _by_number(row[name])
+            row["terms"] = {term: _by_number(values) for term, values in row["terms"].items()}
         frame = pd.DataFrame(rows, columns=[field.name for field in fields(Row)])
         return frame.astype({"loss": "float64", "validation": "float64", "test": "float64"})
 
@@ -315,6 +316,16 @@ def _by_client(check: Check) -> Check:
     )
 
 
+def _by_number(values: Mapping[str, Any]) -> dict[int, Any]:
+    """{client: value}, as JSON cannot hold it."""
+    return {int(client): value for client, value in values.items()}
+
+
+def _is_terms(value: object) -> bool:
+    numbers = _by_client(_is_number)
+    return isinstance(value, dict) and all(_is_text(name) and numbers(each) for name, each in value.items())
+
+
 def _is_timing(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
 
@@ -326,6 +337,7 @@ _ROUND: Mapping[str, Check] = {
     "timings": _by_client(_is_timing),
     "late": lambda value: isinstance(value, list | tuple) and all(map(_is_count, value)),
     "staleness": _by_client(_is_count),
+    "terms": _is_terms,
     **dict.fromkeys(("loss", "validation", "test"), _is_score),
     **dict.fromkeys(("seconds", "simulated_seconds", "began"), _is_number),
 }

@@ -2,11 +2,12 @@
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import ProbingSelector, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, ProbingSelector, Selection, Selector, View
 from fedgraft.testing.comparison import equal, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
@@ -91,8 +92,42 @@ def budget_is_a_promise(selector: Selector[Any]) -> None:
     for_all(promised, drawn)
 
 
-def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_every: int = 0) -> list[Selection]:
-    """Return the cohorts of a run; every call is checked, and nothing given may change."""
+@LAWS.having(ExplainedSelector)
+def terms_are_of_every_client(selector: Selector[Any]) -> None:
+    """Tell after each choice a float64 for every client, finite or nan; the same of the same, and change nothing."""
+    assert isinstance(selector, ExplainedSelector), "the law is for those alone"
+
+    def look(state: Any, view: View) -> None:
+        before, seen = copy.deepcopy(state), copy.deepcopy(view)
+        terms = dict(selector.terms(state, view))
+        for name, values in terms.items():
+            expect(isinstance(name, str) and name, "the name of a term must be a text", name)
+            fits = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.shape == (view.clients,)
+            expect(fits, f"the term {name!r} must be float64 [N]", values)
+            expect(not np.isinf(values).any(), f"the term {name!r} must be finite, or nan", values)
+        expect(equal(state, before), "terms must not change the state", state, before)
+        expect(equal(vars(view), vars(seen)), "terms must not change the view", view)
+        told, again = copy.deepcopy(terms), dict(selector.terms(before, seen))
+        expect(equal(terms, told), "terms must not change those that were told before", terms, told)
+        expect(equal(told, again), "equal states and views must give equal terms", told, again)
+
+    for clients in (1, 3, 10):
+        for trouble in (0.0, 0.4):
+            world = World(clients, clients, 40.0, unavailable=trouble, failing=trouble, late=trouble)
+            _play(selector, world, chosen=look)
+
+
+def _play(
+    selector: Selector[Any],
+    world: World,
+    rounds: int = ROUNDS,
+    resume_every: int = 0,
+    chosen: Callable[[Any, View], None] | None = None,
+) -> list[Selection]:
+    """Return the cohorts of a run; every call is checked, and nothing given may change.
+
+    `chosen` is called after each choice, with what it was made of.
+    """
     cohorts: list[Selection] = []
     state = None
     for round in range(1, rounds + 1):
@@ -110,6 +145,8 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
             again = selector.select(copy.deepcopy(state), copy.deepcopy(view), np.random.default_rng([round, 1]))
             expect(selection == again, "equal states, views and generators must give equal cohorts", selection, again)
             _check_cohort(view, selection)
+            if chosen is not None and selection.clients:
+                chosen(state, view)
         cohorts.append(selection)
         if not selection.clients and not world.in_flight:
             break

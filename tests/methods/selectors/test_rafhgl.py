@@ -23,7 +23,7 @@ def test_the_reward_is_equation_2():
 def test_the_agent_s_best_are_chosen(view, g):
     selector = RAFHGL(clients=2, explore=0.0, least=0.0)
     state = selector.init(view(5))
-    best = sorted(np.argsort(-selector.values(state))[:2].tolist())
+    best = sorted(np.argsort(-selector.values(state, view(5)))[:2].tolist())
     assert list(selector.select(state, view(5), g).clients) == best
 
 
@@ -54,6 +54,32 @@ def test_each_client_of_the_cohort_is_a_transition(view, outcome):
     assert np.isnan(after["worth"][1])
 
 
+def test_rewards_are_taken_relative_to_the_last_rounds(view, outcome):
+    selector = RAFHGL(clients=1, quantiles=2, target=0.5, relative=2)
+    state, seen = selector.init(view(2)), view(2, better="higher")
+    for score in (0.5, 1.0, 1.0):
+        state = selector.update(state, seen, outcome((0,), reports=reports(selector, {0: 0.1}), score=score))
+    # rewards 0, 7 and 7; before them nothing, then 0, then the mean of 0 and 7
+    assert state["agent"]["memory"]["rewards"].tolist() == [0, 7, 3.5]
+    assert state["rewards"].tolist() == [7, 7]
+
+
+def test_among_equals_by_the_agent_the_mean_score_decides(view, g):
+    selector = RAFHGL(clients=1, explore=0.0, least=0.0, prior=1e6)
+    state = {**selector.init(view(3)), "worth": np.array([0.1, 0.4, 0.2])}
+    assert selector.select(state, view(3), g).clients == (1,)
+    state = {**state, "worth": np.array([0.1, 0.4, np.nan])}
+    worth = selector.worth(state, view(3))
+    assert worth[2] == worth[1], "who never trained is worth as much as the best"
+
+
+def test_who_trained_longest_ago_takes_a_turn(view):
+    """Four clients, two train: all take a turn in two rounds."""
+    selector = RAFHGL(clients=2, prior=0.0, turn=3.0)
+    state = {**selector.init(view(4)), "trained": np.array([10, 9, 8, 0])}
+    assert selector.worth(state, view(4, round=10)).tolist() == [0, 1.5, 3, 3]
+
+
 def test_nothing_is_learnt_before_there_is_a_score(view, outcome):
     selector = RAFHGL()
     told = outcome((0,), reports=reports(selector, {0: 1.0}), score=None)
@@ -63,13 +89,13 @@ def test_nothing_is_learnt_before_there_is_a_score(view, outcome):
 
 
 def test_it_learns_which_client_brings_the_reward(view, outcome):
-    selector = RAFHGL(clients=1, quantiles=2, steps=20, gamma=0.0, target=1.0)
+    selector = RAFHGL(clients=1, quantiles=2, steps=20, gamma=0.0, target=1.0, prior=0.0, turn=0.0)
     state = selector.init(view(4))
     for round in range(1, 40):
         chosen = round % 4
         told = outcome((chosen,), reports=reports(selector, {chosen: 0.1}), score=1.0 if chosen == 2 else 0.0)
         state = selector.update(state, view(4, round=round, better="higher"), told)
-    assert int(selector.values(state).argmax()) == 2
+    assert int(selector.values(state, view(4, round=40)).argmax()) == 2
 
 
 def test_a_large_federation_keeps_fewer_transitions():

@@ -98,8 +98,16 @@ def test_metapath_means_by_hand():
     assert found[:, 0].tolist() == [21.5, 12.5, 43.5, 34.5, 5.5]
 
 
-def test_the_target_type_alone_sees_no_edges():
-    task = fitted(MetapathMeans(hidden=4), metapaths=("paper",))
+@pytest.mark.parametrize(
+    "task",
+    [
+        fitted(MetapathMeans(hidden=4), metapaths=("paper",)),
+        fitted(MetapathMeans(hidden=4, edges=False), metapaths=("paper-author-paper",)),
+        fitted(metapaths=("paper",)),
+    ],
+    ids=["means", "no means", "han"],
+)
+def test_the_target_type_alone_sees_no_edges(task):
     without = typed_graph({("paper", "author"): [(4, 0)]}, features=np.eye(5), label=GRAPH.label, split=GRAPH.split)
     model = drawn(task)
     with torch.no_grad():

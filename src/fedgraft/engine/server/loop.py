@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import Outcome, ProbingSelector, Runtime, Selector, Timing, View, randomness
+from fedgraft.contracts import Outcome, Runtime, Selector, Timing, View, randomness
 from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.averaging import averaged, scored_model
 from fedgraft.engine.server.broadcast import Broadcast
+from fedgraft.engine.server.choosing import Choosing, Terms
 from fedgraft.engine.server.curve import note_scores
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.exchange import Traffic
@@ -26,7 +27,6 @@ from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.messenger import Messenger, Models, Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.scoring import Scoring
-from fedgraft.engine.server.selection_checks import check_clients, check_selection
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import PROBE, SCORING, Evaluation, Row, Stopping
 from fedgraft.engine.server.views import Views, losses_of
@@ -46,6 +46,7 @@ class _Round:
         arrived: the answers that are there.
         probe_failures: {client: reason}.
         guidance: {client: {name: scalar that its sampler was sent}}.
+        terms: of the selector's choice.
     """
 
     view: View
@@ -53,6 +54,7 @@ class _Round:
     arrived: Arrived
     probe_failures: Mapping[int, str] = field(default_factory=dict)
     guidance: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    terms: Terms = field(default_factory=dict)
 
 
 class Loop:
@@ -86,6 +88,7 @@ class Loop:
         self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
+        self._choosing = Choosing(selector, plan.seed)
         self.ledger = Ledger()
         self._runtime = runtime
         guards = self._merging.safeguards
@@ -166,7 +169,7 @@ class Loop:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
         aside, lasted = {**made.probe_failures, **unscored}, made.arrived.seconds
-        return Row.of(state, outcome, scores, state.flops - computed, aside, lasted, self._sampled)
+        return Row.of(state, outcome, scores, state.flops - computed, aside, lasted, self._sampled, made.terms)
 
     # --- the training of a round -------------------------------------------------------------------------------------
 
@@ -176,11 +179,9 @@ class Loop:
             return self._wait(state, view)
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
         view, probe_seconds, failures = self._probe(state, view, disconnected)
-        g = randomness.generator(self._plan.seed, "select", view.round)
-        selection = self._selector.select(state.selector, view, g)
+        selection, terms = self._choosing.choose(state.selector, view)
         if not selection.clients:
             return self._wait(state, view)
-        check_selection(type(self._selector).__name__, selection, view)
         state.cohort = list(selection.clients)
         reached = [client for client in selection.clients if client not in disconnected]
         guidance: Mapping[int, Mapping[str, float]] = {}
@@ -201,7 +202,7 @@ class Loop:
         began = state.simulated_seconds + probe_seconds
         arrived = self._merge(state, arrived, view.round, began + arrived.seconds)
         self._arrivals.send(sent, view.round, began)
-        return _Round(view, selection.clients, arrived, failures, guidance)
+        return _Round(view, selection.clients, arrived, failures, guidance, terms)
 
     def _wait(self, state: RunState, view: View) -> "_Round | None":
         """Let the clock run until the next late answer arrives; None where none is on its way.
@@ -247,12 +248,9 @@ class Loop:
 
     def _probe(self, state: RunState, view: View, disconnected: frozenset[int]) -> tuple[View, float, dict[int, str]]:
         """The view with what probed clients answered, the simulated seconds that asking took, and who failed."""
-        if not isinstance(self._selector, ProbingSelector):
+        probe = self._choosing.probe(state.selector, view)
+        if probe is None:
             return view, 0.0, {}
-        probe = self._selector.probe(state.selector, view, randomness.lazy(self._plan.seed, "probe", view.round))
-        if probe is None or not probe.clients:
-            return view, 0.0, {}
-        check_clients(type(self._selector).__name__, "probed", probe.clients, view.bytes_per_probe, view)
         reached = [client for client in probe.clients if client not in disconnected]
         progress = self._stopping.progress(state)
         replies = self._messenger.probe(self._models(state, reached), view.round, probe, progress)

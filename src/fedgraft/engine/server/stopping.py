@@ -119,6 +119,9 @@ class Row:
         staleness: {client: rounds by which its answer was late}, of late answers that arrived.
         began: when the orders were sent, after the probe, in simulated seconds of the run; 0 in earlier versions.
         scored: how many clients the scores are of, where they are a sample; 0 where they are all.
+        terms: {term of the choice: {client: value}}, see `ExplainedSelector`, of clients that have one and could be
+            chosen; of many clients see `choosing.MOST_EXPLAINED`. {} where the selector tells none, in rounds that draw
+            at random, and in earlier versions.
     """
 
     round: int
@@ -137,6 +140,7 @@ class Row:
     staleness: dict[int, int] = field(default_factory=dict)
     began: float = 0.0
     scored: int = 0
+    terms: dict[str, dict[int, float]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -148,6 +152,7 @@ class Row:
         aside: Mapping[int, str],
         lasted: float,
         scored: int = 0,
+        terms: dict[str, dict[int, float]] | None = None,
     ) -> "Row":
         """The row of the round that `state` has just finished.
 
@@ -159,6 +164,7 @@ class Row:
             aside: {client: reason}, failures to do anything but to train.
             lasted: simulated seconds, from the orders on.
             scored: how many clients the scores are of; 0 = all.
+            terms: of the selector's choice.
         """
         losses = [report["loss"] for report in outcome.reports.values()]
         return cls(
@@ -178,4 +184,5 @@ class Row:
             staleness=dict(outcome.staleness),
             began=max(0.0, state.simulated_seconds - lasted),
             scored=scored if scores else 0,
+            terms=terms or {},
         )

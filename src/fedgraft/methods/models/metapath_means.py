@@ -19,7 +19,7 @@ class MetapathMeans(MetapathEncoder):
     """Metapath means: a perceptron over a node's features and their means over the nodes that metapaths join to it.
 
     relu(V relu(W_0 x_i + sum over metapaths of W_p mean of x_j)), the mean being over the other nodes j that the
-    metapath p joins to i. With the target type as the only metapath it is a perceptron that sees no edges.
+    metapath p joins to i.
 
     Source: Yang et al., "Simple and Efficient Heterogeneous Graph Neural Network" (SeHGNN), AAAI 2023, means over
         metapaths' neighbours.
@@ -28,10 +28,12 @@ class MetapathMeans(MetapathEncoder):
     Args:
         hidden: width of both layers, >= 1.
         layers: 1, or 2 with the layer V.
+        edges: whether there are means; without them it is a perceptron that sees no edges.
     """
 
     hidden: int = 128
     layers: int = 2
+    edges: bool = True
 
     def __post_init__(self) -> None:
         require(self.hidden >= 1, "MetapathMeans.hidden", ">= 1", self.hidden)
@@ -63,13 +65,14 @@ class Means(nn.Module):
     def __init__(self, options: MetapathMeans, inputs: int, metapaths: int, g: torch.Generator) -> None:
         super().__init__()
         self.own = row_linear(inputs, options.hidden, g)
-        self.means = nn.ModuleList(row_linear(inputs, options.hidden, g, bias=False) for _ in range(metapaths))
+        paths = metapaths if options.edges else 0
+        self.means = nn.ModuleList(row_linear(inputs, options.hidden, g, bias=False) for _ in range(paths))
         self.outer = linear(options.hidden, options.hidden, g) if options.layers == 2 else None
 
     def forward(self, features: States, graphs: Sequence[Sparse]) -> Tensor:
         """Return embeddings [nodes, hidden]."""
         state: Tensor = self.own(features)
-        for layer, graph in zip(self.means, graphs, strict=True):
+        for layer, graph in zip(self.means, graphs, strict=False):
             state = state + graph @ layer(features)  # means of what is mapped: the same, and narrower
         state = torch.relu(state)
         return state if self.outer is None else torch.relu(self.outer(state))

@@ -28,8 +28,8 @@ SCORES = ("agent", "least_confidence", "entropy", "margin")
 GAIN = "gain"
 """Name of the scalar that a client is told: by how much the global model's score rose in the last round."""
 SKIP, TRAIN = 0, 1
-FEATURES, ENTROPY = 3, 1
-"""How many features an agent sees, and which is the entropy."""
+FEATURES = 3
+"""What an agent sees of an example: centrality, entropy, density."""
 
 
 class ActiveState(TypedDict):
@@ -63,8 +63,8 @@ class Active(
 
     Before every pass the agent sees of each training example its centrality, the entropy of the model's class
     probabilities, and the density of its embedding: its mean cosine similarity to others'. Each is standardised over
-    the client's examples. The active score is Q(s, train) - Q(s, skip) + prior * entropy. The `keep` share of examples
-    with the highest scores takes part in the pass. Then every example gets the reward
+    the client's examples. The active score is Q(s, train) - Q(s, skip) + prior * entropy / log(classes). The `keep`
+    share of examples with the highest scores takes part in the pass. Then every example gets the reward
 
         base^(gain of the global model's score in the last round) + accuracy on the client's training examples
             + by how much its own loss fell
@@ -77,7 +77,8 @@ class Active(
         - The paper does not say how scores come from the Q-network, nor what is remembered of examples that were
           skipped; here they are differences of its two values, and skipped examples are remembered as skipped.
         - As printed, all examples of a batch get the same reward, which tells the agent nothing of one against another;
-          the last term is ours (`credit`), and so is the prior: an agent that has learnt nothing ranks at random.
+          the last term is ours (`credit`), and so is the prior: an agent that has learnt nothing ranks at random, and
+          without it scores of different clients cannot be compared.
         - Density is taken over at most `sample` others, for it is not said.
         - The reward's gain is of the score that chooses models, on validation.
 
@@ -87,7 +88,7 @@ class Active(
         score: "agent"; or "least_confidence", "entropy" or "margin", scores that learn nothing (the paper's LC, E, MS).
         quantiles: how many quantiles of the scores are reported, from the least to the largest, >= 2 (paper: 5).
         credit: "example", the reward above; or "batch", without its last term, as printed.
-        prior: what the standardised entropy weighs in a score, >= 0; 0 as printed.
+        prior: what the entropy, as a share of its largest value, weighs in a score, >= 0; 0 as printed.
         base: of the reward, B_L, in (1, 1000]; 64.
         explore: share of a pass's examples that is drawn at random at first, in [0, 1]; it halves every `halving`
             looks at them.
@@ -174,7 +175,7 @@ class Active(
             "agent": agent,
             "features": features,
             "losses": seen.losses,
-            "scores": values[:, TRAIN] - values[:, SKIP] + np.float32(self.prior) * features[:, ENTROPY],
+            "scores": values[:, TRAIN] - values[:, SKIP] + np.float32(self.prior) * uncertain(seen.probabilities),
             "trained": np.zeros_like(state["trained"]),
             "looks": state["looks"] + 1,
         }
@@ -299,6 +300,11 @@ def uncertainty(score: str, probabilities: NDArray[np.float32]) -> NDArray[np.fl
 def entropies(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the entropy of each row, in nats, float32 [rows]."""
     return np.asarray(-(probabilities * np.log(np.maximum(probabilities, 1e-12))).sum(1), np.float32)
+
+
+def uncertain(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the entropy of each row as a share of its largest value, in [0, 1], float32 [rows]."""
+    return np.asarray(entropies(probabilities) / np.log(max(2, probabilities.shape[1])), np.float32)
 
 
 def densities(hidden: NDArray[np.float32], sample: int, g: np.random.Generator) -> NDArray[np.float32]:

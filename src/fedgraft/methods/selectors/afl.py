@@ -1,5 +1,6 @@
 """AFL: clients whose last loss was high, for the size of their data, are drawn more often."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, TypedDict
@@ -7,7 +8,8 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
 
@@ -19,7 +21,7 @@ class AFLState(TypedDict):
 
 
 @dataclass(frozen=True)
-class AFL(Selector[AFLState]):
+class AFL(ExplainedSelector[AFLState]):
     """Active federated learning: a softmax over valuations, without the lowest, and a part of the cohort at random.
 
     A client is worth sqrt(n) times the mean loss of the model that it was sent last, n its training examples. The
@@ -72,6 +74,15 @@ class AFL(Selector[AFLState]):
         known = set(first)
         rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
         return Selection(affordable(chain(first, rest), view, most=wanted))
+
+    def terms(self, state: AFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """What clients are worth, and its factors; {} before anybody has trained."""
+        valuation, root = state["valuation"], np.sqrt(view.samples)
+        if np.isnan(valuation).all():
+            return {}
+        loss = np.divide(valuation, root, out=np.full(view.clients, np.nan), where=root > 0)
+        score = np.where(np.isnan(valuation), np.nanmax(valuation), valuation)
+        return {"last loss": loss, "root of examples": root, SCORE: score}
 
     def update(self, state: AFLState, view: View, outcome: Outcome) -> AFLState:
         """Keep what the reported losses make clients worth."""

@@ -1,20 +1,22 @@
 """DivFL: the clients whose updates stand best for those of all."""
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
 from fedgraft.methods.cohorts import affordable, candidates, size
 from fedgraft.methods.sketches import Sketches, seen, unknown
 
 
 @dataclass(frozen=True)
-class DivFL(Selector[Sketches]):
+class DivFL(ExplainedSelector[Sketches]):
     """Facility location over updates: every client is near one that trains.
 
     The cohort S makes the sum over all clients k of min over i in S of ||u_k - u_i|| small; u_k is the update of k that
@@ -63,13 +65,43 @@ class DivFL(Selector[Sketches]):
         if len(new) or self.weights == "samples" or not cohort:
             return Selection(cohort)
         places = np.array([int(np.flatnonzero(members == k)[0]) for k in cohort])
-        nearest = apart[:, places].argmin(1)
-        nearest[places] = np.arange(len(places))  # of equal updates each stands for itself
+        nearest = _nearest(apart, places)
         return Selection(cohort, tuple((np.bincount(nearest, minlength=len(cohort)) / len(members)).tolist()))
+
+    def terms(self, state: Sketches, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """How many clients each stands for, and the score: what it took off the sum of distances when it was chosen.
+
+        The score of others is what they would take off it next. nan of clients whose update is not known.
+        """
+        pool = np.array(candidates(view), np.int64)
+        members = pool[state["known"][pool]]
+        if not len(members):
+            return {}
+        apart = distances(state["sketches"][members])
+        wanted = size(self.clients, view, "DivFL.clients")
+        places = representatives(apart, max(wanted - (len(pool) - len(members)), 0))
+        stands, score = np.full(view.clients, np.nan), np.full(view.clients, np.nan)
+        nearest, gains = apart.max(1), np.zeros(len(places))
+        for number, k in enumerate(places):
+            gains[number] = np.maximum(nearest - apart[k], 0.0).sum()
+            nearest = np.minimum(nearest, apart[k])
+        score[members] = np.maximum(nearest[:, None] - apart, 0.0).sum(0)
+        score[members[places]] = gains
+        if len(places):
+            stands[members] = 0.0
+            stands[members[places]] = np.bincount(_nearest(apart, places), minlength=len(places))
+        return {"clients it stands for": stands, SCORE: score}
 
     def update(self, state: Sketches, view: View, outcome: Outcome) -> Sketches:
         """Keep a sketch of each update that came."""
         return seen(state, outcome.updates)
+
+
+def _nearest(apart: NDArray[np.float64], places: Indices) -> Indices:
+    """Return which of some members is nearest to each, int64 [n]."""
+    nearest: Indices = apart[:, places].argmin(1)
+    nearest[places] = np.arange(len(places))  # of equal updates each stands for itself
+    return nearest
 
 
 def distances(rows: NDArray[np.float32]) -> NDArray[np.float64]:

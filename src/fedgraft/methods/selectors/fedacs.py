@@ -1,13 +1,15 @@
 """FedACS: one bandit picks how many clients train, a second one which."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
 from fedgraft.methods.cohorts import affordable
 
@@ -23,7 +25,7 @@ class FedACSState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedACS(Selector[FedACSState]):
+class FedACS(ExplainedSelector[FedACSState]):
     """Adaptive client selection: a two-level bandit under a communication budget.
 
     Round 1 takes all N clients; rounds 2..N try every other number once, with random clients; from then on the number
@@ -98,7 +100,7 @@ class FedACS(Selector[FedACSState]):
     def select(self, state: FedACSState, view: View, g: np.random.Generator) -> Selection:
         """Alg. 1: how many, then which."""
         reachable = np.flatnonzero(view.available)
-        if view.round <= view.clients or self.clients == "random":
+        if self._draws(view):
             order = g.permutation(reachable)
         else:
             score = _upper_bounds(state["client_rewards"], state["client_pulls"], view.round)  # (17)
@@ -135,6 +137,19 @@ class FedACS(Selector[FedACSState]):
             new["client_pulls"][k] += 1
         return new
 
+    def terms(self, state: FedACSState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """(17) and its parts, nan for a client that was never selected; {} in rounds that draw."""
+        if self._draws(view):
+            return {}
+        mean, bonus = _parts(state["client_rewards"], state["client_pulls"], view.round)
+        pulled = state["client_pulls"] > 0
+        found = {"mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
+        return {name: np.where(pulled, values, np.nan) for name, values in found.items()}
+
+    def _draws(self, view: View) -> bool:
+        """Return whether the clients of the round are random."""
+        return view.round <= view.clients or self.clients == "random"
+
     def _number(self, state: FedACSState, view: View, lowest: int, fitting: int, g: np.random.Generator) -> int:
         """M, at least `lowest`; what exceeds `fitting` is lowered to it by the caller."""
         n, pulls = view.clients, state["number_pulls"]
@@ -161,6 +176,13 @@ class FedACS(Selector[FedACSState]):
 
 def _upper_bounds(rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int) -> NDArray[np.float64]:
     """(16) and (17): mean reward + sqrt(2 ln t / pulls); infinite where never pulled."""
+    mean, bonus = _parts(rewards, pulls, round)
+    return np.where(pulls > 0, mean + bonus, np.inf)
+
+
+def _parts(
+    rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean reward and exploration bonus of (16) and (17), of what was pulled."""
     tried = np.maximum(pulls, 1)
-    bounds = rewards / tried + np.sqrt(2 * math.log(round) / tried)
-    return np.where(pulls > 0, bounds, np.inf)
+    return rewards / tried, np.sqrt(2 * math.log(round) / tried)

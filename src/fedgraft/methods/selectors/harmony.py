@@ -1,13 +1,15 @@
 """Harmony-style: clients that together have balanced labels, and are fast."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, candidates, size
 
@@ -24,7 +26,7 @@ class HarmonyState(TypedDict):
 
 
 @dataclass(frozen=True)
-class Harmony(Selector[HarmonyState]):
+class Harmony(ExplainedSelector[HarmonyState]):
     """Harmony-style selection: a greedy cohort whose joint label histogram is near uniform and whose clients are fast.
 
     Source: after Tian et al., MICRO 2022, whose full text and code are not public: only its abstract (select by
@@ -77,15 +79,12 @@ class Harmony(Selector[HarmonyState]):
 
     def select(self, state: HarmonyState, view: View, g: np.random.Generator) -> Selection:
         """Never seen clients, then greedily by score; ties: lowest index."""
-        pool = candidates(view)
-        wanted = min(size(self.clients, view, "Harmony.clients"), len(pool))
-        seconds = np.where(state["seconds"] > 0, state["seconds"], view.seconds)
-        unknown = [k for k in pool if not state["known"][k]]
-        unknown.sort(key=lambda k: (int(state["tries"][k]), float(seconds[k])))
-        order = [k for k in unknown if state["tries"][k] < self.patience][:wanted]
-        order += self._greedy([k for k in pool if state["known"][k]], wanted - len(order), seconds, state, view)
-        order += [k for k in unknown if state["tries"][k] >= self.patience]
-        return Selection(affordable(order[:wanted], view))
+        order, _ = self._order(state, view)
+        return Selection(affordable(order, view))
+
+    def terms(self, state: HarmonyState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """The score and its parts as a client was taken, of others as if they came next; nan of those never seen."""
+        return self._order(state, view)[1]
 
     def update(self, state: HarmonyState, view: View, outcome: Outcome) -> HarmonyState:
         """Histograms and seconds of those that answered."""
@@ -101,21 +100,38 @@ class Harmony(Selector[HarmonyState]):
             seconds[k] = measured
         return {"labels": labels, "seconds": seconds, "known": known, "tries": tries}
 
+    def _order(self, state: HarmonyState, view: View) -> tuple[list[int], dict[str, NDArray[np.float64]]]:
+        """The clients wanted, in the order in which they are taken, and what known ones scored."""
+        pool = candidates(view)
+        wanted = min(size(self.clients, view, "Harmony.clients"), len(pool))
+        seconds = np.where(state["seconds"] > 0, state["seconds"], view.seconds)
+        unknown = [k for k in pool if not state["known"][k]]
+        unknown.sort(key=lambda k: (int(state["tries"][k]), float(seconds[k])))
+        order = [k for k in unknown if state["tries"][k] < self.patience][:wanted]
+        known = [k for k in pool if state["known"][k]]
+        chosen, terms = self._greedy(known, wanted - len(order), seconds, state, view)
+        order += chosen
+        order += [k for k in unknown if state["tries"][k] >= self.patience]
+        return order[:wanted], terms
+
     def _greedy(
         self, pool: list[int], count: int, seconds: NDArray[np.float64], state: HarmonyState, view: View
-    ) -> list[int]:
+    ) -> tuple[list[int], dict[str, NDArray[np.float64]]]:
         deadline = float(np.quantile(seconds, self.deadline_share, method="inverted_cdf"))
         late = seconds > deadline
         speed = np.where(late, deadline / np.where(late, seconds, 1.0), 1.0)
         mass = state["labels"] * view.samples[:, None]
         chosen: list[int] = []
         mix = np.zeros(len(_LABELS))
+        rest, imbalance = list(pool), np.full(view.clients, np.nan)
+        imbalance[rest] = _divergence(mix + mass[rest])
         for _ in range(min(count, len(pool))):
-            rest = [k for k in pool if k not in chosen]
-            score = self.time_weight * speed[rest] - _divergence(mix + mass[rest])
-            chosen.append(rest[int(np.argmax(score))])
+            score = self.time_weight * speed[rest] - imbalance[rest]
+            chosen.append(rest.pop(int(np.argmax(score))))
             mix += mass[chosen[-1]]
-        return chosen
+            imbalance[rest] = _divergence(mix + mass[rest])
+        worth = np.where(np.isnan(imbalance), np.nan, self.time_weight * speed)
+        return chosen, {"label imbalance": imbalance, "speed": worth, SCORE: worth - imbalance}
 
 
 def _divergence(mass: NDArray[np.float64]) -> NDArray[np.float64]:

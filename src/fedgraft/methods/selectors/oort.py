@@ -1,13 +1,15 @@
 """Oort: prefer clients whose data is useful and who are fast."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, candidates, size, weighted_order
 
@@ -24,7 +26,7 @@ class OortState(TypedDict):
 
 
 @dataclass(frozen=True)
-class Oort(Selector[OortState]):
+class Oort(ExplainedSelector[OortState]):
     """Guided participant selection: exploit clients of high utility per second, explore the rest by size.
 
     Source: Lai et al., OSDI 2021 (arXiv 2010.06081), sec. 4.2-4.4, Alg. 1; where its text leaves a choice, the authors'
@@ -134,8 +136,7 @@ class Oort(Selector[OortState]):
     def select(self, state: OortState, view: View, g: np.random.Generator) -> Selection:
         """Exploited, then explored clients; blacklisted ones only where nobody else is left."""
         pool, excluded = np.array(candidates(view), np.int64), self._blacklisted(state)
-        picked = state["picks"][pool] > 0
-        tried, untried = pool[picked & ~excluded[pool]], pool[~picked]
+        tried, untried = self._parted(pool, excluded, state)
         wanted = min(size(self.clients, view, "Oort.clients"), len(pool))
         epsilon = max(self.epsilon * self.epsilon_decay ** (view.round - 1), self.epsilon_min)
         explored = min(int(epsilon * wanted + g.random()), len(untried))
@@ -147,6 +148,23 @@ class Oort(Selector[OortState]):
         order += self._explore(untried, explored, slowness, view, g)
         order += sorted(pool[excluded[pool]].tolist(), key=lambda k: int(state["picks"][k]))
         return Selection(affordable(order[:wanted], view))
+
+    def terms(self, state: OortState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """What exploited clients are drawn by; of untried ones what they are explored by; nan of the blacklisted."""
+        tried, untried = self._parted(np.array(candidates(view), np.int64), self._blacklisted(state), state)
+        gain, bonus = self._gained(tried, state, view)
+        speed = self._slowness(state, view)
+        parts = {
+            "utility": (tried, gain),
+            "staleness bonus": (tried, bonus),
+            "speed factor": (tried, speed[tried]),
+            SCORE: (tried, (gain + bonus) * speed[tried]),
+            "exploration weight": (untried, view.samples[untried] * speed[untried]),
+        }
+        found = {name: np.full(view.clients, np.nan) for name in parts}
+        for name, (who, values) in parts.items():
+            found[name][who] = values
+        return found
 
     def update(self, state: OortState, view: View, outcome: Outcome) -> OortState:
         """Utilities and seconds of those that answered; every W rounds the pacer."""
@@ -171,6 +189,13 @@ class Oort(Selector[OortState]):
             "history": history,
             "percentile": self._pacer(state["percentile"], history, view.round),
         }
+
+    def _parted(
+        self, pool: NDArray[np.int64], excluded: NDArray[np.bool_], state: OortState
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Clients of a pool that were tried and are not blacklisted, and those that were never tried."""
+        picked = state["picks"][pool] > 0
+        return pool[picked & ~excluded[pool]], pool[~picked]
 
     def _pacer(self, percentile: float, history: NDArray[np.float64], round: int) -> float:
         window = self.pacer_rounds
@@ -212,6 +237,15 @@ class Oort(Selector[OortState]):
     ) -> list[int]:
         if not count:
             return []
+        gain, bonus = self._gained(tried, state, view)
+        score = (gain + bonus) * slowness[tried]
+        eligible = np.flatnonzero(score >= self.cutoff * np.sort(score)[-count])
+        return weighted_order([tried[int(k)] for k in eligible], score[eligible], g)[:count]
+
+    def _gained(
+        self, tried: NDArray[np.int64], state: OortState, view: View
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Utility in [0, 1] among these clients, and the bonus for those not selected for long, float64 [n] each."""
         utility = state["utility"][tried]
         useful = utility[utility > 0]
         gain = np.zeros(len(tried))
@@ -219,10 +253,7 @@ class Oort(Selector[OortState]):
             lowest, spread = useful.min(), useful.max() - useful.min()
             clipped = np.clip(utility, lowest, _ranked(useful, self.clip))
             gain = np.where(utility > 0, (clipped - lowest) / spread if spread > 0 else 1.0, 0.0)
-        bonus = np.sqrt(self.staleness * math.log(view.round) / state["last_round"][tried])
-        score = (gain + bonus) * slowness[tried]
-        eligible = np.flatnonzero(score >= self.cutoff * np.sort(score)[-count])
-        return weighted_order([tried[int(k)] for k in eligible], score[eligible], g)[:count]
+        return gain, np.sqrt(self.staleness * math.log(view.round) / state["last_round"][tried])
 
     def _explore(
         self, untried: NDArray[np.int64], count: int, slowness: NDArray[np.float64], view: View, g: np.random.Generator

@@ -1,12 +1,14 @@
 """Power-of-choice: of a few candidates, those train on whose data the model does worst."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.methods.cohorts import affordable, candidates, probeable, size, weighted_order
 
@@ -18,7 +20,7 @@ class PowerOfChoiceState(TypedDict):
 
 
 @dataclass(frozen=True)
-class PowerOfChoice(ProbingSelector[PowerOfChoiceState]):
+class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[PowerOfChoiceState]):
     """Of d candidates drawn in proportion to their data, the m with the highest loss train ("POW" of FedACS).
 
     Source: Cho, Wang, Joshi, 2020 (arXiv 2010.01243), sec. 4: pow-d and rpow-d.
@@ -84,6 +86,16 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState]):
         order = sorted(drawn, key=lambda k: _rank(loss.get(k, 0.0)), reverse=True)
         cohort = affordable(order[:wanted], view)
         return Selection(cohort, tuple(1 / len(cohort) for _ in cohort))
+
+    def terms(self, state: PowerOfChoiceState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """The losses that candidates were ranked by; with "rpow-d" of all clients. {} where nobody was asked."""
+        if self.variant == "rpow-d":
+            loss = np.where(np.isfinite(state["loss"]), state["loss"], np.nan)
+            return {"last loss": loss, SCORE: loss}
+        loss = np.full(view.clients, np.nan)
+        for k, answer in view.probed.items():
+            loss[k] = answer["loss"]
+        return {"probed loss": loss, SCORE: loss} if view.probed else {}
 
     def update(self, state: PowerOfChoiceState, view: View, outcome: Outcome) -> PowerOfChoiceState:
         """Return the state with the reported losses."""

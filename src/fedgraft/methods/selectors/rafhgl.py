@@ -1,5 +1,6 @@
 """RAFHGL: an agent at the server learns which clients to choose from quantiles of their active scores."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -8,7 +9,8 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.selector import AGENT
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
@@ -29,23 +31,33 @@ class RAFHGLState(TypedDict):
     worth: NDArray[np.float64]
     agent: AgentState | None
     score: float
+    rewards: NDArray[np.float64]
+    trained: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class RAFHGL(Selector[RAFHGLState]):
+class RAFHGL(ExplainedSelector[RAFHGLState]):
     """RAFHGL: an agent at the server learns which clients to choose from quantiles of their active scores.
 
     The agent, a double deep Q-network, sees the last known quantiles of every client's active scores and says what each
-    client is worth; those worth most are chosen. With a probability that falls from `explore` to `least`, the cohort is
-    drawn as AFL does, from the clients' mean active scores. After a round every client of the cohort stands for one
-    transition, with the reward
+    client is worth; those are chosen for whom Q(s, k) + prior * mean score + turn * age is largest. The age of a client
+    is how many rounds ago it trained, as a share of the rounds in which all could take a turn, N / M. With a
+    probability that falls from `explore` to `least`, the cohort is drawn as AFL does, from mean score and age alone.
+    After a round every client of the cohort stands for one transition, with the reward
 
         base^(score - target) - 1
+
+    less its mean over the last `relative` rounds.
 
     Source: Wang et al., "RAFHGL", AAAI 2025, "Client Selection Agent on Global Server", Eq. (2).
     Differs:
         - The paper says both that the agent chooses with probability epsilon and that AFL does while epsilon is large;
           here it is AFL's draw that has the probability that falls.
+        - The reward of Eq. (2) rises as the model learns, whoever trains: an agent takes those who trained last for the
+          best, and chooses them again. So it is taken relative to the last rounds' (`relative`).
+        - An agent that has learnt nothing chooses the same clients again and again, and clients whose examples stay
+          uncertain have high scores for ever. The prior and the turns are ours.
+        - AFL's constants are ours: its own leave three clients of four out and tell the others hardly apart.
         - The paper does not give the target, nor how epsilon falls, nor how many steps the agent makes.
         - The score is validation's. With very many clients the replay memory holds fewer transitions.
         - Only the networks' first weights and the batches of the agent are drawn alike for all seeds of an experiment.
@@ -56,6 +68,9 @@ class RAFHGL(Selector[RAFHGLState]):
         explore: probability of AFL's draw in the first round, in [0, 1] (paper: 1 and 0.8).
         decay: factor of that probability from one round to the next, in (0, 1].
         least: smallest probability, in [0, 1].
+        prior: what a client's mean active score weighs beside the agent's value, >= 0; 0 as printed.
+        turn: what an age of 1 weighs, >= 0; 0 as printed.
+        relative: rounds whose mean reward is taken off, >= 0; 0 as printed.
         target: Acc_T, score that is hoped for, in [-100, 100].
         base: B_G of the reward, in (1, 1000]; 64.
         steps: of the agent after each round, >= 1.
@@ -80,11 +95,14 @@ class RAFHGL(Selector[RAFHGLState]):
     explore: float = 1.0
     decay: float = 0.97
     least: float = 0.05
+    prior: float = 1.0
+    turn: float = 1.0
+    relative: int = 10
     target: float = 1.0
     base: float = 64.0
     steps: int = 1
-    discarded: float = 0.75
-    temperature: float = 0.01
+    discarded: float = 0.25
+    temperature: float = 5.0
     uniform: float = 0.1
     hidden: int = 256
     rate: float = 1e-3
@@ -98,10 +116,11 @@ class RAFHGL(Selector[RAFHGLState]):
         require(self.quantiles >= 2, "RAFHGL.quantiles", ">= 2", self.quantiles)
         for name in ("explore", "least", "discarded", "uniform"):
             require(0 <= getattr(self, name) <= 1, f"RAFHGL.{name}", "in [0, 1]", getattr(self, name))
+        for name in ("prior", "turn", "relative", "temperature"):
+            require(getattr(self, name) >= 0, f"RAFHGL.{name}", ">= 0", getattr(self, name))
         require(0 < self.decay <= 1, "RAFHGL.decay", "in (0, 1]", self.decay)
         require(-100 <= self.target <= 100, "RAFHGL.target", "in [-100, 100]", self.target)
         require(1 < self.base <= 1000, "RAFHGL.base", "in (1, 1000]", self.base)
-        require(self.temperature >= 0, "RAFHGL.temperature", ">= 0", self.temperature)
         require(self.rate > 0, "RAFHGL.rate", "> 0", self.rate)
         require(0 <= self.gamma < 1, "RAFHGL.gamma", "in [0, 1)", self.gamma)
         for name in ("steps", "hidden", "batch", "memory", "copy_every"):
@@ -116,7 +135,14 @@ class RAFHGL(Selector[RAFHGLState]):
         """Nobody has trained."""
         size(self.clients, view, "RAFHGL.clients")
         quantiles = np.zeros((view.clients, self.quantiles), np.float32)
-        return {"quantiles": quantiles, "worth": np.full(view.clients, np.nan), "agent": None, "score": float("nan")}
+        return {
+            "quantiles": quantiles,
+            "worth": np.full(view.clients, np.nan),
+            "agent": None,
+            "score": float("nan"),
+            "rewards": np.zeros(0),
+            "trained": np.zeros(view.clients, np.int64),
+        }
 
     def select(self, state: RAFHGLState, view: View, g: np.random.Generator) -> Selection:
         """Choose by the agent's values, or as AFL does."""
@@ -124,12 +150,17 @@ class RAFHGL(Selector[RAFHGLState]):
         if not len(pool):
             return Selection(())
         if g.random() >= self.exploration(view.round):
-            return Selection(affordable(pool[np.argsort(-self.values(state)[pool], kind="stable")], view, most=wanted))
+            order = pool[np.argsort(-self.values(state, view)[pool], kind="stable")]
+            return Selection(affordable(order, view, most=wanted))
         count = int((1 - self.uniform) * wanted)
-        first = pool[softmax_draw(state["worth"][pool], count, self.discarded, self.temperature, g)].tolist()
+        first = pool[softmax_draw(self.worth(state, view)[pool], count, self.discarded, self.temperature, g)].tolist()
         known = set(first)
         rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
         return Selection(affordable(chain(first, rest), view, most=wanted))
+
+    def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """What the agent thinks that clients are worth, in every round, and what AFL's draw goes by."""
+        return {"mean active score": state["worth"], AGENT: self.values(state, view)}
 
     def update(self, state: RAFHGLState, view: View, outcome: Outcome) -> RAFHGLState:
         """Note new scores, remember what came of the choice, and learn from what is remembered."""
@@ -145,14 +176,26 @@ class RAFHGL(Selector[RAFHGLState]):
         g = np.random.default_rng(view.round)
         agent, learner = self._agent(state, view.clients), self.agent(view.clients)
         cohort = [k for k in outcome.selected if k in outcome.reports]
+        rewards = state["rewards"]
         if cohort and np.isfinite(score):
+            reward = self.reward(score, view.better)
             before, after = state["quantiles"].reshape(1, -1), quantiles.reshape(1, -1)
-            rewards = np.full(len(cohort), self.reward(score, view.better), np.float32)
+            own = np.full(len(cohort), reward - (rewards.mean() if len(rewards) else 0.0), np.float32)
             rows = np.repeat(before, len(cohort), 0), np.repeat(after, len(cohort), 0)
-            agent = learner.remember(agent, rows[0], np.array(cohort, np.int64), rewards, rows[1])
+            agent = learner.remember(agent, rows[0], np.array(cohort, np.int64), own, rows[1])
             for _ in range(self.steps):
                 agent = learner.learn(agent, g)
-        return {"quantiles": quantiles, "worth": worth, "agent": agent, "score": score}
+            rewards = np.append(rewards, reward)[-self.relative :] if self.relative else rewards
+        trained = state["trained"].copy()
+        trained[cohort] = view.round
+        return {
+            "quantiles": quantiles,
+            "worth": worth,
+            "agent": agent,
+            "score": score,
+            "rewards": rewards,
+            "trained": trained,
+        }
 
     def exploration(self, round: int) -> float:
         """Return the probability of AFL's draw in a round, counted from 1."""
@@ -162,12 +205,19 @@ class RAFHGL(Selector[RAFHGLState]):
         """Return base^(score - target) - 1, Eq. (2)."""
         return float(self.base ** (score - self.target if better == "higher" else self.target - score) - 1)
 
-    def values(self, state: RAFHGLState) -> NDArray[np.float32]:
-        """Return what the agent thinks that each client is worth, float32 [N]."""
-        clients = len(state["worth"])
-        agent = self._agent(state, clients)
-        found: NDArray[np.float32] = self.agent(clients).values(agent, state["quantiles"].reshape(1, -1))[0]
-        return found
+    def values(self, state: RAFHGLState, view: View) -> NDArray[np.float64]:
+        """Return what clients are ranked by: the agent's value of each, and `worth`, float64 [N]."""
+        agent = self._agent(state, view.clients)
+        found = self.agent(view.clients).values(agent, state["quantiles"].reshape(1, -1))[0]
+        return np.asarray(found + self.worth(state, view), np.float64)
+
+    def worth(self, state: RAFHGLState, view: View) -> NDArray[np.float64]:
+        """Return prior * mean score + turn * age, float64 [N]; who never trained has the best score and a full age."""
+        known = state["worth"]
+        scores = np.where(np.isfinite(known), known, np.nanmax(known) if np.isfinite(known).any() else 0.0)
+        cycle = view.clients / size(self.clients, view, "RAFHGL.clients")
+        age = np.where(state["trained"] > 0, np.minimum((view.round - state["trained"]) / cycle, 1.0), 1.0)
+        return np.asarray(self.prior * scores + self.turn * age)
 
     def agent(self, clients: int) -> QLearning:
         """Return the agent for so many clients."""

@@ -9,7 +9,8 @@ from typing import ClassVar, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
 from fedgraft.methods.cohorts import affordable, size
 
@@ -41,7 +42,7 @@ class ReputationState(TypedDict):
 
 
 @dataclass(frozen=True)
-class ReputationUCB(Selector[ReputationState]):
+class ReputationUCB(ExplainedSelector[ReputationState]):
     """Reputation-UCB: reputation, relevance and data quality of a client against the seconds of its round.
 
     Of a client i whose answer has arrived in round t:
@@ -183,12 +184,36 @@ class ReputationUCB(Selector[ReputationState]):
 
     def index(self, state: ReputationState, view: View) -> Floats:
         """Return the index of each client in a round, float64 [N]: (28), with the estimate that the options ask for."""
+        estimates, bonus = self._index_parts(state, view)
+        return np.asarray(estimates + bonus)
+
+    def terms(self, state: ReputationState, view: View) -> Mapping[str, Floats]:
+        """The index and its parts, and what was last seen of each client: (9), (11), (13) and (15).
+
+        With "greedy" there is no score: what a client adds depends on those before it.
+        """
+        mean, bonus = self._index_parts(state, view)
+        seen = {name: state["observations"][:, place] for place, name in enumerate(OBSERVED)}
+        found = {
+            "reputation": seen["reputation"],
+            "relevance": seen["relevance"],
+            "contribution": state["contribution"],
+            "time cost": self.kappa * _share(state["seconds"], view.deadline),
+        }
+        if self.least_share > 0 or self.most_share < 1:
+            found["share of rounds"] = state["tries"] / max(view.round - 1, 1)
+        if self.policy == "greedy":
+            return found
+        return {**found, "mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
+
+    def _index_parts(self, state: ReputationState, view: View) -> tuple[Floats, Floats]:
+        """mu_i, with the estimate that the options ask for, and the bonus for exploration; float64 [N] each."""
         estimates, pulls = self._estimates(state), state["pulls"]
         if self.prior == "device":
             size = _normalised(np.where(view.samples > 0, view.samples.astype(np.float64), np.nan))
             expected = self.beta * np.nan_to_num(size) - self.kappa * _share(view.seconds, view.deadline)
             estimates = np.where(pulls > 0, estimates, expected)
-        return np.asarray(estimates + self.rho * np.sqrt(math.log(view.round) / (pulls + 1)))
+        return estimates, self.rho * np.sqrt(math.log(view.round) / (pulls + 1))
 
     def _estimates(self, state: ReputationState) -> Floats:
         if self.context:

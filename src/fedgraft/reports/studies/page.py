@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from fedgraft.errors import InputError
-from fedgraft.reports.studies import accuracy_tables, error_tables, target_tables, time_tables
+from fedgraft.reports.studies import accuracy_tables, error_tables, paired_tables, target_tables, time_tables
 from fedgraft.reports.studies.panel_runs import Results
 from fedgraft.reports.studies.study import Study
 
@@ -39,6 +39,7 @@ def tables(study: Study, results: Results, seeds: int) -> str:
     written = {
         "accuracy": accuracy_tables.tables,
         "errors": error_tables.tables,
+        "paired": paired_tables.tables,
         "targets": target_tables.tables,
         "time": time_tables.tables,
     }

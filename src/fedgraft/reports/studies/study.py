@@ -79,7 +79,8 @@ class Study:
         also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
         margin: how far below the reference's best the target is, for a page of layout "targets".
         layout: of the page's tables: "errors", with bytes to a target, "accuracy", with settings side by side,
-            "targets", with bytes and operations to an accuracy, or "time", with simulated seconds to scores.
+            "targets", with bytes and operations to an accuracy, "paired", with differences and their intervals, or
+            "time", with simulated seconds to scores.
         targets: the scores that a page of layout "time" tells the seconds to.
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.

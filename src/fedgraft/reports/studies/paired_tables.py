@@ -1,0 +1,212 @@
+"""Tables of a study of paired seeds: methods down, settings across, and differences with 95 % intervals.
+
+A difference is taken seed by seed, so that what a split makes easy or hard for all methods drops out. Its interval is
+Student's, over the seeds that both methods have.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+from scipy.stats import t as student
+
+from fedgraft.reports.studies.markdown import spread, table
+from fedgraft.reports.studies.panel_runs import Results, Run, yardsticks_by_setting
+from fedgraft.reports.studies.study import Study, failures_text, panel_cells
+
+CONFIDENCE = 0.95
+LAST = 3
+"""Scored points at the end of a curve whose mean is what a method ends at: one round more or less is luck."""
+Key = tuple[str, str]
+"""A model and a method."""
+
+
+class Interval(NamedTuple):
+    """A mean of paired differences and half the width of its interval; nan where there are fewer than two."""
+
+    middle: float
+    half: float
+
+    @property
+    def above(self) -> bool:
+        """True where the whole interval lies above 0."""
+        return self.middle - self.half > 0
+
+    @property
+    def below(self) -> bool:
+        """True where the whole interval lies below 0."""
+        return self.middle + self.half < 0
+
+    def __str__(self) -> str:
+        if math.isnan(self.middle):
+            return ""
+        return f"{self.middle:+.2f}" if math.isnan(self.half) else f"{self.middle:+.2f} ± {self.half:.2f}"
+
+
+def tables(study: Study, results: Results, seeds: int) -> str:
+    """All panels: accuracies, differences from the reference, rounds to where the reference ends, costs."""
+    parts = []
+    for panel in study.panels:
+        scores = _scores(panel, results, seeds)
+        parts.append(f"## {panel['title']}\n")
+        if not scores:
+            parts.append("Not run yet.\n")
+            continue
+        parts += [_accuracies(study, panel, scores), _differences(study, panel, scores)]
+        parts += [_rounds(study, panel, results, seeds), _yardsticks(panel, results, seeds)]
+        parts += [told] if (told := failures_text(study, panel, results, seeds)) else []
+    return "\n".join(parts)
+
+
+def interval(differences: Sequence[float]) -> Interval:
+    """Return the mean of paired differences and half the width of its 95 % interval.
+
+    >>> interval([1.0, 2.0, 3.0]).middle
+    2.0
+    """
+    count = len(differences)
+    if not count:
+        return Interval(math.nan, math.nan)
+    if count == 1:
+        return Interval(differences[0], math.nan)
+    factor = float(student.ppf(0.5 + CONFIDENCE / 2, count - 1))
+    return Interval(mean(differences), factor * stdev(differences) / math.sqrt(count))
+
+
+def paired(one: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
+    """Return the differences of two methods' scores, {seed: score}, over the seeds that both have."""
+    return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
+
+
+def rounds_to(curve: Sequence[Sequence[Any]], goal: float) -> int | None:
+    """Return the first scored round whose validation accuracy is at a goal; None if there is none."""
+    return next((int(point[0]) for point in curve if point[2] is not None and point[2] >= goal), None)
+
+
+def ends_at(curve: Sequence[Sequence[Any]]) -> float:
+    """Return the mean validation accuracy of the last scored points; nan without any."""
+    scored = [point[2] for point in curve if point[2] is not None]
+    return mean(scored[-LAST:]) if scored else math.nan
+
+
+def _settings(panel: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(cell.split.key for cell in panel_cells(panel, 1)))
+
+
+def _scores(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, dict[Key, dict[int, float]]]:
+    """{setting: {(model, method): {seed: test accuracy of the round best on validation, in percent}}}."""
+    found: dict[str, dict[Key, dict[int, float]]] = {}
+    for cell in panel_cells(panel, seeds):
+        score = results.get(cell, {}).get("test_at_best_validation")
+        if score is not None:
+            by_seed = found.setdefault(cell.split.key, {}).setdefault((cell.model, cell.method), {})
+            by_seed[cell.split.seed] = 100 * score
+    return found
+
+
+def _accuracies(study: Study, panel: Mapping[str, Any], scores: Mapping[str, Mapping[Key, Mapping[int, float]]]) -> str:
+    """Mean and standard deviation; in brackets the paper's."""
+    settings, rows = _settings(panel), []
+    for model, method in map(tuple, panel["runs"]):
+        cells = []
+        for setting in settings:
+            found = scores.get(setting, {}).get((model, method), {})
+            printed = panel["paper"].get(setting, {}).get(method)
+            cells.append(spread(list(found.values())) + (f" [{printed}]" if printed is not None else ""))
+        counts = [len(scores.get(setting, {}).get((model, method), {})) for setting in settings]
+        rows.append((_label(study, model, method), *cells, str(min(counts))))
+    return table(("accuracy, %", *settings, "seeds"), rows)
+
+
+def _differences(
+    study: Study, panel: Mapping[str, Any], scores: Mapping[str, Mapping[Key, Mapping[int, float]]]
+) -> str:
+    """Paired differences from the reference in each setting, and of the means over settings."""
+    settings, rows = _settings(panel), []
+    first = {setting: max(by_run, key=lambda run: mean(by_run[run].values())) for setting, by_run in scores.items()}
+    for model, method in map(tuple, panel["runs"]):
+        cells = []
+        for setting in settings:
+            by_run = scores.get(setting, {})
+            own = by_run.get((model, method), {})
+            text = str(interval(paired(own, by_run.get((model, study.reference), {}))))
+            if own and (model, method) == first[setting]:
+                text += " (first)"
+            elif own and not interval(paired(own, by_run[first[setting]])).below:
+                text += " (with the first)"
+            cells.append(text.strip())
+        rows.append((_label(study, model, method), *cells, str(_overall(study, scores, settings, (model, method)))))
+    head = f"points more than {study.methods[study.reference]['label']}"
+    said = (
+        "Paired differences with 95 % intervals. *First*: the highest mean of the column. *With the first*: the "
+        "interval of the difference from it holds 0.\n"
+    )
+    return said + "\n" + table((head, *settings, "mean of the columns"), rows)
+
+
+def _overall(
+    study: Study, scores: Mapping[str, Mapping[Key, Mapping[int, float]]], settings: Sequence[str], run: Key
+) -> Interval:
+    """The difference of a method's mean over settings from the reference's, seed by seed."""
+    reference = (run[0], study.reference)
+    known = [scores.get(setting, {}) for setting in settings]
+    if not all(run in by_run and reference in by_run for by_run in known):
+        return Interval(math.nan, math.nan)
+    seeds = set.intersection(*({*by_run[run]} & {*by_run[reference]} for by_run in known))
+    return interval([mean(by_run[run][seed] - by_run[reference][seed] for by_run in known) for seed in sorted(seeds)])
+
+
+def _rounds(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
+    """Rounds until a method is where the reference ends, off curves that are means over the seeds."""
+    settings, rows = _settings(panel), []
+    curves = {setting: _mean_curves(panel, results, seeds, setting) for setting in settings}
+    for model, method in map(tuple, panel["runs"]):
+        cells = []
+        for setting in settings:
+            base, own = (curves[setting].get((model, each)) for each in (study.reference, method))
+            goal = ends_at(base) if base else math.nan
+            needed = rounds_to(own, goal) if own and not math.isnan(goal) else None
+            least = rounds_to(base, goal) if base and not math.isnan(goal) else None
+            ratio = f" ({needed / least:.2f}x)" if needed and least else ""
+            cells.append((str(needed) if needed else "never" if own else "") + ratio)
+        rows.append((_label(study, model, method), *cells))
+    head = f"rounds to where {study.methods[study.reference]['label']} ends"
+    said = f"Where it ends is the mean of its last {LAST} scored rounds on validation, over the seeds.\n"
+    return said + "\n" + table((head, *settings), rows)
+
+
+def _mean_curves(
+    panel: Mapping[str, Any], results: Results, seeds: int, setting: str
+) -> dict[Key, list[tuple[float, ...]]]:
+    """{(model, method): its mean curve over the seeds}."""
+    runs: dict[Key, list[Run]] = {}
+    for cell in panel_cells(panel, seeds):
+        if cell in results and cell.split.key == setting:
+            runs.setdefault((cell.model, cell.method), []).append(results[cell])
+    found: dict[Key, list[tuple[float, ...]]] = {}
+    for key, each in runs.items():
+        points = zip(*(run["curve"] for run in each), strict=False)
+        found[key] = [(group[0][0], group[0][1], _mean([point[2] for point in group])) for group in points]
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else math.nan
+
+
+def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int) -> str:
+    """Each yardstick in each setting."""
+    found = yardsticks_by_setting(panel, results, seeds)
+    names = list(dict.fromkeys(name for by_name in found.values() for name in by_name))
+    if not names:
+        return ""
+    settings = _settings(panel)
+    rows = [(name, *(spread(found.get(setting, {}).get(name, [])) for setting in settings)) for name in names]
+    return "\n" + table(("yardsticks, %", *settings), rows)
+
+
+def _label(study: Study, model: str, method: str) -> str:
+    label = str(study.methods[method]["label"])
+    return f"{label}, {model}" if model else label
