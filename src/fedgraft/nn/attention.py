@@ -1,19 +1,14 @@
-"""Attention of several heads over a graph in CSR, with its own gradient.
+"""Attention of several heads over graphs, with its own gradient.
 
     attend(values, receiver, sender)    out[i] = sum over edges (i, j) of a[ij] * values[j],  per head
         a[ij] = softmax over i's edges of leaky_relu(receiver[i] + sender[j])
 
-No edge's exponential is taken, and no array of [edges, width] is made. With r and s for receiver and sender, the
-exponential of a score is exp(r) exp(s) if it is above zero, exp(slope r) exp(slope s) if not. Divided by what all edges
-of node i have in common, that is B[j] on the edges P with a score above zero, and A[i] C[j] on all others:
-
-    B[j] = exp(s[j] - m),    C[j] = exp(slope (s[j] - m)),    A[i] = exp((slope - 1) max(0, r[i] + m)),    m = max of s
-
-So sums over edges are products with the ones of P, of which each head has its own, and with those of all edges.
+A graph of few edges is listed in CSR, one of many is a matrix with its zeros. No array of [edges, width] is ever made.
+With G the gradient of the output o, that of a score is a[ij] (<G[i], values[j]> - <G[i], o[i]>) times the slope there.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -22,28 +17,224 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedgraft.nn import flops
-from fedgraft.nn.propagate import Graph
-from fedgraft.nn.sparse import Sparse
+from fedgraft.nn.propagate import Graph, sampled
 
 MOST_ENTRIES = 1 << 20
 """Entries of the matrix with all heads up to which these share one product (measured: beyond it, it saves nothing)."""
 LOWEST = -80.0
 """Least exponent of a weight: its exponential is still above zero in float32."""
+FILLED = 5
+"""Entries of a graph's matrix for each of its edges up to which it is kept with its zeros (measured: an edge in a list
+takes as long as five entries)."""
+TILE = 1 << 19
+"""Entries of such a matrix, all heads together, that are computed at once: what a processor's cache holds."""
+
+Gradients: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""Of values, receiver and sender."""
 
 
 class HeadedGraph:
-    """The structure of a directed graph on n nodes, or of several on the same nodes, for attention of several heads.
+    """The structure of a directed graph on n nodes, for attention of several heads.
 
     Args:
-        matrices: adjacencies [n, n]; entry (i, j) means that i attends to j. Every node attends to itself at least.
-        heads: number of heads of each, >= 1; those of the first matrix come first.
+        matrix: its adjacency [n, n]; entry (i, j) means that i attends to j. Every node attends to itself at least.
+        heads: number of heads, >= 1.
 
     Attributes:
-        nodes: n; edges: number of edges of all heads.
+        nodes: n; edges: number of edges; heads: number of heads.
     """
 
-    def __init__(self, matrices: Sequence[scipy.sparse.csr_matrix], heads: int) -> None:
-        self.nodes, self.edges = int(matrices[0].shape[0]), heads * sum(int(matrix.nnz) for matrix in matrices)
-        self._matrices, self._heads = matrices, heads
-        self._together = self.edges <= MOST_ENTRIES
-        ...
+    def __init__(self, matrix: scipy.sparse.csr_matrix, heads: int) -> None:
+        self.nodes, self.edges, self.heads = int(matrix.shape[0]), int(matrix.nnz), heads
+        filled = self.nodes**2 <= FILLED * self.edges
+        self._kernel: _Kernel = _Filled.of(matrix) if filled else _Listed.of(matrix, heads)
+
+    def to(self, device: str | torch.device) -> "HeadedGraph":
+        """Return the graph on another device."""
+        moved = object.__new__(HeadedGraph)
+        moved.nodes, moved.edges, moved.heads = self.nodes, self.edges, self.heads
+        moved._kernel = self._kernel.to(device)
+        return moved
+
+    def forward(self, output: Tensor, values: Tensor, receiver: Tensor, sender: Tensor, slope: float) -> Any:
+        """Write what `attend` returns, and return what `backward` needs; zeros do not count as operations."""
+        flops.count(self.heads * self.edges * values.shape[-1])
+        return self._kernel.forward(output, values, receiver, sender, slope)
+
+    def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients:
+        """Return the gradients of values, receiver and sender, given that of the output."""
+        flops.count(2 * self.heads * self.edges * values.shape[-1])
+        return self._kernel.backward(gradient, output, values, kept, slope)
+
+
+def attend(
+    values: Float[Tensor, "heads nodes width"],
+    receiver: Float[Tensor, "graphs heads nodes"],
+    sender: Float[Tensor, "graphs heads nodes"],
+    graphs: Sequence[HeadedGraph],
+    slope: float,
+) -> Float[Tensor, "graphs heads nodes width"]:
+    """Return the mean of what each node attends to, weighted by the softmax of its scores, for every graph and head."""
+    mixed: Tensor = _Attend.apply(values, receiver, sender, graphs, slope)  # type: ignore[no-untyped-call]
+    return mixed
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, receiver: Tensor, sender: Tensor, graphs: Sequence[HeadedGraph], slope: float
+    ) -> Tensor:
+        values, ends = values.contiguous(), (receiver.contiguous(), sender.contiguous())
+        outputs = values.new_empty(len(graphs), *values.shape)
+        ctx.graphs, ctx.slope = graphs, slope
+        ctx.kept = [
+            graph.forward(output, values, to, by, slope)
+            for graph, output, to, by in zip(graphs, outputs, *ends, strict=True)
+        ]
+        ctx.save_for_backward(values, outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        values, outputs = ctx.saved_tensors
+        found = [
+            graph.backward(of, output, values, kept, ctx.slope)
+            for graph, of, output, kept in zip(ctx.graphs, gradient.contiguous(), outputs, ctx.kept, strict=True)
+        ]
+        to_values, to_receiver, to_sender = zip(*found, strict=True)
+        return sum(to_values[1:], to_values[0]), torch.stack(to_receiver), torch.stack(to_sender), None, None
+
+
+class _Kernel(Protocol):
+    """How a `HeadedGraph` computes; methods as there."""
+
+    def to(self, device: str | torch.device) -> "_Kernel": ...
+
+    def forward(self, output: Tensor, values: Tensor, receiver: Tensor, sender: Tensor, slope: float) -> Any: ...
+
+    def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients: ...
+
+
+class _Listed:
+    """A graph of few edges in CSR. Heads are blocks of one matrix, so that all of a small graph take one product."""
+
+    def __init__(self, graph: Graph, nodes: int, together: int) -> None:
+        self._graph, self._nodes, self._together = graph, nodes, together
+
+    @classmethod
+    def of(cls, matrix: scipy.sparse.csr_matrix, heads: int) -> "_Listed":
+        together = heads if matrix.nnz * heads <= MOST_ENTRIES else 1
+        blocks = scipy.sparse.block_diag([matrix] * together, format="csr") if together > 1 else matrix
+        return cls(Graph(blocks), int(matrix.shape[0]), together)
+
+    def to(self, device: str | torch.device) -> "_Listed":
+        return _Listed(self._graph.to(device), self._nodes, self._together)
+
+    def forward(self, output: Tensor, values: Tensor, receiver: Tensor, sender: Tensor, slope: float) -> Any:
+        outputs, kept = [], []
+        highest = torch.nn.functional.leaky_relu(receiver.amax(1) + sender.amax(1), slope)
+        for number, (part, to, by) in enumerate(self._parts(values, receiver, sender)):
+            graph, first = self._graph, number * self._together
+            scores = to.index_select(0, graph.rows).add_(by.index_select(0, graph.columns))
+            raised = torch.nn.functional.leaky_relu(scores, slope).view(self._together, -1)
+            # Relative to what is at least the largest score, so that no exponential is beyond float32.
+            raised -= highest[first : first + self._together, None]
+            weights = raised.clamp_(min=LOWEST).exp_().view(-1)
+            total = graph.row_sums(weights)[:, None]
+            outputs.append((graph.matrix(weights) @ part).div_(total))
+            kept.append((weights, total, scores))
+        torch.cat(outputs, out=output.view(-1, values.shape[2]))
+        return kept
+
+    def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients:
+        graph = self._graph
+        found: list[Gradients] = []
+        own = (gradient * output).sum(2, keepdim=True)
+        for (part, of, about), (weights, total, scores) in zip(self._parts(values, gradient, own), kept, strict=True):
+            of = of / total
+            to_raised = sampled(of, part, graph)
+            to_raised.sub_((about / total)[:, 0].index_select(0, graph.rows)).mul_(weights)
+            to_scores = torch.ops.aten.leaky_relu_backward(to_raised, scores, slope, False)
+            found.append((graph.transposed(weights) @ of, graph.row_sums(to_scores), graph.column_sums(to_scores)))
+        to_values, to_receiver, to_sender = (torch.cat(parts) for parts in zip(*found, strict=True))
+        shape = values.shape[:2]
+        return to_values.view_as(values), to_receiver.view(shape), to_sender.view(shape)
+
+    def _parts(self, *arrays: Tensor) -> list[tuple[Tensor, ...]]:
+        """Arrays [heads, nodes, ...] as one or more of [heads together * nodes, ...]."""
+        pieces = [array.reshape(-1, self._together * self._nodes, *array.shape[2:]) for array in arrays]
+        return list(zip(*pieces, strict=True))
+
+
+class _Filled:
+    """A graph of many edges, as a matrix of ones and zeros.
+
+    With r for receiver, s for sender, m = max s and t = max(0, r[i] + m), the weight of an edge is
+
+        max(exp(s[j] - m), exp((slope - 1) t) exp(slope (s[j] - m)))
+
+    which is the exponential of its score, but for a factor that all edges of node i have in common. So exponentials are
+    of nodes, not of entries. What is larger of the two is the first where the score is above zero.
+    """
+
+    def __init__(self, ones: Tensor) -> None:
+        self._ones = ones
+
+    @classmethod
+    def of(cls, matrix: scipy.sparse.csr_matrix) -> "_Filled":
+        ones = np.zeros(matrix.shape, np.float32)
+        ones[np.repeat(np.arange(len(ones)), np.diff(matrix.indptr)), matrix.indices] = 1.0
+        return cls(torch.from_numpy(ones))
+
+    def to(self, device: str | torch.device) -> "_Filled":
+        return _Filled(self._ones.to(device))
+
+    def forward(self, output: Tensor, values: Tensor, receiver: Tensor, sender: Tensor, slope: float) -> Any:
+        highest = sender.amax(1, keepdim=True)
+        below = sender - highest
+        first = below.clamp(min=LOWEST).exp_()
+        # Half of the least exponent, so that their product is above zero, too.
+        second = (slope * below).clamp_(min=LOWEST / 2).exp_()
+        falling = (receiver + highest).clamp_(min=0).mul_(slope - 1).clamp_(min=LOWEST / 2).exp_()
+        factors, total = (falling, first, second), torch.empty_like(receiver)[:, :, None]
+        tiles = list(self._tiles(*receiver.shape))
+        for heads, rows in tiles:
+            weights = self._weights(heads, rows, factors)
+            torch.sum(weights, 2, keepdim=True, out=total[heads, rows])
+            torch.bmm(weights, values[heads], out=output[heads, rows])
+        output.div_(total)
+        return receiver, sender, factors, total, weights if len(tiles) == 1 else None
+
+    def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients:
+        receiver, sender, factors, total, all_weights = kept
+        of, bound = gradient / total, -receiver
+        own = (of * output).sum(2, keepdim=True).neg_()
+        to_values, to_receiver, to_sender = map(torch.zeros_like, (values, receiver, sender))
+        for heads, rows in self._tiles(*receiver.shape):
+            weights = self._weights(heads, rows, factors) if all_weights is None else all_weights
+            part = of[heads, rows]
+            to_values[heads].baddbmm_(weights.transpose(1, 2), part)
+            to_raised = torch.baddbmm(own[heads, rows], part, values[heads].transpose(1, 2)).mul_(weights)
+            to_sender[heads].add_(to_raised.sum(1), alpha=slope)
+            above = torch.gt(sender[heads, None], bound[heads, rows, None], out=torch.empty_like(weights))
+            to_raised.mul_(above)
+            to_sender[heads].add_(to_raised.sum(1), alpha=1 - slope)
+            # What comes to a node's edges sums to zero, so that what is not above zero tells nothing new.
+            to_receiver[heads, rows] = to_raised.sum(2)
+        return to_values, to_receiver.mul_(1 - slope), to_sender
+
+    def _weights(self, heads: slice, rows: slice, factors: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """Weights of a tile, not divided by their sums, float [heads, rows, nodes]."""
+        falling, first, second = factors
+        weights = falling[heads, rows, None] * second[heads, None]
+        return torch.maximum(weights, first[heads, None], out=weights).mul_(self._ones[rows])
+
+    def _tiles(self, heads: int, nodes: int) -> Iterator[tuple[slice, slice]]:
+        """Heads and rows of what is computed at once."""
+        if heads * nodes**2 <= TILE:
+            yield slice(0, heads), slice(0, nodes)
+            return
+        step = max(1, TILE // nodes)
+        for head in range(heads):
+            for start in range(0, nodes, step):
+                yield slice(head, head + 1), slice(start, start + step)

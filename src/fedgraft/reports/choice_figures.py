@@ -1,6 +1,6 @@
 """Figure of why clients were chosen: the score of every client in every round, and who was chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,59 +11,207 @@ from fedgraft.contracts.selector import AGENT, SCORE
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError
-from fedgraft.reports.choices import is_explained, terms_of
-from fedgraft.reports.figure_style import BOTTOM, GRID, INK, TOP, lay_out, plain_label, run_name, short_number
+from fedgraft.reports.choices import AGENT_TITLE, explained_rounds, is_explained, terms_of
+from fedgraft.reports.figure_style import BOTTOM, INK, NOT_CHOSEN, TOP, add_buttons, lay_out, plain_label, run_name
 from fedgraft.reports.stored_runs import RunFolder
 
 MOST_CLIENTS, MOST_ROUNDS = 200, 300
-"""Clients and rounds that are drawn: of more clients those that were chosen most often, of more rounds some, evenly."""
-LANE, MOST_HEIGHT = 22, 620
-"""Pixels of a client's lane, and of all of them."""
-FEW_ROUNDS, MOST_TICKS = 12, 24
-"""Up to here every round has its tick; most clients that are named."""
-SCALE = [[0.0, "#FFF7E6"], [0.25, "#FDD49E"], [0.5, "#FC8D59"], [0.75, "#C7406B"], [1.0, "#5B1A6B"]]
-NONE = "#EEF1F5"
+"""Clients and rounds that are drawn: of more clients those chosen most often, of more rounds some, evenly spaced."""
+LANE, LEAST_HEIGHT, MOST_HEIGHT = 24, 130, 640
+"""Pixels: of a client's lane; of all of them, at least and at most."""
+FEW_ROUNDS, MOST_TICKS = 12, 25
+"""Up to here every round has its tick; most clients that are named on the axis."""
+ROOMY = 80
+"""Rounds up to which there are gaps between cells."""
+MARK = 0.3
+"""Half the width of a mark, in rounds."""
+SCALE = ((0.0, "#F7F0DC"), (0.3, "#F6C96B"), (0.65, "#D9743F"), (1.0, "#7A1F4B"))
 EDGES = (2, 98)
-"""Percentiles of all values between which colours differ: one far-off value must not make all others look the same."""
+"""Percentiles between which colours differ: one far-off value must not make all others look the same."""
+_RAW, _RANK = "value", "rank within the round"
+
+Cells = NDArray[np.float64]
 
 
 def why_chosen(run: RunFolder) -> go.Figure:
-    """Draw the score of every client in every round, and mark the chosen; the agent's value where there is no score.
+    """Draw the score of every client in every round, or the agent's value where there is none; mark who was chosen.
 
     Raises `InputError` for a run whose rounds have no terms.
     """
     if not is_explained(run):
-        raise InputError(f"{run.path} does not tell why clients were chosen: its selector draws them at random.")
-    rows, lanes = _shown_rounds(run), _shown_clients(run)
+        raise InputError(f"{run.path} does not tell why clients were chosen: its selector has no terms, or drew.")
+    rows, lanes = _rounds(run), _lanes(run)
     names = terms_of(rows)
     shown = next((name for name in (SCORE, AGENT) if name in names), names[-1])
     place = {client: lane for lane, client in enumerate(lanes)}
     values = _cells(rows, place, shown)
     x = np.array([row["round"] for row in rows])
-    figure = go.Figure()
-    known = values[np.isfinite(values)]
-    low, high = np.percentile(known, EDGES) if len(known) else (0.0, 1.0)
-    roomy = len(lanes) <= 40 and len(rows) <= 80
-    figure.add_trace(
+    gap = int(len(rows) <= ROOMY and LANE * len(lanes) <= MOST_HEIGHT)
+    figure = go.Figure(
         go.Heatmap(
             z=values,
             x=x,
             y=np.arange(len(lanes)),
             colorscale=SCALE,
-            zmin=low,
-            zmax=high if high > low else low + 1,
-            xgap=1 if roomy else 0,
-            ygap=1 if roomy else 0,
+            **_range(values),
+            xgap=gap,
+            ygap=gap,
             colorbar={"title": {"text": _title(shown), "side": "right"}, "thickness": 14, "outlinewidth": 0},
             customdata=_told(rows, lanes, names),
             hovertemplate=_template(names),
-            hoverongaps=True,
         )
     )
-    figure.add_trace(_marks(rows, place, x, len(lanes)))
-    height = int(np.clip(LANE * len(lanes), 130, MOST_HEIGHT))
-    lay_out(figure, f"why these clients{_of(run)}", _note(run, rows, lanes), TOP + BOTTOM + height, right=24)
-    figure.update_layout(plot_bgcolor=NONE)
+    height = int(np.clip(LANE * len(lanes), LEAST_HEIGHT, MOST_HEIGHT))
+    figure.add_traces(_marks(rows, place, x, height / len(lanes)))
+    title = f"{_title(shown)} of each client, and who was chosen: {run_name(run)}"
+    lay_out(figure, title, _note(run, rows, lanes, values), TOP + BOTTOM + height, right=24)
+    figure.update_layout(plot_bgcolor=NOT_CHOSEN, hovermode="closest")
     figure.update_xaxes(title="round", showgrid=False, tickformat="d", dtick=1 if len(rows) <= FEW_ROUNDS else None)
     _name_lanes(figure, lanes)
+    _add_switch(figure, values)
     return figure
+
+
+def _rounds(run: RunFolder) -> list[Any]:
+    """The rounds to draw: all, or some of them, evenly spaced, the last one too."""
+    rows: list[Any] = run.rounds.to_dict("records")
+    if len(rows) <= MOST_ROUNDS:
+        return rows
+    return [rows[place] for place in np.linspace(0, len(rows) - 1, MOST_ROUNDS).round().astype(int)]
+
+
+def _lanes(run: RunFolder) -> list[int]:
+    """The clients to draw, ascending: all, or those chosen most often."""
+    if run.clients <= MOST_CLIENTS:
+        return list(range(run.clients))
+    times = np.bincount([client for each in run.rounds["selected"] for client in each], minlength=run.clients)
+    most = np.argsort(-times, kind="stable")[:MOST_CLIENTS]
+    lanes: list[int] = np.sort(most[times[most] > 0]).tolist()
+    return lanes
+
+
+def _cells(rows: Sequence[Any], place: Mapping[int, int], name: str) -> Cells:
+    """Return a term of each client in each round, float64 [clients, rounds]; nan where there is none."""
+    cells = np.full((len(place), len(rows)), np.nan)
+    for column, row in enumerate(rows):
+        for client, value in row["terms"].get(name, {}).items():
+            if client in place:
+                cells[place[client], column] = value
+    return cells
+
+
+def _ranks(values: Cells) -> Cells:
+    """Return ranks within each round, from 0 to 1 for the highest; equal values have their mean rank."""
+    ranks = np.full(values.shape, np.nan)
+    for column, each in enumerate(values.T):
+        known = np.flatnonzero(np.isfinite(each))
+        below = (each[known, None] > each[known]).sum(1) + ((each[known, None] == each[known]).sum(1) - 1) / 2
+        ranks[known, column] = below / max(1, len(known) - 1)
+    return ranks
+
+
+def _range(values: Cells) -> dict[str, float]:
+    """The values at which colours begin and end."""
+    known = values[np.isfinite(values)]
+    low, high = np.percentile(known, EDGES).tolist() if len(known) else (0.0, 1.0)
+    return {"zmin": low, "zmax": high if high > low else low + 1.0}
+
+
+def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], lane: float) -> list[go.Scatter]:
+    """Return a bar with a white edge across every cell of a client that was chosen: two lines, however many bars."""
+    half = MARK * float(np.diff(x).min()) if len(x) > 1 else MARK
+    across: list[float | None] = []
+    lanes: list[int | None] = []
+    for at, row in zip(x.tolist(), rows, strict=True):
+        for client in row["selected"]:
+            if client in place:
+                across += [at - half, at + half, None]
+                lanes += [place[client]] * 2 + [None]
+    width = float(np.clip(lane / 4, 1.2, 5))
+    looks = [{"color": "white", "width": 1.6 * width}, {"color": INK, "width": width}]
+    return [
+        go.Scatter(
+            x=across, y=lanes, mode="lines", line=look, name="chosen", hoverinfo="skip", showlegend=look is looks[1]
+        )
+        for look in looks
+    ]
+
+
+def _told(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> list[list[list[str]]]:
+    """Return what is told of a cell, [clients][rounds]: the client, whether it was chosen, and every term."""
+    columns = []
+    for row in rows:
+        chosen, terms = {*row["selected"]}, [row["terms"].get(name, {}) for name in names]
+        failed = {client for client, reason in row["failed"].items() if not reason.startswith((PROBE, SCORING))}
+        known = set().union(*terms)
+        columns.append(
+            [
+                [str(client), _fate(client, chosen, failed, known), *(_number(each.get(client)) for each in terms)]
+                for client in lanes
+            ]
+        )
+    return [list(lane) for lane in zip(*columns, strict=True)]
+
+
+def _fate(client: int, chosen: set[int], failed: set[int], known: set[int]) -> str:
+    if client in chosen:
+        return "chosen, failed" if client in failed else "chosen"
+    return "not chosen" if client in known else "not chosen, no terms are kept"
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _template(names: Sequence[str]) -> str:
+    """What is shown of a cell that the pointer is on."""
+    lines = [f"{_title(name)}: %{{customdata[{number}]}}" for number, name in enumerate(names, 2)]
+    head = "<b>client %{customdata[0]}, round %{x}: %{customdata[1]}</b>"
+    return "<br>".join([head, *lines]) + "<extra></extra>"
+
+
+def _title(name: str) -> str:
+    """What a term is called."""
+    return AGENT_TITLE if name == AGENT else plain_label(name)
+
+
+def _note(run: RunFolder, rows: Sequence[Any], lanes: Sequence[int], values: Cells) -> str:
+    """What is drawn, and what is left out."""
+    texts = ["bars mark the chosen"]
+    if np.isnan(values).any():
+        texts.append("grey: no value")
+    if len(lanes) < run.clients:
+        texts.append(f"the {len(lanes)} of {run.clients:,} clients chosen most often")
+    if len(rows) < len(run.rounds):
+        texts.append(f"{len(rows)} of {len(run.rounds):,} rounds, evenly spaced")
+    if drawn := sum(map(bool, run.rounds["selected"])) - len(explained_rounds(run)):
+        texts.append(f"{drawn:,} rounds have no terms: who trained was drawn")
+    if run.clients > MOST_EXPLAINED:
+        texts.append("of so many clients the terms of the others are not kept")
+    return "; ".join(texts)
+
+
+def _name_lanes(figure: go.Figure, lanes: Sequence[int]) -> None:
+    """Name lanes by their clients, the first at the top, as many as there is room for."""
+    step = -(-len(lanes) // MOST_TICKS)
+    named = list(range(0, len(lanes), step))
+    figure.update_yaxes(
+        title="client",
+        tickvals=named,
+        ticktext=[str(lanes[lane]) for lane in named],
+        range=[len(lanes) - 0.5, -0.5],
+        showgrid=False,
+    )
+
+
+def _plain(cells: Cells) -> list[list[float | None]]:
+    """Return cells as a button's arguments can hold them."""
+    return [[None if np.isnan(value) else value for value in lane] for lane in cells.tolist()]
+
+
+def _add_switch(figure: go.Figure, values: Cells) -> None:
+    """Buttons that colour cells by the value, or by its rank within the round."""
+    ranks: dict[str, Any] = {"z": [_plain(_ranks(values).round(3))], "zmin": 0.0, "zmax": 1.0}
+    looks: dict[str, dict[str, Any]] = {_RAW: {"z": [_plain(values)], **_range(values)}, _RANK: ranks}
+    buttons = [{"label": label, "method": "restyle", "args": [look, [0]]} for label, look in looks.items()]
+    add_buttons(figure, buttons)

@@ -11,6 +11,8 @@ from fedgraft.contracts.selector import AGENT, SCORE
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.reports.stored_runs import RunFolder
 
+AGENT_TITLE = "agent's value"
+"""What the term of an agent is called."""
 LAST_ROUNDS = 10
 """Rounds of which it is told whom the agent would have chosen."""
 
@@ -32,6 +34,11 @@ class TermMeans:
     others: float
     higher: int
     rounds: int
+
+    @property
+    def title(self) -> str:
+        """What the term is called."""
+        return AGENT_TITLE if self.term == AGENT else self.term
 
 
 @dataclass(frozen=True)

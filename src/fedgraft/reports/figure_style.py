@@ -1,7 +1,8 @@
 """How figures of runs look: colours, fonts, margins, and lines whose labels do not overlap."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -141,6 +142,28 @@ def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, t
     axis = {"gridcolor": GRID, "zeroline": False, "automargin": True, "title_standoff": 10, "linecolor": "#9AA5B1"}
     figure.update_xaxes(showline=True, ticks="outside", tickcolor="#9AA5B1", **axis)
     figure.update_yaxes(showline=True, **axis)
+
+
+def add_buttons(figure: go.Figure, buttons: Sequence[Mapping[str, Any]]) -> None:
+    """Buttons at the top right; the first one is how the figure begins."""
+    figure.update_layout(
+        updatemenus=[
+            {
+                "type": "buttons",
+                "direction": "left",
+                "buttons": buttons,
+                "x": 1,
+                "xanchor": "right",
+                "y": 1,
+                "yanchor": "bottom",
+                "pad": {"b": 8},
+                "showactive": True,
+                "font": {"size": 12.5},
+                "bgcolor": "white",
+                "bordercolor": GRID,
+            }
+        ]
+    )
 
 
 def margin(marks: list[tuple[float, str]], least: int) -> int:

@@ -23,13 +23,13 @@ from fedgraft.reports.figure_style import (
     BOTTOM,
     CHOSEN,
     FAILED,
-    GRID,
     MOST_MARKERS,
     NOT_CHOSEN,
     PURPOSE_COLOURS,
     RUN_MARKERS,
     SCORE_HEIGHT,
     TOP,
+    add_buttons,
     add_yardsticks,
     lay_out,
     margin,
@@ -306,24 +306,7 @@ def _add_switch(figure: go.Figure, splits: Sequence[str], runs: int) -> None:
         {"label": label, "method": "restyle", "args": [{"visible": [split in shown for split in splits] * runs}, lines]}
         for label, shown in choices.items()
     ]
-    figure.update_layout(
-        updatemenus=[
-            {
-                "type": "buttons",
-                "direction": "left",
-                "buttons": buttons,
-                "x": 1,
-                "xanchor": "right",
-                "y": 1,
-                "yanchor": "bottom",
-                "pad": {"b": 8},
-                "showactive": True,
-                "font": {"size": 12.5},
-                "bgcolor": "white",
-                "bordercolor": GRID,
-            }
-        ]
-    )
+    add_buttons(figure, buttons)
 
 
 def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

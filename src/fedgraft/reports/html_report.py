@@ -1,5 +1,6 @@
 """A report of stored runs: one HTML file that opens offline, with table, figures and every setting."""
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,10 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.errors import InputError
-from fedgraft.reports import client_figures, comparison, figures
+from fedgraft.reports import choices, client_figures, comparison, figures
+from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.figure_style import run_colour
 from fedgraft.reports.stored_runs import RunFolder, joined_yardsticks, open_runs
 from fedgraft.reports.tsne import embed
@@ -33,6 +36,8 @@ COLUMNS = {
 }
 """Columns of the summary table after the run's, and their headings."""
 
+MOST_LISTED = 16
+"""Clients that are listed in a cell of a table."""
 _FIGURE_OPTIONS = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 _TEMPLATES = Environment(
@@ -108,9 +113,13 @@ def render(
         target=table[0]["target"],
         runs=runs,
         differences=_differences(runs),
-        figures=[_figure(figure, number) for number, figure in enumerate(drawn, 1)],
+        figures=[_figure(figure, f"figure-{number}") for number, figure in enumerate(drawn, 1)],
+        explained=[_explained(run, number) for number, run in enumerate(runs, 1) if choices.is_explained(run)],
+        kept_of_all=MOST_EXPLAINED,
         settings=[(run.path / "experiment.toml").read_text(encoding="utf-8") for run in runs],
         shown=comparison.shown,
+        listed=_listed,
+        number=_number,
         colour=run_colour,
     )
 
@@ -155,12 +164,33 @@ def _differences(runs: Sequence[RunFolder]) -> dict[str, list[str]]:
     return {name: values for name, values in rows.items() if len(set(values)) > 1}
 
 
-def _figure(figure: go.Figure, number: int) -> str:
+def _explained(run: RunFolder, number: int) -> dict[str, Any]:
+    """What the page says of why clients of the n-th run were chosen."""
+    return {
+        "run": run,
+        "figure": _figure(why_chosen(run), f"why-{number}"),
+        "means": choices.term_means(run),
+        "agent": choices.agent_choices(run),
+    }
+
+
+def _number(value: float) -> str:
+    """A number of a table; "-" for none."""
+    return "-" if math.isnan(value) else f"{value:.4g}"
+
+
+def _listed(clients: Sequence[int]) -> str:
+    """Clients as a person would list them, of very many the first."""
+    shown = ", ".join(map(str, clients[:MOST_LISTED]))
+    return f"{shown} and {len(clients) - MOST_LISTED} more" if len(clients) > MOST_LISTED else shown
+
+
+def _figure(figure: go.Figure, name: str) -> str:
     drawn: str = figure.to_html(
         full_html=False,
         include_plotlyjs=False,
         include_mathjax=False,
-        div_id=f"figure-{number}",
+        div_id=name,
         default_height=f"{figure.layout.height}px",
         config=_FIGURE_OPTIONS,
     )

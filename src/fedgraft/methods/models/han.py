@@ -72,17 +72,11 @@ class Attention(nn.Module):
 
     def forward(self, features: States, graphs: Sequence[HeadedGraph]) -> Tensor:
         """Return embeddings [nodes, hidden]."""
-        heads, slope = self.options.heads, self.options.slope
         mapped = self.inputs(features)
-        values = mapped.view(len(mapped), heads, -1).transpose(0, 1).contiguous()
-        receiver = torch.einsum("hnw,phw->phn", values, self.receiver)
-        sender = torch.einsum("hnw,phw->phn", values, self.sender)
-        states = torch.stack(
-            [
-                torch.relu(attend(values, receiver[path], sender[path], graph, slope).transpose(0, 1).flatten(1))
-                for path, graph in enumerate(graphs)
-            ]
-        )
+        values = mapped.view(len(mapped), self.options.heads, -1).transpose(0, 1).contiguous()
+        ends = torch.cat([self.receiver, self.sender]).permute(1, 2, 0)
+        receiver, sender = (values @ ends).permute(2, 0, 1).chunk(2)
+        mixed = attend(values, receiver, sender, graphs, self.options.slope)
+        states = torch.relu(mixed.transpose(1, 2).flatten(2))
         scores = torch.tanh(self.semantic(states)).mean(1) @ self.query
-        mixed: Tensor = torch.einsum("p,pnw->nw", scores.softmax(0), states)
-        return mixed
+        return (scores.softmax(0) @ states.flatten(1)).view(states.shape[1:])

@@ -159,8 +159,9 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         return Selection(affordable(chain(first, rest), view, most=wanted))
 
     def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What the agent thinks that clients are worth, in every round, and what AFL's draw goes by."""
-        return {"mean active score": state["worth"], AGENT: self.values(state, view)}
+        """What the agent ranks clients by, in every round, in two parts: what AFL's draw goes by, and what it learnt."""
+        worth, values = self.worth(state, view), self.values(state, view)
+        return {"mean active score": state["worth"], "score and turn": worth, "learnt": values - worth, AGENT: values}
 
     def update(self, state: RAFHGLState, view: View, outcome: Outcome) -> RAFHGLState:
         """Note new scores, remember what came of the choice, and learn from what is remembered."""
