@@ -56,7 +56,8 @@ def experiment(*choices: tuple[str, str], **changes: object) -> Experiment:
         section if name in NEEDS_OPTIONS else f"{section}.name": NEEDS_OPTIONS.get(name, name)
         for section, name in choices
     }
-    told = {"sampler.name": sampler for _, name in choices if (sampler := TOLD_BY_A_SAMPLER.get(name))}
+    samplers = [TOLD_BY_A_SAMPLER[name] for _, name in choices if name in TOLD_BY_A_SAMPLER]
+    told = {"sampler.name": samplers[0]} if samplers else {}
     widths = {"model.hidden": 8} | ({"model.embedding": 8} if ("model", "gcn") in choices else {})
     return load("cefgl", {**TINY, **widths, **told, **chosen, **changes})
 

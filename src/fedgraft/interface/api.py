@@ -33,6 +33,8 @@ from fedgraft.experiment.site_run import open_run
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
 from fedgraft.interface.progress import Progress
 from fedgraft.reports import comparison, figures
+from fedgraft.reports.choice_figures import why_chosen
+from fedgraft.reports.choices import is_explained
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import RunFolder
 
@@ -68,7 +70,8 @@ class Run:
 
         Columns: round, selected, failed ({client: reason}), loss, validation, test, bytes, bytes_total, seconds (so
         far), simulated_seconds (so far), flops, timings ({client: (simulated seconds of training, of communication)}),
-        late, staleness ({client: rounds}), began (simulated seconds when the orders were sent).
+        late, staleness ({client: rounds}), began (simulated seconds when the orders were sent), scored (how many
+        clients scores are of; 0 = all), terms ({term of the selector's choice: {client: value}}).
         """
         return self._stored.rounds.copy()
 
@@ -146,7 +149,8 @@ class Run:
         Args:
             target: the validation score for "bytes to target"; None = the best, worsened by 0.2 %.
         """
-        return figures.every([self._stored], target)
+        drawn = figures.every([self._stored], target)
+        return [*drawn, why_chosen(self._stored)] if is_explained(self._stored) else drawn
 
     def plot(self, against: str = "rounds") -> go.Figure:
         """Plot scores, inline in a notebook, against "rounds", "bytes", "seconds", "simulated_seconds" or "flops"."""

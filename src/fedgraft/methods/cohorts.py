@@ -1,6 +1,7 @@
-"""What every client selector needs: whom the budget pays for, and random orders of clients.
+"""What every client selector needs: whom the budget pays for, and orders of clients, ranked or random.
 
-A selector ranks clients; `affordable` turns the ranking into a cohort that keeps the budget's promise.
+A selector ranks clients; `affordable` turns the ranking into a cohort that keeps the budget's promise. Few clients of
+many train, so orders are found only as far as somebody looks at them.
 """
 
 import math
@@ -11,6 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedgraft.contracts import Indices, View
 from fedgraft.errors import require
+
+MANY = 1 << 16
+"""Clients above which a random order is drawn only as far as it is looked at: the whole takes 50 ms for a million.
+
+The draws are other ones, no less uniform; with fewer clients they are those of `Generator.permutation`.
+"""
+SAMPLED = 1 << 14
+"""Values of many by which it is guessed where the highest begin."""
 
 
 def size(clients: int, view: View, parameter: str) -> int:
@@ -30,20 +39,24 @@ def candidates(view: View) -> list[int]:
 
 def reachable(view: View) -> Indices:
     """`candidates` as an array, int64 [n]: for methods that are fast with a million clients."""
-    return np.flatnonzero(view.available & (view.bytes_per_client <= _left(view)))
+    if view.bytes_left is None:
+        return np.flatnonzero(view.available)
+    return np.flatnonzero(view.available & (view.bytes_per_client <= view.bytes_left))
 
 
-def affordable(order: Iterable[int], view: View, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+def affordable(order: Iterable[int] | Indices, view: View, least: int = 1, most: int | None = None) -> tuple[int, ...]:
     """The cohort that the budget pays for, ascending: walk down `order` and take every client that still fits.
 
     Args:
         order: distinct clients, the preferred ones first; unavailable ones are passed over. With `least` 1 no more of
-            them are looked at than are needed.
+            them are looked at than are needed. An array is walked at once.
         view: what the server knows.
         least: a client is also passed over if taking it would leave too little for `least` clients in all; with fewer
             than `least` affordable together the cohort is empty.
         most: the walk ends with this many clients; None walks to the end.
     """
+    if isinstance(order, np.ndarray) and least <= 1:
+        return tuple(np.sort(_affordable(order, view, most)).tolist())
     left = _left(view)
     there = (int(k) for k in order if view.available[k])
     known = list(there) if least > 1 else []
@@ -58,6 +71,23 @@ def affordable(order: Iterable[int], view: View, least: int = 1, most: int | Non
             taken.append(k)
             left -= cost
     return tuple(sorted(taken)) if len(taken) >= least else ()
+
+
+def _affordable(order: Indices, view: View, most: int | None) -> Indices:
+    """Return whom `affordable` takes, int64, in the order in which it takes them."""
+    rest = order[view.available[order]]
+    if view.bytes_left is None:
+        return rest[:most]
+    left, taken = view.bytes_left, [rest[:0]]
+    missing = len(rest) if most is None else most
+    while True:
+        rest = rest[view.bytes_per_client[rest] <= left]
+        if not len(rest) or not missing:
+            return np.concatenate(taken)
+        spent = np.cumsum(view.bytes_per_client[rest])
+        fit = min(int(np.searchsorted(spent, left, side="right")), missing)
+        taken.append(rest[:fit])
+        left, missing, rest = left - int(spent[fit - 1]), missing - fit, rest[fit:]
 
 
 def probeable(order: Sequence[int], view: View) -> tuple[int, ...]:
@@ -81,17 +111,54 @@ def random_order(clients: Indices, g: np.random.Generator, soon: int) -> Iterato
         yield from g.permutation(np.delete(clients, first)).tolist()
 
 
-def weighted_order(clients: Sequence[int], weights: ArrayLike, g: np.random.Generator) -> list[int]:
+def random_first(clients: Indices, count: int, g: np.random.Generator) -> Indices:
+    """Return the first `count` of all clients in random order, int64 [at most count]."""
+    if len(clients) <= MANY:
+        return g.permutation(clients)[:count]
+    return clients[g.choice(len(clients), min(count, len(clients)), replace=False)]
+
+
+def falling(worth: NDArray[np.float64], soon: int, g: np.random.Generator | None = None) -> Iterator[int]:
+    """Yield places by falling worth, nan last; to find the first `soon` of them the others are not sorted.
+
+    Args:
+        worth: float64 [n].
+        soon: >= 0.
+        g: for the order of equals, which is that of their places without it.
+    """
+    first = first_falling(worth, soon, g)
+    yield from first.tolist()
+    if len(first) < len(worth):
+        rest = np.delete(np.arange(len(worth)), first)
+        rest = rest if g is None else g.permutation(rest)
+        yield from rest[np.argsort(-worth[rest], kind="stable")].tolist()
+
+
+def first_falling(worth: NDArray[np.float64], count: int, g: np.random.Generator | None = None) -> Indices:
+    """Return places of the highest values by falling value, nan last, int64 [at most count]; see `falling`."""
+    if g is None and (len(worth) <= SAMPLED or 4 * count >= len(worth)):
+        return np.argsort(-worth, kind="stable")[:count]
+    above, ties, room = _highest(worth, count)
+    if g is not None:
+        above, ties = g.permutation(above), random_first(ties, room, g)
+    return np.concatenate([above[np.argsort(-worth[above], kind="stable")], ties[:room]])
+
+
+def weighted_order(
+    clients: Sequence[int] | Indices, weights: ArrayLike, g: np.random.Generator, most: int | None = None
+) -> list[int]:
     """All `clients` in random order, each next one drawn with probability proportional to its weight.
 
-    The first n are thus a weighted draw without replacement. Clients of weight 0 come last, in random order, so that a
-    draw never runs out of clients.
+    The first n are thus a weighted draw without replacement; with `most` only so many are returned. Clients of weight 0
+    come last, in random order, so that a draw never runs out of clients.
     """
     shuffled = g.permutation(len(clients))
     # Exponential races: the order of Exp(1)/weight is the order of successive proportional draws.
     with np.errstate(divide="ignore", over="ignore"):
         arrival = g.standard_exponential(len(clients)) / np.asarray(weights, dtype=np.float64)[shuffled]
-    return [int(clients[k]) for k in shuffled[np.argsort(arrival, kind="stable")]]
+    first = first_falling(-arrival, len(arrival) if most is None else most)
+    drawn: list[int] = np.asarray(clients, np.int64)[shuffled[first]].tolist()
+    return drawn
 
 
 def softmax_draw(
@@ -108,27 +175,58 @@ def softmax_draw(
 
     Source: Goetz et al., "Active Federated Learning", 2019 (arXiv 1909.12641), algorithm 1.
     """
-    known = np.where(np.isfinite(worth), worth, -np.inf)
-    best = known.max()
-    filled = np.where(np.isneginf(known), best, known) if np.isfinite(best) else np.zeros(len(known))
-    kept = _highest(filled, len(filled) - int(discarded * len(filled)), g)
-    exponent = temperature * (filled[kept] - filled.max())
+    known = np.isfinite(worth)
+    filled = np.where(known, worth, -np.inf)
+    filled[~known] = filled.max() if known.any() else 0.0
+    above, ties, room = _highest(filled, len(filled) - int(discarded * len(filled)))
     # Exponential races: the order of Exp(1) / weight is the order of successive draws; in logarithms, for weights
     # that are too small for a number.
-    arrival = np.log(g.standard_exponential(len(kept))) - exponent
+    if len(worth) <= MANY:
+        kept = np.concatenate([above, g.choice(ties, room, replace=False)])
+        race = g.standard_exponential(len(kept))
+    else:
+        # Of equals, those that come first are any of them: it takes no draw for each to know when (Renyi, 1953).
+        some = min(count, room)
+        gaps = g.standard_exponential(some) / np.arange(room, room - some, -1)
+        kept = np.concatenate([above, random_first(ties, some, g)])
+        race = np.concatenate([g.standard_exponential(len(above)), np.cumsum(gaps)])
+    arrival = np.log(race) - temperature * (filled[kept] - filled.max())
     some = min(count, len(kept))
     first = np.argpartition(arrival, some - 1)[:some] if some else np.zeros(0, np.int64)
     drawn: Indices = kept[first[np.argsort(arrival[first])]]
     return drawn
 
 
-def _highest(values: NDArray[np.float64], count: int, g: np.random.Generator) -> Indices:
-    """Return places of so many of the highest values, int64; ties fall at random."""
+def _highest(values: NDArray[np.float64], count: int) -> tuple[Indices, Indices, int]:
+    """Return where the highest values are, int64, those that tie for the last of them, and how many of these it takes.
+
+    nan is below all numbers.
+    """
+    count = min(count, len(values))
     if count <= 0:
-        return np.zeros(0, np.int64)
-    least = np.partition(values, len(values) - count)[len(values) - count]
-    above, ties = np.flatnonzero(values > least), np.flatnonzero(values == least)
-    return np.concatenate([above, g.choice(ties, count - len(above), replace=False)])
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), 0
+    places: Indices | None = None
+    if len(values) > 4 * SAMPLED:  # where there are many of one value, a guess finds them, and partition is slow
+        some = -values[:: len(values) // SAMPLED]
+        guess = -_smallest(some, min(count * len(some) // len(values), len(some) - 1))
+        above = np.flatnonzero(values > guess)
+        if len(above) >= count:
+            places = above
+        elif len(ties := np.flatnonzero(values == guess)) >= count - len(above):
+            return above, ties, count - len(above)
+        elif count <= len(some):  # the last of the highest of some is no higher than that of all
+            places = np.flatnonzero(values >= -_smallest(some, count - 1))
+    if places is None or len(places) < count:  # fewer where some are nan
+        places = np.arange(len(values))
+    found = values[places]
+    least = -_smallest(-found, count - 1)
+    higher, equal = (~np.isnan(found), np.isnan(found)) if np.isnan(least) else (found > least, found == least)
+    return places[higher], places[equal], count - int(np.count_nonzero(higher))
+
+
+def _smallest(values: NDArray[np.float64], place: int) -> float:
+    """Return the value at a place of the ascending order, nan last."""
+    return float(np.partition(values, place)[place])
 
 
 def _left(view: View) -> float:

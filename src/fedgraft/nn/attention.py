@@ -191,12 +191,9 @@ class _Filled:
 
     def forward(self, output: Tensor, values: Tensor, receiver: Tensor, sender: Tensor, slope: float) -> Any:
         highest = sender.amax(1, keepdim=True)
-        below = sender - highest
-        first = below.clamp(min=LOWEST).exp_()
-        # Half of the least exponent, so that their product is above zero, too.
-        second = (slope * below).clamp_(min=LOWEST / 2).exp_()
-        falling = (receiver + highest).clamp_(min=0).mul_(slope - 1).clamp_(min=LOWEST / 2).exp_()
-        factors, total = (falling, first, second), torch.empty_like(receiver)[:, :, None]
+        below, above = sender - highest, (receiver + highest).clamp_(min=0)
+        factors = torch.stack([below, slope * below, (slope - 1) * above]).clamp_(min=LOWEST).exp_()
+        total = torch.empty_like(receiver)[:, :, None]
         tiles = list(self._tiles(*receiver.shape))
         for heads, rows in tiles:
             weights = self._weights(heads, rows, factors)
@@ -207,7 +204,7 @@ class _Filled:
 
     def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients:
         receiver, sender, factors, total, all_weights = kept
-        of, bound = gradient / total, -receiver
+        of = gradient / total
         own = (of * output).sum(2, keepdim=True).neg_()
         to_values, to_receiver, to_sender = map(torch.zeros_like, (values, receiver, sender))
         for heads, rows in self._tiles(*receiver.shape):
@@ -215,17 +212,15 @@ class _Filled:
             part = of[heads, rows]
             to_values[heads].baddbmm_(weights.transpose(1, 2), part)
             to_raised = torch.baddbmm(own[heads, rows], part, values[heads].transpose(1, 2)).mul_(weights)
-            to_sender[heads].add_(to_raised.sum(1), alpha=slope)
-            above = torch.gt(sender[heads, None], bound[heads, rows, None], out=torch.empty_like(weights))
-            to_raised.mul_(above)
-            to_sender[heads].add_(to_raised.sum(1), alpha=1 - slope)
-            # What comes to a node's edges sums to zero, so that what is not above zero tells nothing new.
-            to_receiver[heads, rows] = to_raised.sum(2)
-        return to_values, to_receiver.mul_(1 - slope), to_sender
+            scores = receiver[heads, rows, None] + sender[heads, None]
+            to_scores = torch.ops.aten.leaky_relu_backward(to_raised, scores, slope, False)
+            to_sender[heads].add_(to_scores.sum(1))
+            torch.sum(to_scores, 2, out=to_receiver[heads, rows])
+        return to_values, to_receiver, to_sender
 
     def _weights(self, heads: slice, rows: slice, factors: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Weights of a tile, not divided by their sums, float [heads, rows, nodes]."""
-        falling, first, second = factors
+        first, second, falling = factors
         weights = falling[heads, rows, None] * second[heads, None]
         return torch.maximum(weights, first[heads, None], out=weights).mul_(self._ones[rows])
 

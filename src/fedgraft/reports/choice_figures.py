@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from fedgraft.contracts.selector import AGENT, SCORE
-from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError
 from fedgraft.reports.choices import AGENT_TITLE, explained_rounds, is_explained, terms_of
@@ -28,7 +27,7 @@ MARK = 0.3
 SCALE = ((0.0, "#F7F0DC"), (0.3, "#F6C96B"), (0.65, "#D9743F"), (1.0, "#7A1F4B"))
 EDGES = (2, 98)
 """Percentiles between which colours differ: one far-off value must not make all others look the same."""
-_RAW, _RANK = "value", "rank within the round"
+_RAW, _RANK, _BAR = "value", "rank within the round", "colorbar.title.text"
 
 Cells = NDArray[np.float64]
 
@@ -64,11 +63,11 @@ def why_chosen(run: RunFolder) -> go.Figure:
     height = int(np.clip(LANE * len(lanes), LEAST_HEIGHT, MOST_HEIGHT))
     figure.add_traces(_marks(rows, place, x, height / len(lanes)))
     title = f"{_title(shown)} of each client, and who was chosen: {run_name(run)}"
-    lay_out(figure, title, _note(run, rows, lanes, values), TOP + BOTTOM + height, right=24)
+    lay_out(figure, title, _note(run, rows, values), TOP + BOTTOM + height, right=24)
     figure.update_layout(plot_bgcolor=NOT_CHOSEN, hovermode="closest")
     figure.update_xaxes(title="round", showgrid=False, tickformat="d", dtick=1 if len(rows) <= FEW_ROUNDS else None)
-    _name_lanes(figure, lanes)
-    _add_switch(figure, values)
+    _name_lanes(figure, lanes, run.clients)
+    _add_switch(figure, values, _title(shown))
     return figure
 
 
@@ -120,13 +119,11 @@ def _range(values: Cells) -> dict[str, float]:
 def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], lane: float) -> list[go.Scatter]:
     """Return a bar with a white edge across every cell of a client that was chosen: two lines, however many bars."""
     half = MARK * float(np.diff(x).min()) if len(x) > 1 else MARK
-    across: list[float | None] = []
-    lanes: list[int | None] = []
-    for at, row in zip(x.tolist(), rows, strict=True):
-        for client in row["selected"]:
-            if client in place:
-                across += [at - half, at + half, None]
-                lanes += [place[client]] * 2 + [None]
+    bars = [
+        (at, place[client]) for at, row in zip(x, rows, strict=True) for client in row["selected"] if client in place
+    ]
+    middle, lanes = np.array(bars, np.float32).reshape(-1, 2).repeat(3, 0).T
+    across = middle + np.tile(np.array([-half, half, np.nan], np.float32), len(bars))
     width = float(np.clip(lane / 4, 1.2, 5))
     looks = [{"color": "white", "width": 1.6 * width}, {"color": INK, "width": width}]
     return [
@@ -137,8 +134,8 @@ def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], 
     ]
 
 
-def _told(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> list[list[list[str]]]:
-    """Return what is told of a cell, [clients][rounds]: the client, whether it was chosen, and every term."""
+def _told(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> NDArray[np.object_]:
+    """Return texts of each cell, object [clients, rounds, 2 + terms]: the client, whether it was chosen, every term."""
     columns = []
     for row in rows:
         chosen, terms = {*row["selected"]}, [row["terms"].get(name, {}) for name in names]
@@ -150,7 +147,7 @@ def _told(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> li
                 for client in lanes
             ]
         )
-    return [list(lane) for lane in zip(*columns, strict=True)]
+    return np.array(columns, dtype=np.object_).transpose(1, 0, 2)
 
 
 def _fate(client: int, chosen: set[int], failed: set[int], known: set[int]) -> str:
@@ -175,28 +172,24 @@ def _title(name: str) -> str:
     return AGENT_TITLE if name == AGENT else plain_label(name)
 
 
-def _note(run: RunFolder, rows: Sequence[Any], lanes: Sequence[int], values: Cells) -> str:
+def _note(run: RunFolder, rows: Sequence[Any], values: Cells) -> str:
     """What is drawn, and what is left out."""
     texts = ["bars mark the chosen"]
     if np.isnan(values).any():
         texts.append("grey: no value")
-    if len(lanes) < run.clients:
-        texts.append(f"the {len(lanes)} of {run.clients:,} clients chosen most often")
     if len(rows) < len(run.rounds):
         texts.append(f"{len(rows)} of {len(run.rounds):,} rounds, evenly spaced")
     if drawn := sum(map(bool, run.rounds["selected"])) - len(explained_rounds(run)):
         texts.append(f"{drawn:,} rounds have no terms: who trained was drawn")
-    if run.clients > MOST_EXPLAINED:
-        texts.append("of so many clients the terms of the others are not kept")
     return "; ".join(texts)
 
 
-def _name_lanes(figure: go.Figure, lanes: Sequence[int]) -> None:
+def _name_lanes(figure: go.Figure, lanes: Sequence[int], clients: int) -> None:
     """Name lanes by their clients, the first at the top, as many as there is room for."""
     step = -(-len(lanes) // MOST_TICKS)
     named = list(range(0, len(lanes), step))
     figure.update_yaxes(
-        title="client",
+        title="client" if len(lanes) == clients else f"client (of {clients:,}, chosen most often)",
         tickvals=named,
         ticktext=[str(lanes[lane]) for lane in named],
         range=[len(lanes) - 0.5, -0.5],
@@ -209,9 +202,11 @@ def _plain(cells: Cells) -> list[list[float | None]]:
     return [[None if np.isnan(value) else value for value in lane] for lane in cells.tolist()]
 
 
-def _add_switch(figure: go.Figure, values: Cells) -> None:
+def _add_switch(figure: go.Figure, values: Cells, title: str) -> None:
     """Buttons that colour cells by the value, or by its rank within the round."""
-    ranks: dict[str, Any] = {"z": [_plain(_ranks(values).round(3))], "zmin": 0.0, "zmax": 1.0}
-    looks: dict[str, dict[str, Any]] = {_RAW: {"z": [_plain(values)], **_range(values)}, _RANK: ranks}
+    looks: dict[str, dict[str, Any]] = {
+        _RAW: {"z": [_plain(values)], **_range(values), _BAR: title},
+        _RANK: {"z": [_plain(_ranks(values).round(3))], "zmin": 0.0, "zmax": 1.0, _BAR: _RANK},
+    }
     buttons = [{"label": label, "method": "restyle", "args": [look, [0]]} for label, look in looks.items()]
     add_buttons(figure, buttons)

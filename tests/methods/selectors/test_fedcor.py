@@ -35,7 +35,7 @@ def test_the_choice_by_hand():
     points = np.array([[2.0, 2.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     shares, worth = np.full(4, 0.25), np.array([1.0, 0.9, 1.0, 1.0])
     # sum_i p_i S_ik / sqrt(S_kk): 0.25 * 2 * 5 / 2 = 1.25 for 0, 0.9 of it for 1, 1.25 * 1 for 2 (less by noise), 0.25.
-    order = telling(points, 0.01, shares, worth, np.arange(4), 4).tolist()
+    order = telling(points, 0.01, shares, worth, np.arange(4), 4)[0].tolist()
     assert order[:2] == [0, 3], "given 0 all of its kind are known, up to their own noise"
 
 
@@ -45,7 +45,7 @@ def test_the_choice_is_that_of_the_covariance_written_out(seed, dim, noise):
     g = np.random.default_rng(seed)
     points, shares, worth = g.standard_normal((dim, 12)), g.dirichlet(np.ones(12)), 1 - 0.5 * g.random(12)
     covariance, free = points.T @ points + noise**2 * np.eye(12), set(range(2, 12))
-    for chosen in telling(points, noise, shares, worth, np.arange(2, 12), 10).tolist():
+    for chosen in telling(points, noise, shares, worth, np.arange(2, 12), 10)[0].tolist():
         gain = {k: worth[k] * (shares @ covariance[:, k]) / np.sqrt(covariance[k, k]) for k in free}
         assert gain[chosen] == pytest.approx(max(gain.values()), abs=1e-9)
         free.remove(chosen)

@@ -83,7 +83,7 @@ class Active(
         - The reward's gain is of the score that chooses models, on validation.
 
     Args:
-        keep: share of the examples that takes part in a pass, in (0, 1]; 0.5 is ours.
+        keep: share of the examples that takes part in a pass, in (0, 1]; 0.75 is ours.
         batches: steps of a pass, >= 1.
         score: "agent"; or "least_confidence", "entropy" or "margin", scores that learn nothing (the paper's LC, E, MS).
         quantiles: how many quantiles of the scores are reported, from the least to the largest, >= 2 (paper: 5).
@@ -109,7 +109,7 @@ class Active(
         Where the agent is shared its network, too, down and up.
     """
 
-    keep: float = 0.5
+    keep: float = 0.75
     batches: int = 1
     score: Literal["agent", "least_confidence", "entropy", "margin"] = "agent"
     quantiles: int = 5

@@ -1,6 +1,6 @@
 """ACFL: in every cluster of clients, those train on whose data the model does worst."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar, TypedDict
@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import InputError, require
 from fedgraft.methods.cohorts import affordable, probeable, reachable, size
 from fedgraft.methods.rl.networks import one_thread
@@ -30,7 +31,7 @@ class ACFLState(TypedDict):
 
 
 @dataclass(frozen=True)
-class ACFL(ProbingSelector[ACFLState]):
+class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
     """Of every cluster equally many clients train: those whose losses under the current model are the highest.
 
     Clusters are those of k-means on the directions of the updates that were seen last. Clients of whom none was seen
@@ -97,6 +98,13 @@ class ACFL(ProbingSelector[ACFLState]):
         told = _in_turn(sorted(loss, key=lambda k: loss[k], reverse=True), state["cluster"])
         others = _in_turn([k for k in order if k not in loss], state["cluster"])
         return Selection(affordable([*told, *others], view, most=wanted))
+
+    def terms(self, state: ACFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """The losses that the clients of a cluster are ranked by; {} where nobody was asked."""
+        loss = np.full(view.clients, np.nan)
+        for k, answer in view.probed.items():
+            loss[k] = answer["loss"]
+        return {"probed loss": loss, SCORE: loss} if view.probed else {}
 
     def update(self, state: ACFLState, view: View, outcome: Outcome) -> ACFLState:
         """Keep a sketch of each update that came, and cluster anew."""

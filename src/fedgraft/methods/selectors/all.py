@@ -26,4 +26,4 @@ class All(Selector[None]):
     def select(self, state: None, view: View, g: np.random.Generator) -> Selection:
         """Everybody, or the largest that still fit."""
         order = np.argsort(-view.samples, kind="stable")
-        return Selection(affordable(order.tolist(), view))
+        return Selection(affordable(order, view))

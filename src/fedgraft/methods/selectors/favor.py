@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.selector import AGENT
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.rl.networks import one_thread
@@ -27,7 +28,7 @@ class FavorState(TypedDict):
 
 
 @dataclass(frozen=True)
-class Favor(Selector[FavorState]):
+class Favor(ExplainedSelector[FavorState]):
     """An agent (double deep Q-learning) values every client; those of the highest value train.
 
     It sees coordinates of the global model and of the last update of every client. A round is worth
@@ -122,6 +123,10 @@ class Favor(Selector[FavorState]):
         rest = pool[explored:]
         best = rest[np.argsort(-values[rest], kind="stable")]
         return Selection(affordable([*pool[:explored].tolist(), *best.tolist()], view, most=wanted))
+
+    def terms(self, state: FavorState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """What the agent thinks that each client is worth."""
+        return {AGENT: self.agent(view.clients).values(state["agent"], _observation(state)).astype(np.float64)}
 
     def update(self, state: FavorState, view: View, outcome: Outcome) -> FavorState:
         """Keep what came, and learn what it was worth."""

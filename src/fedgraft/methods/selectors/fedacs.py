@@ -8,10 +8,10 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.cohorts import affordable
+from fedgraft.methods.cohorts import MANY, affordable, first_falling, random_first
 
 
 class FedACSState(TypedDict):
@@ -100,19 +100,24 @@ class FedACS(ExplainedSelector[FedACSState]):
     def select(self, state: FedACSState, view: View, g: np.random.Generator) -> Selection:
         """Alg. 1: how many, then which."""
         reachable = np.flatnonzero(view.available)
-        if self._draws(view):
-            order = g.permutation(reachable)
-        else:
-            score = _upper_bounds(state["client_rewards"], state["client_pulls"], view.round)  # (17)
-            order = reachable[np.argsort(-score[reachable], kind="stable")]
-        least = min(self.min_clients, len(order))
-        prices = np.cumsum(view.bytes_per_client[order])
-        fitting = len(order) if view.bytes_left is None else int(np.searchsorted(prices, view.bytes_left, side="right"))
+        draws, least = self._draws(view), min(self.min_clients, len(reachable))
+        soon = _most(reachable, view)
+        order = random_first(reachable, soon, g) if draws else reachable
+        if not draws and view.bytes_left is not None:
+            order = self._best(state, view, reachable, soon)
+        fitting = len(order)
+        if view.bytes_left is not None:
+            prices = np.cumsum(view.bytes_per_client[order])
+            fitting = int(np.searchsorted(prices, view.bytes_left, side="right"))
         if fitting < max(least, 1):
-            return Selection(affordable(order.tolist(), view, least, most=least))
+            rest = np.setdiff1d(reachable, order)
+            rest = g.permutation(rest) if draws else self._best(state, view, rest, len(rest))
+            return Selection(affordable([*order.tolist(), *rest.tolist()], view, least, most=least))
         lowest = min(max(least, self._pace(state, view)), fitting)
         number = min(self._number(state, view, lowest, fitting, g), fitting)
-        return Selection(tuple(sorted(order[:number].tolist())))
+        if not draws and view.bytes_left is None:
+            order = self._best(state, view, reachable, number)
+        return Selection(tuple(np.sort(order[:number]).tolist()))
 
     def update(self, state: FedACSState, view: View, outcome: Outcome) -> FedACSState:
         """Rewards (14) and (15), booked on the number selected and on each client selected."""
@@ -150,6 +155,11 @@ class FedACS(ExplainedSelector[FedACSState]):
         """Return whether the clients of the round are random."""
         return view.round <= view.clients or self.clients == "random"
 
+    def _best(self, state: FedACSState, view: View, pool: Indices, count: int) -> Indices:
+        """So many of a pool, int64, by falling (17)."""
+        score = _upper_bounds(state["client_rewards"], state["client_pulls"], view.round)
+        return pool[first_falling(score if len(pool) == len(score) else score[pool], count)]
+
     def _number(self, state: FedACSState, view: View, lowest: int, fitting: int, g: np.random.Generator) -> int:
         """M, at least `lowest`; what exceeds `fitting` is lowered to it by the caller."""
         n, pulls = view.clients, state["number_pulls"]
@@ -168,10 +178,20 @@ class FedACS(ExplainedSelector[FedACSState]):
 
     def _pace(self, state: FedACSState, view: View) -> int:
         """The number per round that still reaches `min_selections`, or as near to it as the budget lets."""
+        if not self.min_selections:
+            return 0
         missing = self.min_selections - int(np.arange(1, view.clients + 1) @ state["number_pulls"])
         if view.bytes_left is not None:
             missing = min(missing, int(view.bytes_left // max(view.bytes_per_client.mean(), 1)))
         return math.ceil(max(missing, 0) / max(view.rounds - view.round + 1, 1))
+
+
+def _most(pool: Indices, view: View) -> int:
+    """Return of how many clients an order is wanted: of many the most that could be paid for, and one more."""
+    if view.bytes_left is None or len(pool) <= MANY:
+        return len(pool)
+    cheapest = int(view.bytes_per_client[pool].min())
+    return min(len(pool), view.bytes_left // cheapest + 1) if cheapest > 0 else len(pool)
 
 
 def _upper_bounds(rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """FedCor: clients train whose losses go down together with those of many others."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypedDict
@@ -8,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, random_order, reachable, size
 from fedgraft.methods.rl.networks import one_thread
@@ -26,7 +28,7 @@ class FedCorState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedCor(ProbingSelector[FedCorState]):
+class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
     """A Gaussian process over changes of clients' losses; the cohort is what tells most of all clients together.
 
     The changes of all N losses in a round are Gaussian, of covariance S = X^T X + noise^2 I, with an embedding of each
@@ -115,15 +117,24 @@ class FedCor(ProbingSelector[FedCorState]):
         if not len(pool):
             return Selection(())
         first: list[int] = []
-        if not self._uniform(view.round) and len(state["changes"]):
-            shares = view.samples / max(1, view.samples.sum())
-            worth = self.beta ** state["picked"].astype(np.float64)
+        if self._ranks(state, view):
             shuffled = g.permutation(pool)  # ties fall at random
-            points = embedding(state["changes"], self.gamma, self.dim, self.noise)
-            first = telling(points, self.noise, shares, worth, shuffled, wanted).tolist()
+            first = self._telling(state, view, shuffled, wanted)[0].tolist()
         known = set(first)
         rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
         return Selection(affordable(chain(first, rest), view, most=wanted))
+
+    def terms(self, state: FedCorState, view: View) -> Mapping[str, Numbers]:
+        """What each told of all clients as it was chosen, of others what they would tell next, and alpha.
+
+        {} where the cohort is uniform.
+        """
+        pool, wanted = reachable(view), size(self.clients, view, "FedCor.clients")
+        if not len(pool) or not self._ranks(state, view):
+            return {}
+        score = np.full(view.clients, np.nan)
+        score[pool] = self._telling(state, view, pool, wanted)[1]
+        return {"factor for past choices": self._worth(state), SCORE: score}
 
     def update(self, state: FedCorState, view: View, outcome: Outcome) -> FedCorState:
         """Keep the losses that were told, and their changes where they were told a round before, too."""
@@ -140,6 +151,20 @@ class FedCor(ProbingSelector[FedCorState]):
             return told
         changes = np.concatenate([state["changes"], change[None]])[-self.history :]
         return {**told, "changes": changes, "picked": np.zeros_like(picked)}
+
+    def _ranks(self, state: FedCorState, view: View) -> bool:
+        """Return whether the cohort of a round is the greedy one."""
+        return not self._uniform(view.round) and len(state["changes"]) > 0
+
+    def _worth(self, state: FedCorState) -> Numbers:
+        """Return alpha of each client, float64 [N]."""
+        return np.asarray(self.beta ** state["picked"].astype(np.float64))
+
+    def _telling(self, state: FedCorState, view: View, pool: Indices, count: int) -> tuple[Indices, Numbers]:
+        """Return `telling` with what was seen so far."""
+        points = embedding(state["changes"], self.gamma, self.dim, self.noise)
+        shares = view.samples / max(1, view.samples.sum())
+        return telling(points, self.noise, shares, self._worth(state), pool, count)
 
     def _uniform(self, round: int) -> bool:
         """Return whether a round's cohort is drawn uniformly."""
@@ -181,8 +206,10 @@ def embedding(changes: NDArray[np.float32], gamma: float, dim: int, noise: float
     return points
 
 
-def telling(points: Numbers, noise: float, shares: Numbers, worth: Numbers, pool: Indices, count: int) -> Indices:
-    """Return so many clients of a pool, each the one that tells most given those before; int64, in that order.
+def telling(
+    points: Numbers, noise: float, shares: Numbers, worth: Numbers, pool: Indices, count: int
+) -> tuple[Indices, Numbers]:
+    """Return so many clients of a pool, each the one that tells most given those before, and how much each tells.
 
     Args:
         points: X, float64 [dim, N]; the covariance is X^T X + noise^2 I.
@@ -191,8 +218,13 @@ def telling(points: Numbers, noise: float, shares: Numbers, worth: Numbers, pool
         worth: alpha, float64 [N].
         pool: int64 [n], who may be chosen.
         count: at most n are returned.
+
+    Returns:
+        int64, the chosen in order; float64 [n], what each client of the pool told when it was chosen, or would tell
+        after all of them.
     """
-    chosen = []
+    places: list[int] = []
+    said: list[float] = []
     with one_thread():
         seen, factor = torch.from_numpy(points[:, pool]), torch.from_numpy(worth[pool])
         total = torch.from_numpy(points) @ torch.from_numpy(shares)
@@ -200,12 +232,16 @@ def telling(points: Numbers, noise: float, shares: Numbers, worth: Numbers, pool
         variance = seen.square().sum(0) + noise**2
         given = torch.eye(len(points), dtype=torch.float64)  # covariance of the `dim` numbers behind all changes
         for _ in range(min(count, len(pool))):
-            k = int((factor * told / variance.sqrt()).argmax())
-            chosen.append(int(pool[k]))
+            tells = factor * told / variance.sqrt()
+            k = int(tells.argmax())
+            places.append(k)
+            said.append(float(tells[k]))
             along = given @ seen[:, k]
             shared, own = along @ seen, float(variance[k])
             told -= shared * (float(told[k]) / own)
             variance = (variance - shared.square() / own).clamp(min=noise**2)
             given -= torch.outer(along, along) / own
             factor[k], told[k] = 1.0, -torch.inf  # not again
-    return np.array(chosen, np.int64)
+        scores: Numbers = (factor * told / variance.sqrt()).numpy()
+    scores[places] = said
+    return pool[np.array(places, np.int64)], scores

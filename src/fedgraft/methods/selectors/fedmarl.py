@@ -1,12 +1,15 @@
 """FedMarl: candidates try an epoch, and agents decide who goes on to train."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts.selector import AGENT
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, probeable, random_order, reachable, size
 from fedgraft.methods.rl.q_learning import AgentState, Matrix, QLearning
@@ -36,7 +39,7 @@ class FedMarlState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedMarl(ProbingSelector[FedMarlState]):
+class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     """Some candidates try one epoch; an agent for each then decides whether it trains or stops.
 
     An agent sees its candidate's loss in that epoch, how long its last trials and messages took, its bytes, its number
@@ -132,13 +135,24 @@ class FedMarl(ProbingSelector[FedMarlState]):
         if not view.probed:
             return Selection(affordable(others, view, most=wanted))
         tried, seen = self._observed(state, view)
-        values = self._agent(view).values(state["agent"], seen)
-        gain = values[:, TRAIN] - values[:, STOP]
+        gain = self._gain(state, view, seen)
         chance = max(self.epsilon * self.epsilon_decay ** (view.round - 1), self.epsilon_min)
         goes = np.where(g.random(len(tried)) < chance, g.random(len(tried)) < 0.5, gain > 0)
         order = np.argsort(-gain, kind="stable")
         going, stopping = tried[order[goes[order]]].tolist(), tried[order[~goes[order]]].tolist()
         return Selection(affordable(going, view) or affordable(chain(stopping, others), view, most=1))
+
+    def terms(self, state: FedMarlState, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """Of each candidate its loss and seconds in the trial, and the value of training less that of stopping."""
+        if not view.probed:
+            return {}
+        tried, seen = self._observed(state, view)
+        names = {"probed loss": "loss", "seconds of the trial": "seconds"}
+        found = {name: np.full(view.clients, np.nan) for name in (*names, AGENT)}
+        for name, key in names.items():
+            found[name][tried] = [view.probed[k][key] for k in tried.tolist()]
+        found[AGENT][tried] = self._gain(state, view, seen)
+        return found
 
     def update(self, state: FedMarlState, view: View, outcome: Outcome) -> FedMarlState:
         """Keep what was measured; learn from the round before, whose next one is known now."""
@@ -193,6 +207,12 @@ class FedMarl(ProbingSelector[FedMarlState]):
             copy_every=self.copy_every,
             team=size(self.clients, view, "FedMarl.clients"),
         )
+
+    def _gain(self, state: FedMarlState, view: View, seen: Matrix) -> Matrix:
+        """Return the value of training less that of stopping, float32 [n]; an agent trains where it is > 0."""
+        values = self._agent(view).values(state["agent"], seen)
+        gain: Matrix = values[:, TRAIN] - values[:, STOP]
+        return gain
 
     def _observed(self, state: FedMarlState, view: View) -> tuple[Indices, Matrix]:
         """Return who tried, int64 [n], and what their agents see, float32 [n, inputs]."""

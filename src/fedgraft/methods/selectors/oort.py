@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, candidates, size, weighted_order
+from fedgraft.methods.cohorts import affordable, first_falling, reachable, size, weighted_order
 
 
 class OortState(TypedDict):
@@ -135,7 +135,7 @@ class Oort(ExplainedSelector[OortState]):
 
     def select(self, state: OortState, view: View, g: np.random.Generator) -> Selection:
         """Exploited, then explored clients; blacklisted ones only where nobody else is left."""
-        pool, excluded = np.array(candidates(view), np.int64), self._blacklisted(state)
+        pool, excluded = reachable(view), self._blacklisted(state)
         tried, untried = self._parted(pool, excluded, state)
         wanted = min(size(self.clients, view, "Oort.clients"), len(pool))
         epsilon = max(self.epsilon * self.epsilon_decay ** (view.round - 1), self.epsilon_min)
@@ -146,12 +146,13 @@ class Oort(ExplainedSelector[OortState]):
         slowness = self._slowness(state, view)
         order = self._exploit(tried, exploited, slowness, state, view, g)
         order += self._explore(untried, explored, slowness, view, g)
-        order += sorted(pool[excluded[pool]].tolist(), key=lambda k: int(state["picks"][k]))
+        if len(order) < wanted:
+            order += sorted(pool[excluded[pool]].tolist(), key=lambda k: int(state["picks"][k]))
         return Selection(affordable(order[:wanted], view))
 
     def terms(self, state: OortState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What exploited clients are drawn by; of untried ones what they are explored by; nan of the blacklisted."""
-        tried, untried = self._parted(np.array(candidates(view), np.int64), self._blacklisted(state), state)
+        tried, untried = self._parted(reachable(view), self._blacklisted(state), state)
         gain, bonus = self._gained(tried, state, view)
         speed = self._slowness(state, view)
         parts = {
@@ -213,7 +214,7 @@ class Oort(ExplainedSelector[OortState]):
         picks = state["picks"]
         excluded = (picks > self.blacklist) & (self.blacklist > 0)
         most = int(self.blacklist_share * len(picks))
-        if excluded.sum() > most:  # which is rare, and sorting takes long
+        if np.count_nonzero(excluded) > most:  # which is rare, and sorting takes long
             excluded[np.argsort(-picks, kind="stable")[most:]] = False
         return excluded
 
@@ -239,8 +240,9 @@ class Oort(ExplainedSelector[OortState]):
             return []
         gain, bonus = self._gained(tried, state, view)
         score = (gain + bonus) * slowness[tried]
-        eligible = np.flatnonzero(score >= self.cutoff * np.sort(score)[-count])
-        return weighted_order([tried[int(k)] for k in eligible], score[eligible], g)[:count]
+        least = np.partition(score, len(score) - count)[len(score) - count]
+        eligible = np.flatnonzero(score >= self.cutoff * least)
+        return weighted_order(tried[eligible], score[eligible], g, count)
 
     def _gained(
         self, tried: NDArray[np.int64], state: OortState, view: View
@@ -259,10 +261,11 @@ class Oort(ExplainedSelector[OortState]):
         self, untried: NDArray[np.int64], count: int, slowness: NDArray[np.float64], view: View, g: np.random.Generator
     ) -> list[int]:
         reward = view.samples[untried] * slowness[untried]
-        largest = np.argsort(-reward, kind="stable")[: int(self.explore_window * count)]
-        return weighted_order([untried[int(k)] for k in largest], reward[largest], g)[:count]
+        largest = first_falling(reward, int(self.explore_window * count))
+        return weighted_order(untried[largest], reward[largest], g, count)
 
 
 def _ranked(values: NDArray[np.float64], share: float) -> float:
     """The value that `share` of the values lie below, as the code picks it: sorted[min(int(n share), n - 1)]."""
-    return float(np.sort(values)[min(int(len(values) * share), len(values) - 1)])
+    place = min(int(len(values) * share), len(values) - 1)
+    return float(np.partition(values, place)[place])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.methods.cohorts import affordable, candidates, probeable, size, weighted_order
+from fedgraft.methods.cohorts import affordable, probeable, reachable, size, weighted_order
 
 
 class PowerOfChoiceState(TypedDict):
@@ -79,7 +79,7 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
             drawn = self._draw(view, g)
             loss = {k: float(state["loss"][k]) for k in drawn}
         else:
-            drawn = [int(k) for k in g.permutation([k for k in candidates(view) if k in view.probed])]
+            drawn = g.permutation([k for k in reachable(view).tolist() if k in view.probed]).astype(np.int64).tolist()
             loss = {k: view.probed[k]["loss"] for k in drawn}
         if not drawn:
             drawn, loss = self._draw(view, g), {}
@@ -108,9 +108,9 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
         return size(self.clients, view, "PowerOfChoice.clients")
 
     def _draw(self, view: View, g: np.random.Generator) -> list[int]:
-        pool = candidates(view)
+        pool = reachable(view)
         wanted = self.candidates or min(view.clients, 2 * self._wanted(view))
-        return weighted_order(pool, view.samples[pool], g)[:wanted]
+        return weighted_order(pool, view.samples[pool], g, wanted)
 
 
 def _rank(loss: float) -> float:

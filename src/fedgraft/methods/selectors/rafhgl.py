@@ -68,8 +68,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         explore: probability of AFL's draw in the first round, in [0, 1] (paper: 1 and 0.8).
         decay: factor of that probability from one round to the next, in (0, 1].
         least: smallest probability, in [0, 1].
-        prior: what a client's mean active score weighs beside the agent's value, >= 0; 0 as printed.
-        turn: what an age of 1 weighs, >= 0; 0 as printed.
+        prior: what a client's mean active score weighs beside the agent's value, >= 0; 0.3 (ours), 0 as printed.
+        turn: what an age of 1 weighs, >= 0; 3 (ours), 0 as printed.
         relative: rounds whose mean reward is taken off, >= 0; 0 as printed.
         target: Acc_T, score that is hoped for, in [-100, 100].
         base: B_G of the reward, in (1, 1000]; 64.
@@ -95,8 +95,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     explore: float = 1.0
     decay: float = 0.97
     least: float = 0.05
-    prior: float = 1.0
-    turn: float = 1.0
+    prior: float = 0.3
+    turn: float = 3.0
     relative: int = 10
     target: float = 1.0
     base: float = 64.0
@@ -159,7 +159,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         return Selection(affordable(chain(first, rest), view, most=wanted))
 
     def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What the agent ranks clients by, in every round, in two parts: what AFL's draw goes by, and what it learnt."""
+        """What the agent ranks clients by, in two parts: what AFL's draw goes by, and what it learnt."""
         worth, values = self.worth(state, view), self.values(state, view)
         return {"mean active score": state["worth"], "score and turn": worth, "learnt": values - worth, AGENT: values}
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedgraft.contracts import Selection, Selector, View
 from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, candidates, size
+from fedgraft.methods.cohorts import affordable, random_first, reachable, size
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,12 @@ class Random(Selector[None]):
 
     def select(self, state: None, view: View, g: np.random.Generator) -> Selection:
         """A uniform draw of those whom the budget pays for; all of them while it warms up."""
-        order = g.permutation(candidates(view))
-        if view.round <= self.warm_up:
-            return Selection(affordable([int(k) for k in order], view))
-        drawn = order[: self.clients] if self.clients else order[self._chosen(len(order), g)]
-        return Selection(affordable([int(k) for k in drawn], view))
+        pool = reachable(view)
+        if self.clients and view.round > self.warm_up:
+            return Selection(affordable(random_first(pool, self.clients, g), view))
+        order = random_first(pool, len(pool), g)
+        drawn = order if view.round <= self.warm_up else order[self._chosen(len(order), g)]
+        return Selection(affordable(drawn, view))
 
     def _chosen(self, count: int, g: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Independent draws given that at least one succeeds: what redrawing gives, in one go for any probability."""
