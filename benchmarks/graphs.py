@@ -15,6 +15,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, global_add_pool
 
 from fedgraft.contracts import Draw, Stage, randomness
+from fedgraft.contracts.task import example_losses
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Optimizer
@@ -61,8 +62,8 @@ class Floor(Training):
             flat.module.train()
             for draw in self.draws(client, number):
                 flat.gradient.zero_()
-                loss = self.plan.task.loss(flat.module, self.data[client], draw, None)
-                loss.mean().backward()  # type: ignore[no-untyped-call]
+                losses = example_losses(self.plan.task.loss(flat.module, self.data[client], draw, None))
+                losses.mean().backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
             trained = flat.read(list(total))
             total = {name: array + share * trained[name] for name, array in total.items()}

@@ -46,6 +46,7 @@ def whole(tmp_path_factory):
     execute(toy(**EVERYTHING), folder)
     expected = content(folder)
     assert len(expected["rows"]) == 12
+    assert all(row["terms"].keys() == {"probed loss", "score"} for row in expected["rows"])
     kept = [set(wire.unpack(memory)) for memory in expected["memories"].values() if memory]
     assert any({"private", "sharing", "sampler", "uplink", "best"} <= each for each in kept)
     assert "probed" in set.union(*kept)

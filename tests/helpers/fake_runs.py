@@ -1,7 +1,7 @@
 """Run folders that are valid but made up, written the way real ones are."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,11 @@ def write_run(
     counted: Mapping[str, int] | None = None,
     finished: bool = True,
     toml: str = "",
+    terms: Callable[[int, tuple[int, ...]], dict[str, dict[int, float]]] = lambda round, chosen: {},
 ) -> Path:
     """A run whose score goes exponentially from `start` to `end`; in every fifth round the first client fails.
+
+    `terms` tells those of a round and its cohort.
 
     Its summary says nothing of failures, as that of an earlier version, but what is `counted`.
     """
@@ -101,6 +104,7 @@ def write_run(
             seconds=seconds * round,
             simulated_seconds=30.0 * round,
             timings={client: (10.0 + client, 20.0 - client / 100) for client in chosen},
+            terms=terms(round, chosen),
         )
         store.append(row, written)
         if scored:

@@ -54,7 +54,7 @@ def test_history_and_ledger_agree(run):
     assert list(run.history) == [
         *("round", "selected", "failed", "loss", "validation", "test"),
         *("bytes", "bytes_total", "seconds", "simulated_seconds", "flops"),
-        *("timings", "late", "staleness", "began", "scored"),
+        *("timings", "late", "staleness", "began", "scored", "terms"),
     ]
     assert list(run.history["round"]) == [1, 2]
     assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]

@@ -24,9 +24,22 @@ def kernel(request, monkeypatch):
         monkeypatch.setattr(attention, name, value)
 
 
+class Attend(torch.autograd.Function):
+    """With its gradient, for autograd."""
+
+    @staticmethod
+    def forward(ctx, values, receiver, sender, graphs, slope):
+        outputs, ctx.back = attention.attend(values, receiver, sender, graphs, slope)
+        return outputs
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return *ctx.back(gradient.contiguous()), None, None
+
+
 def attend(values, receiver, sender, graph, slope):
     """Of one graph."""
-    return attention.attend(values, receiver[None], sender[None], [graph], slope)[0]
+    return Attend.apply(values, receiver[None], sender[None], [graph], slope)[0]
 
 
 def matrix(nodes=5, density=0.4, seed=0):
@@ -106,7 +119,7 @@ def test_several_graphs_are_what_each_is_alone():
     assert [type(graph._kernel).__name__ for graph in graphs] == ["_Listed", "_Filled"]
     values, *_ = drawn(2, 20, 3)
     receiver, sender = torch.randn(2, 2, 2, 20, generator=torch.Generator().manual_seed(3))
-    together = attention.attend(values, receiver, sender, graphs, SLOPE)
+    together = Attend.apply(values, receiver, sender, graphs, SLOPE)
     together.square().sum().backward()
     gradient, values.grad = values.grad, None
     for number, graph in enumerate(graphs):

@@ -27,8 +27,11 @@ MODULES = (
     "scale_clients",
     "scale_figure",
     "scale_nodes",
+    "skipped",
     "testbed",
     "timing",
+    "typed",
+    "typed_usual",
     "usual",
     "workers",
     "workloads",
@@ -40,6 +43,8 @@ TINY = 0.02
 """Times the size of Ciao."""
 FEW_NODES, MORE_NODES = 0.12, 0.83
 """Times the sizes of PubMed and of Coauthor: the fewest nodes that can have so many edges."""
+SMALL = 0.1
+"""Times the papers of ACM and the authors of DBLP."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -156,6 +161,55 @@ def test_a_figure_whose_package_is_missing_is_skipped_with_the_reason(tmp_path, 
     monkeypatch.setattr(bench, "FIGURES", (bench.Figure("x", "no:where", 1, "lower", needs="no"),))
     bench.main([])
     assert "skipped: no is not installed" in capsys.readouterr().out
+
+
+def test_a_figure_that_cannot_be_measured_here_is_skipped_with_the_reason(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    bench, usual = load("bench"), load("typed_usual")
+    monkeypatch.setattr(bench, "RESULT", tmp_path / "bench.json")
+    monkeypatch.setattr(usual, "free_gibibytes", lambda: 3.0)
+    bench.main(["--only", "han_acm_whole"])
+    assert "skipped: PyG's layer takes 14 GiB, and 3 are free" in capsys.readouterr().out
+    assert json.loads((tmp_path / "bench.json").read_text()) == {}
+
+
+def test_free_memory_is_known_or_endless():
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    assert load("typed_usual").free_gibibytes() > 0
+
+
+@pytest.mark.parametrize("name", ["acm", "dblp"])
+def test_typed_graphs_end_with_the_same_model_without_a_federation(name):
+    typed, workloads = load("typed"), load("workloads")
+    plan, shards = typed.sized(name, SMALL)
+    floor = typed.Floor(plan, shards)
+    with workloads.federation(plan, shards, typed.Random(clients=typed.COHORT)) as ours:
+        for number in (1, 2, 3):
+            ours.round(number)
+            floor.round(number)
+        assert ours.model().keys() == floor.arrays().keys()
+        for name, array in floor.arrays().items():
+            np.testing.assert_allclose(ours.model()[name], array, atol=ADAM, err_msg=name)
+        assert max(abs(array - plan.first[name]).max() for name, array in ours.model().items()) > 3 * ADAM
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_pyg_s_han_takes_the_same_steps(whole):
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    usual = load("typed_usual")
+    ours, theirs = usual.Ours("acm", whole, SMALL), usual.Usual("acm", whole, SMALL)
+    for number in (1, 2):
+        ours.round(number)
+        theirs.round(number)
+    found = theirs.model(theirs._features, theirs._edges).detach()
+    np.testing.assert_allclose(found, ours.logits(), rtol=1e-2, atol=1e-3)
+
+
+def test_figures_of_typed_graphs_are_positive_numbers(monkeypatch):
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    monkeypatch.setattr(load("typed"), "WARM_UP", 1)
+    assert load("typed").acm_over_floor(SMALL, repeats=1) > 0
+    assert load("typed_usual")._over_ours("dblp", False, 1, SMALL) > 0
 
 
 def test_graph_classification_ends_with_the_same_model_in_every_loop():

@@ -104,6 +104,63 @@ def test_failures_are_warned_about(tmp_path: Path) -> None:
     assert "clients failed" not in read(write_report(folders[1:], tmp_path / "r.html")).text
 
 
+def told(round: int, chosen: tuple[int, ...]) -> dict[str, dict[int, float]]:
+    """Terms of five clients; the agent wants the first two."""
+    return {
+        "mean reward": {client: client / 10 for client in range(5)},
+        "score": {client: client / 10 + (client in chosen) for client in range(5)},
+        "agent": {client: -float(client) for client in range(5)},
+    }
+
+
+def test_a_page_says_why_clients_were_chosen(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", terms=told, rounds=3)
+    page = read(write_report([folder], tmp_path / "r.html"))
+    text = page.text.split("Why these clients")[1].split("Settings")[0]
+    rows = [json.loads(line)["selected"] for line in (folder / "rounds.jsonl").read_text().splitlines()]
+    agreed, shared = rows.count([0, 1]), sum(len({0, 1} & {*row}) for row in rows)
+    for part in (
+        "mean of the chosen",
+        "mean reward",
+        "3 of 3",
+        "agent's value",
+        f"{agreed} of 3 rounds",
+        f"{100 * shared / 6:.0f} %",
+        "40 %",
+        "in the place of",
+        ", ".join(map(str, rows[-1])),
+    ):
+        assert part in " ".join(text.split())
+    assert sum(attributes.get("id") == "why-1" for _, attributes in page.tags) == 1
+    assert not [tag for tag, _ in page.tags if tag == "h3"]
+
+
+def test_of_several_runs_those_that_tell_have_a_part_each(tmp_path: Path) -> None:
+    terms = {f"<b>{EVIL}": {0: 1.0}}
+    folders = [
+        write_run(tmp_path / "a", terms=told),
+        write_run(tmp_path / "b"),
+        write_run(tmp_path / "c", terms=lambda round, chosen: terms),
+    ]
+    page = read(write_report(folders, tmp_path / "r.html"))
+    assert [attributes["id"] for _, attributes in page.tags if "why" in (attributes.get("id") or "")] == [
+        "why-1",
+        "why-3",
+    ]
+    assert sum(tag == "h3" for tag, _ in page.tags) == 2
+    assert f"<b>{EVIL}" in page.text
+    assert "img" not in {tag for tag, _ in page.tags}
+    assert page.text.count("would have chosen instead") == 1
+    assert "Why these clients" not in read(write_report(folders[1:2], tmp_path / "b.html")).text
+
+
+def test_long_cohorts_are_cut(tmp_path: Path) -> None:
+    terms = {"agent": {client: float(client) for client in range(60)}}
+    folder = write_run(tmp_path / "a", clients=60, cohort=30, terms=lambda round, chosen: terms)
+    text = read(write_report([folder], tmp_path / "r.html")).text
+    assert "and 14 more" in text
+
+
 def test_whatever_a_run_holds_is_shown_as_text(tmp_path: Path) -> None:
     toml = f"recipe = 'x'\nnote = '''{EVIL}'''\n"
     folder = write_run(tmp_path / "<i>a & b", recipe=EVIL, dataset=EVIL, yardsticks={EVIL: 1.0}, toml=toml)
@@ -169,12 +226,13 @@ def test_the_page_draws_its_figures_in_a_browser(tmp_path: Path) -> None:
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("no chromium or google-chrome on the path to open the report with")
-    out = write_report([write_run(tmp_path / "a")], tmp_path / "r.html")
+    out = write_report([write_run(tmp_path / "a", terms=told)], tmp_path / "r.html")
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--enable-logging=stderr"]
     done = subprocess.run(
         [browser, *options, profile, "--dump-dom", out.as_uri()], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.count('class="main-svg"') >= 6
+    assert "Agent's value of each client" in done.stdout or "Score of each client" in done.stdout
     assert "RMSE against bytes" in done.stdout
     assert "CONSOLE" not in done.stderr

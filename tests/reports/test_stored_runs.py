@@ -35,6 +35,18 @@ def test_a_run_is_read_back_as_tables(tmp_path: Path) -> None:
     assert run.environment == ENVIRONMENT
 
 
+def test_terms_are_read_back_by_the_numbers_of_clients(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", rounds=2, terms=lambda round, chosen: {"score": {0: 0.5, 3: round + 0.25}})
+    assert list(RunFolder(folder).rounds["terms"]) == [{"score": {0: 0.5, 3: 1.25}}, {"score": {0: 0.5, 3: 2.25}}]
+
+
+def test_rounds_of_versions_without_terms_have_none(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a", rounds=2) / "rounds.jsonl"
+    path.write_text(path.read_text().replace(', "terms": {}', ""))
+    assert "terms" not in path.read_text()
+    assert list(RunFolder(tmp_path / "a").rounds["terms"]) == [{}, {}]
+
+
 def test_rounds_without_a_score_are_nan_and_not_in_the_curve(tmp_path: Path) -> None:
     run = RunFolder(write_run(tmp_path / "a", rounds=7, every=3))
     assert run.curve["round"].tolist() == [0, 3, 6, 7]
@@ -143,6 +155,10 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         ("rounds.jsonl", rows.replace('"failed": {}', '"failed": {"x": ""}'), "line 1: failed is"),
         ("rounds.jsonl", rows.replace('"loss": 1.0', '"loss": NaN'), "line 1: loss is 'nan'"),
         ("rounds.jsonl", rows.replace('"seconds": 0.2', '"seconds": null'), "line 1: seconds is 'None'"),
+        *(
+            ("rounds.jsonl", rows.replace('"terms": {}', f'"terms": {value}'), "line 1: terms is ")
+            for value in ("3", '{"score": 1}', '{"score": {"x": 1}}', '{"score": {"0": "1"}}', '{"score": {"0": NaN}}')
+        ),
         ("environment.json", "", r"environment\.json is damaged"),
         ("environment.json", "[]", r"environment\.json is damaged: it holds no table"),
     ]:

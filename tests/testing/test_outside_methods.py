@@ -11,6 +11,8 @@ from fedgraft.contracts import Codec
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
+from fedgraft.methods.models.han import HAN
+from fedgraft.methods.models.metapath_means import MetapathMeans
 from fedgraft.methods.one_model import OneModel, moved
 from fedgraft.testing import (
     Bench,
@@ -105,6 +107,17 @@ def test_an_encoder_from_outside():
     check_encoder(GCN, hidden=6)
     assert broken(check_encoder, Deaf) == ["neighbours_matter"]
     assert "neighbours_matter_and_nobody_else" in broken(check_encoder, GCN, alone=True)
+
+
+class Lonely(MetapathMeans):
+    def graph(self, matrix):
+        return super().graph(matrix.multiply(matrix.T).tocsr())  # leaves out who attends to a node one way
+
+
+def test_an_encoder_of_metapaths_from_outside():
+    check_encoder(HAN, hidden=6, heads=2)
+    check_encoder(MetapathMeans, hidden=6)
+    assert broken(check_encoder, Lonely, hidden=6) == ["nodes_that_a_metapath_joins_matter_and_nobody_else"]
 
 
 @dataclass(frozen=True)

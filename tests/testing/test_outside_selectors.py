@@ -6,7 +6,7 @@ from typing import TypedDict
 import numpy as np
 import pytest
 
-from fedgraft.contracts import Selection, Selector
+from fedgraft.contracts import ExplainedSelector, Selection, Selector
 from fedgraft.testing import check_selector
 from helpers.broken_laws import broken
 
@@ -82,9 +82,47 @@ class Greedy(InTurn):
         return Selection(tuple(range(view.clients)))
 
 
+class Told(InTurn, ExplainedSelector[Turns]):
+    def terms(self, state, view):
+        age = np.where(state["last"] > 0, view.round - state["last"], np.nan)
+        return {"rounds since it trained": age, "score": age}
+
+
+class Numbered(Told):
+    def terms(self, state, view):
+        return {"score": state["last"]}
+
+
+class Endless(Told):
+    def terms(self, state, view):
+        return {"score": np.where(state["last"] > 0, 1.0, np.inf)}
+
+
+class Forgetful(Told):
+    def terms(self, state, view):
+        state["last"][:] = 0
+        return super().terms(state, view)
+
+
+class Moody(Told):
+    def terms(self, state, view):
+        return {"score": np.random.default_rng().random(view.clients)}
+
+
+class Few(Told):
+    def terms(self, state, view):
+        return {"score": np.flatnonzero(view.available).astype(float)[:1]}
+
+
 def test_a_selector_from_outside_keeps_the_laws():
     check_selector(InTurn)
     check_selector(InTurn, clients=3)
+    check_selector(Told)
+
+
+@pytest.mark.parametrize("cls", [Numbered, Endless, Forgetful, Moody, Few])
+def test_terms_that_are_none_are_caught(cls):
+    assert "terms_are_of_every_client" in broken(check_selector, cls)
 
 
 def test_a_selector_that_changes_its_state_is_caught():

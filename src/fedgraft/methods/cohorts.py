@@ -61,15 +61,15 @@ def affordable(order: Iterable[int] | Indices, view: View, least: int = 1, most:
     there = (int(k) for k in order if view.available[k])
     known = list(there) if least > 1 else []
     taken: list[int] = []
-    for position, k in enumerate(known or there):
-        if len(taken) == most:
-            break
+    for position, k in enumerate(known or there if most != 0 else ()):
         missing = max(least - len(taken) - 1, 0)
         later = sorted(int(view.bytes_per_client[j]) for j in known[position + 1 :])[:missing] if missing else []
         cost = int(view.bytes_per_client[k])
         if len(later) == missing and cost + sum(later) <= left:
             taken.append(k)
             left -= cost
+            if len(taken) == most:  # nobody is asked for more
+                break
     return tuple(sorted(taken)) if len(taken) >= least else ()
 
 

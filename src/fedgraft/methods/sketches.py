@@ -5,6 +5,7 @@ from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from fedgraft.wire.layouts import Arrays
 
@@ -45,14 +46,25 @@ def sketched(updates: Mapping[int, Arrays]) -> dict[int, NDArray[np.float32]]:
     found = {client: np.zeros(SKETCH) for client in updates}
     names = {client: sorted(update) for client, update in updates.items()}
     for number in range(max(map(len, names.values()), default=0)):
-        drawn: dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        drawn: dict[int, csr_array] = {}
         for client, update in updates.items():
             if number < len(names[client]):
                 values = np.asarray(update[names[client][number]], np.float64).ravel()
                 if values.size not in drawn:
-                    g = np.random.default_rng([0, number])  # the same for every update
-                    places = g.integers(0, SKETCH, values.size)
-                    drawn[values.size] = places, (g.integers(0, 2, values.size) * 2 - 1).astype(np.float64)
-                place, sign = drawn[values.size]
-                found[client] += np.bincount(place, values * sign, SKETCH)
+                    drawn[values.size] = _sums(values.size, number)
+                found[client] += drawn[values.size] @ values
     return {client: each.astype(np.float32) for client, each in found.items()}
+
+
+def _sums(size: int, number: int) -> csr_array:
+    """Return which entries of an array are added to which number of a sketch, sparse float64 [256, size] of signs.
+
+    Args:
+        size: of the array.
+        number: of the array among those of an update; they are the same for every update.
+    """
+    g = np.random.default_rng([0, number])
+    places, signs = g.integers(0, SKETCH, size), g.integers(0, 2, size) * 2 - 1
+    order = np.argsort(places.astype(np.uint8), kind="stable")
+    ends = np.cumsum(np.bincount(places, minlength=SKETCH))
+    return csr_array((signs[order].astype(np.float64), order, np.append(0, ends)), shape=(SKETCH, size))

@@ -7,7 +7,7 @@ A graph of few edges is listed in CSR, one of many is a matrix with its zeros. N
 With G the gradient of the output o, that of a score is a[ij] (<G[i], values[j]> - <G[i], o[i]>) times the slope there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -73,36 +73,22 @@ def attend(
     sender: Float[Tensor, "graphs heads nodes"],
     graphs: Sequence[HeadedGraph],
     slope: float,
-) -> Float[Tensor, "graphs heads nodes width"]:
-    """Return the mean of what each node attends to, weighted by the softmax of its scores, for every graph and head."""
-    mixed: Tensor = _Attend.apply(values, receiver, sender, graphs, slope)  # type: ignore[no-untyped-call]
-    return mixed
+) -> tuple[Float[Tensor, "graphs heads nodes width"], Callable[[Tensor], Gradients]]:
+    """Return the mean of what each node attends to, weighted by the softmax of its scores, for every graph and head.
 
+    And a function from the gradient of these to that of values, receiver and sender. Arrays are in one piece.
+    """
+    outputs = values.new_empty(len(graphs), *values.shape)
+    parts = zip(graphs, outputs, receiver, sender, strict=True)
+    kept = [graph.forward(output, values, to, by, slope) for graph, output, to, by in parts]
 
-class _Attend(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, receiver: Tensor, sender: Tensor, graphs: Sequence[HeadedGraph], slope: float
-    ) -> Tensor:
-        values, ends = values.contiguous(), (receiver.contiguous(), sender.contiguous())
-        outputs = values.new_empty(len(graphs), *values.shape)
-        ctx.graphs, ctx.slope = graphs, slope
-        ctx.kept = [
-            graph.forward(output, values, to, by, slope)
-            for graph, output, to, by in zip(graphs, outputs, *ends, strict=True)
-        ]
-        ctx.save_for_backward(values, outputs)
-        return outputs
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        values, outputs = ctx.saved_tensors
-        found = [
-            graph.backward(of, output, values, kept, ctx.slope)
-            for graph, of, output, kept in zip(ctx.graphs, gradient.contiguous(), outputs, ctx.kept, strict=True)
-        ]
+    def back(gradient: Tensor) -> Gradients:
+        parts = zip(graphs, gradient, outputs, kept, strict=True)
+        found = [graph.backward(of, output, values, what, slope) for graph, of, output, what in parts]
         to_values, to_receiver, to_sender = zip(*found, strict=True)
-        return sum(to_values[1:], to_values[0]), torch.stack(to_receiver), torch.stack(to_sender), None, None
+        return sum(to_values[1:], to_values[0]), torch.stack(to_receiver), torch.stack(to_sender)
+
+    return outputs, back
 
 
 class _Kernel(Protocol):
@@ -131,38 +117,33 @@ class _Listed:
         return _Listed(self._graph.to(device), self._nodes, self._together)
 
     def forward(self, output: Tensor, values: Tensor, receiver: Tensor, sender: Tensor, slope: float) -> Any:
-        outputs, kept = [], []
-        highest = torch.nn.functional.leaky_relu(receiver.amax(1) + sender.amax(1), slope)
-        for number, (part, to, by) in enumerate(self._parts(values, receiver, sender)):
-            graph, first = self._graph, number * self._together
+        graph, kept = self._graph, []
+        for part, to, by, sums in self._parts(values, receiver, sender, output):
             scores = to.index_select(0, graph.rows).add_(by.index_select(0, graph.columns))
             raised = torch.nn.functional.leaky_relu(scores, slope).view(self._together, -1)
-            # Relative to what is at least the largest score, so that no exponential is beyond float32.
-            raised -= highest[first : first + self._together, None]
-            weights = raised.clamp_(min=LOWEST).exp_().view(-1)
+            # Relative to the largest of a head, so that no exponential is beyond float32.
+            weights = raised.sub_(raised.amax(1, keepdim=True)).clamp_(min=LOWEST).exp_().view(-1)
             total = graph.row_sums(weights)[:, None]
-            outputs.append((graph.matrix(weights) @ part).div_(total))
+            torch.div(graph.weighted(weights) @ part, total, out=sums)
             kept.append((weights, total, scores))
-        torch.cat(outputs, out=output.view(-1, values.shape[2]))
         return kept
 
     def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients:
         graph = self._graph
         found: list[Gradients] = []
-        own = (gradient * output).sum(2, keepdim=True)
-        for (part, of, about), (weights, total, scores) in zip(self._parts(values, gradient, own), kept, strict=True):
+        for (of, what, part), (weights, total, scores) in zip(self._parts(gradient, output, values), kept, strict=True):
             of = of / total
             to_raised = sampled(of, part, graph)
-            to_raised.sub_((about / total)[:, 0].index_select(0, graph.rows)).mul_(weights)
-            to_scores = torch.ops.aten.leaky_relu_backward(to_raised, scores, slope, False)
-            found.append((graph.transposed(weights) @ of, graph.row_sums(to_scores), graph.column_sums(to_scores)))
-        to_values, to_receiver, to_sender = (torch.cat(parts) for parts in zip(*found, strict=True))
+            to_raised.sub_((of * what).sum(1).index_select(0, graph.rows)).mul_(weights)
+            to_scores = _LEAKY_BACK(to_raised, scores, slope, False, grad_input=to_raised)
+            found.append((graph.weighted_back(weights) @ of, graph.row_sums(to_scores), graph.column_sums(to_scores)))
+        to_values, to_receiver, to_sender = map(_joined, zip(*found, strict=True))
         shape = values.shape[:2]
         return to_values.view_as(values), to_receiver.view(shape), to_sender.view(shape)
 
     def _parts(self, *arrays: Tensor) -> list[tuple[Tensor, ...]]:
         """Arrays [heads, nodes, ...] as one or more of [heads together * nodes, ...]."""
-        pieces = [array.reshape(-1, self._together * self._nodes, *array.shape[2:]) for array in arrays]
+        pieces = [array.view(-1, self._together * self._nodes, *array.shape[2:]) for array in arrays]
         return list(zip(*pieces, strict=True))
 
 
@@ -213,12 +194,12 @@ class _Filled:
             to_values[heads].baddbmm_(weights.transpose(1, 2), part)
             to_raised = torch.baddbmm(own[heads, rows], part, values[heads].transpose(1, 2)).mul_(weights)
             scores = receiver[heads, rows, None] + sender[heads, None]
-            to_scores = torch.ops.aten.leaky_relu_backward(to_raised, scores, slope, False)
+            to_scores = _LEAKY_BACK(to_raised, scores, slope, False, grad_input=to_raised)
             to_sender[heads].add_(to_scores.sum(1))
             torch.sum(to_scores, 2, out=to_receiver[heads, rows])
         return to_values, to_receiver, to_sender
 
-    def _weights(self, heads: slice, rows: slice, factors: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def _weights(self, heads: slice, rows: slice, factors: Tensor) -> Tensor:
         """Weights of a tile, not divided by their sums, float [heads, rows, nodes]."""
         first, second, falling = factors
         weights = falling[heads, rows, None] * second[heads, None]
@@ -233,3 +214,10 @@ class _Filled:
         for head in range(heads):
             for start in range(0, nodes, step):
                 yield slice(head, head + 1), slice(start, start + step)
+
+
+def _joined(parts: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
+_LEAKY_BACK = torch.ops.aten.leaky_relu_backward.grad_input

@@ -65,6 +65,7 @@ class Graph:
         self._pointers, self._senders = int32(matrix.indptr), int32(matrix.indices)
         self._pointers_back, self._senders_back = int32(back.indptr), int32(back.indices)
         self._order_back = torch.from_numpy(back.data.astype(np.int64))
+        self._offsets, self._offsets_back = self._pointers.long(), self._pointers_back.long()
         self.rows = torch.from_numpy(np.repeat(np.arange(self.nodes), np.diff(matrix.indptr)))
         self.columns = torch.from_numpy(matrix.indices.astype(np.int64))
 
@@ -77,21 +78,29 @@ class Graph:
                 setattr(moved, name, value.to(device))
         return moved
 
+    def weighted(self, values: Tensor) -> Csr:
+        """Return the adjacency with these values [edges]."""
+        return Csr(self._pointers, self._senders, values, self.nodes)
+
+    def weighted_back(self, values: Tensor) -> Csr:
+        """Return the transposed adjacency with these values [edges]."""
+        return Csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes)
+
     def matrix(self, values: Tensor) -> Tensor:
         """The adjacency with these values [edges], as a sparse CSR tensor."""
-        return Csr(self._pointers, self._senders, values, self.nodes).tensor
+        return self.weighted(values).tensor
 
     def transposed(self, values: Tensor) -> Tensor:
         """Return the transposed adjacency matrix."""
-        return Csr(self._pointers_back, self._senders_back, values.index_select(0, self._order_back), self.nodes).tensor
+        return self.weighted_back(values).tensor
 
     def row_sums(self, values: Tensor) -> Tensor:
         """Return the sum of the values of each node's edges, as receiver, [nodes]."""
-        return _sums(values, self._pointers)
+        return _sums(values, self._offsets)
 
     def column_sums(self, values: Tensor) -> Tensor:
         """Return the sum of the values of each node's edges, as sender, [nodes]."""
-        return _sums(values.index_select(0, self._order_back), self._pointers_back)
+        return _sums(values.index_select(0, self._order_back), self._offsets_back)
 
 
 def spmm(
@@ -327,7 +336,7 @@ def sampled(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
     return product.values()
 
 
-def _sums(values: Tensor, pointers: Tensor) -> Tensor:
-    """Sums of consecutive values; [pointers - 1]."""
-    sums: Tensor = torch.segment_reduce(values, "sum", offsets=pointers.long(), unsafe=True, initial=0.0)
+def _sums(values: Tensor, offsets: Tensor) -> Tensor:
+    """Sums of consecutive values; [offsets - 1]."""
+    sums: Tensor = torch.segment_reduce(values, "sum", offsets=offsets, unsafe=True, initial=0.0)
     return sums

@@ -179,8 +179,9 @@ def _note(run: RunFolder, rows: Sequence[Any], values: Cells) -> str:
         texts.append("grey: no value")
     if len(rows) < len(run.rounds):
         texts.append(f"{len(rows)} of {len(run.rounds):,} rounds, evenly spaced")
-    if drawn := sum(map(bool, run.rounds["selected"])) - len(explained_rounds(run)):
-        texts.append(f"{drawn:,} rounds have no terms: who trained was drawn")
+    trained = sum(map(bool, run.rounds["selected"]))
+    if drawn := trained - len(explained_rounds(run)):
+        texts.append(f"drawn at random in {drawn:,} of {trained:,} rounds")
     return "; ".join(texts)
 
 

@@ -1,4 +1,7 @@
-"""Laws of graph encoders that read features of edges, on small graphs; those of stacks are in `layered_encoders`."""
+"""Laws of graph encoders that read features of edges, on small graphs.
+
+Those of stacks of layers are in `layered_encoders`, those of encoders of metapaths in `metapath_encoders`.
+"""
 
 import dataclasses
 from typing import Any
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.encoder import EdgeEncoder, Encoder
 from fedgraft.nn.propagate import Graph, GraphView
-from fedgraft.testing import layered_encoders
+from fedgraft.testing import layered_encoders, metapath_encoders
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
 
@@ -28,7 +31,7 @@ def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any)
     """Hold an encoder with these options to the laws of its abilities.
 
     Args:
-        cls: the class: an `EdgeEncoder`, a `LayeredEncoder`, or both.
+        cls: the class: an `EdgeEncoder`, a `LayeredEncoder`, both, or a `MetapathEncoder`.
         alone: whether it looks at a node and at none of its neighbours, as a perceptron does.
         options: of the class.
 
@@ -40,7 +43,9 @@ def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any)
 def laws(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> list[Law[Any]]:
     """Return the laws of an encoder, to be called one by one; arguments as `check_encoder`."""
     encoder: Any = cls(**options)
-    found: list[Law[Any]] = [*FORM.held(cls, lambda: encoder), *LAWS.held(cls, lambda: encoder)]
+    found: list[Law[Any]] = []
+    for family in (FORM, LAWS, metapath_encoders.LAWS):
+        found += family.held(cls, lambda: encoder)
     return found + layered_encoders.LAWS.held(cls, lambda: layered_encoders.LayeredCase(encoder, alone))
 
 

@@ -41,8 +41,9 @@ def pyg(module, options):
     return layer, edges
 
 
-def test_outputs_and_gradients_are_pyg_s():
-    options = HAN(hidden=12, heads=3)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_outputs_and_gradients_are_pyg_s(heads):
+    options = HAN(hidden=12, heads=heads)
     module = options.build(WIDTH, 2, torch.Generator().manual_seed(0))
     features = torch.randn(NODES, WIDTH, generator=torch.Generator().manual_seed(1))
     layer, edges = pyg(module, options)
@@ -54,6 +55,9 @@ def test_outputs_and_gradients_are_pyg_s():
     (theirs * weights).sum().backward()
     torch.testing.assert_close(module.inputs.weight.grad.t(), layer.proj["n"].weight.grad, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(module.sender.grad[1], layer.lin_src["n__path1__n"].grad[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(module.receiver.grad[0], layer.lin_dst["n__path0__n"].grad[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(module.semantic.weight.grad, layer.k_lin.weight.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(module.semantic.bias.grad, layer.k_lin.bias.grad, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(module.query.grad, layer.q.grad[0], rtol=1e-4, atol=1e-5)
 
 

@@ -57,12 +57,12 @@ class GraphModel(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
-        return self.classify(self.represent(batch))
+        logits: Tensor = self.head(self.read(batch))
+        return logits
 
     def classify(self, hidden: Tensor) -> Tensor:
         """Return logits, float32 [graphs, classes], of the last hidden layer."""
-        logits: Tensor = self.head(hidden)
-        return logits
+        return self.head.classify(hidden)
 
     def represent(self, batch: Batch) -> Tensor:
         """The last hidden layer [graphs, width]."""
@@ -156,7 +156,11 @@ class Head(nn.Module):
         """The last hidden layer [graphs, hidden]."""
         return torch.relu(self.inner(read))
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Return logits, float32 [graphs, classes], of the hidden layer."""
+    def classify(self, hidden: Tensor) -> Tensor:
+        """Return logits, float32 [graphs, classes], of the last hidden layer."""
         logits: Tensor = self.outer(nn.functional.dropout(hidden, self.dropout, self.training))
         return logits
+
+    def forward(self, read: Tensor) -> Tensor:
+        """Return logits, float32 [graphs, classes]."""
+        return self.classify(self.represent(read))

@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.cohorts import affordable, candidates, size
+from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import Sketches, seen, unknown
+
+TOGETHER = 24
+"""Gains that are computed at once."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class DivFL(ExplainedSelector[Sketches]):
 
     def select(self, state: Sketches, view: View, g: np.random.Generator) -> Selection:
         """Clients not known yet; else those that stand best for all."""
-        pool = g.permutation(candidates(view)).astype(np.int64)
+        pool = g.permutation(reachable(view))
         wanted = size(self.clients, view, "DivFL.clients")
         new, members = pool[~state["known"][pool]], pool[state["known"][pool]]
         apart = distances(state["sketches"][members])
@@ -73,7 +76,7 @@ class DivFL(ExplainedSelector[Sketches]):
 
         The score of others is what they would take off it next. nan of clients whose update is not known.
         """
-        pool = np.array(candidates(view), np.int64)
+        pool = reachable(view)
         members = pool[state["known"][pool]]
         if not len(members):
             return {}
@@ -107,7 +110,9 @@ def _nearest(apart: NDArray[np.float64], places: Indices) -> Indices:
 def distances(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the Euclidean distances of all pairs of rows, float64 [n, n]."""
     squares = (rows.astype(np.float64) ** 2).sum(1)
-    found: NDArray[np.float64] = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * (rows @ rows.T), 0.0))
+    found = squares[:, None] + squares
+    found -= 2.0 * (rows @ rows.T)
+    np.sqrt(np.maximum(found, 0.0, out=found), out=found)
     np.fill_diagonal(found, 0.0)
     return found
 
@@ -123,13 +128,19 @@ def representatives(apart: NDArray[np.float64], count: int) -> Indices:
     gains = [(-float(gain), k) for k, gain in enumerate((nearest[:, None] - apart).sum(0))]
     heapq.heapify(gains)
     chosen: list[int] = []
+    fresh: dict[int, float] = {}
     while gains and len(chosen) < count:
         # A gain only falls as more are chosen: who is first with a fresh gain is the best.
         _, k = heapq.heappop(gains)
-        gain = -float(np.maximum(nearest - apart[k], 0.0).sum())
+        if k not in fresh:  # those who may be next are looked at with it
+            some = [k, *(other for _, other in gains[: TOGETHER - 1])]
+            taken = apart[some]
+            np.maximum(np.subtract(nearest, taken, out=taken), 0.0, out=taken)
+            fresh.update(zip(some, (-taken.sum(1)).tolist(), strict=True))
+        gain = fresh[k]
         if gains and gain > gains[0][0]:
             heapq.heappush(gains, (gain, k))
             continue
         chosen.append(k)
-        nearest = np.minimum(nearest, apart[k])
+        nearest, fresh = np.minimum(nearest, apart[k]), {}
     return np.array(chosen, np.int64)

@@ -8,10 +8,10 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, candidates, size
+from fedgraft.methods.cohorts import affordable, reachable, size
 
 _LABELS = tuple(f"label_{bin}" for bin in range(5))
 
@@ -102,20 +102,20 @@ class Harmony(ExplainedSelector[HarmonyState]):
 
     def _order(self, state: HarmonyState, view: View) -> tuple[list[int], dict[str, NDArray[np.float64]]]:
         """The clients wanted, in the order in which they are taken, and what known ones scored."""
-        pool = candidates(view)
+        pool = reachable(view)
         wanted = min(size(self.clients, view, "Harmony.clients"), len(pool))
         seconds = np.where(state["seconds"] > 0, state["seconds"], view.seconds)
-        unknown = [k for k in pool if not state["known"][k]]
+        unknown = pool[~state["known"][pool]].tolist()
         unknown.sort(key=lambda k: (int(state["tries"][k]), float(seconds[k])))
         order = [k for k in unknown if state["tries"][k] < self.patience][:wanted]
-        known = [k for k in pool if state["known"][k]]
+        known = pool[state["known"][pool]]
         chosen, terms = self._greedy(known, wanted - len(order), seconds, state, view)
         order += chosen
         order += [k for k in unknown if state["tries"][k] >= self.patience]
         return order[:wanted], terms
 
     def _greedy(
-        self, pool: list[int], count: int, seconds: NDArray[np.float64], state: HarmonyState, view: View
+        self, pool: Indices, count: int, seconds: NDArray[np.float64], state: HarmonyState, view: View
     ) -> tuple[list[int], dict[str, NDArray[np.float64]]]:
         deadline = float(np.quantile(seconds, self.deadline_share, method="inverted_cdf"))
         late = seconds > deadline
@@ -123,11 +123,13 @@ class Harmony(ExplainedSelector[HarmonyState]):
         mass = state["labels"] * view.samples[:, None]
         chosen: list[int] = []
         mix = np.zeros(len(_LABELS))
-        rest, imbalance = list(pool), np.full(view.clients, np.nan)
+        rest, imbalance = pool, np.full(view.clients, np.nan)
         imbalance[rest] = _divergence(mix + mass[rest])
         for _ in range(min(count, len(pool))):
             score = self.time_weight * speed[rest] - imbalance[rest]
-            chosen.append(rest.pop(int(np.argmax(score))))
+            best = int(np.argmax(score))
+            chosen.append(int(rest[best]))
+            rest = np.delete(rest, best)
             mix += mass[chosen[-1]]
             imbalance[rest] = _divergence(mix + mass[rest])
         worth = np.where(np.isnan(imbalance), np.nan, self.time_weight * speed)

@@ -2,17 +2,18 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.cohorts import affordable, size
+from fedgraft.methods.cohorts import MANY, affordable, falling, first_falling, size
 
 LOG = logging.getLogger("fedgraft.selectors.reputation_ucb")
 Floats = NDArray[np.float64]
@@ -145,7 +146,7 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
             "mean": np.zeros(n),
             "weight": np.zeros(n),
             "recent": np.full((n, self.window if self.estimate == "window" else 0), np.nan),
-            "observations": np.full((n, len(OBSERVED)), np.nan),
+            "observations": np.full((len(OBSERVED), n), np.nan).T,  # its columns are looked through
             "contribution": np.full(n, np.nan),
             "seconds": np.full(n, np.nan),
             "contexts": np.zeros((n, width)),
@@ -161,26 +162,38 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
     def select(self, state: ReputationState, view: View, g: np.random.Generator) -> Selection:
         """Those behind their quota, then by the policy, then those beyond their quota."""
         wanted, pool = size(self.clients, view, "ReputationUCB.clients"), np.flatnonzero(view.available)
-        pool = g.permutation(pool)  # ties at random
-        share = state["tries"][pool] / max(view.round - 1, 1)
+        # Ties fall at random: all are shuffled; of many those alone that tie where it matters.
+        ties = g if len(pool) > MANY and self.policy != "greedy" else None
+        pool = pool if ties else g.permutation(pool)
+        share = state["tries"] / max(view.round - 1, 1)
         first, last = share < self.least_share, share > self.most_share
-        behind = pool[first][np.argsort(share[first], kind="stable")]
-        chosen = behind[:wanted].tolist()
+        behind = pool[first[pool]] if first.any() else pool[:0]
+        within = pool[~(first | last)[pool]] if first.any() or last.any() else pool
+        beyond = pool[last[pool]] if last.any() else pool[:0]
+        chosen: list[int] = behind[first_falling(-share[behind], wanted, ties)].tolist()
         if self.policy == "greedy":
-            chosen = self._greedy(chosen, pool[~first & ~last], wanted, state, view)
-            wanted = max(len(chosen), 1)
-        else:
-            chosen += self._ranked(pool[~first & ~last], state, view, g)
-        chosen += self._ranked(pool[last], state, view, g)
-        return Selection(affordable(chosen, view, most=wanted))
+            chosen = self._greedy(chosen, within, wanted, state, view)
+            wanted, within = max(len(chosen), 1), within[:0]
+        ranked = (self._ranked(part, wanted, state, view, g, ties) for part in (within, beyond))
+        return Selection(affordable(chain(chosen, *ranked), view, most=wanted))
 
-    def _ranked(self, pool: NDArray[np.int64], state: ReputationState, view: View, g: np.random.Generator) -> list[int]:
+    def _ranked(
+        self,
+        pool: Indices,
+        soon: int,
+        state: ReputationState,
+        view: View,
+        g: np.random.Generator,
+        ties: np.random.Generator | None,
+    ) -> Iterator[int]:
         """Some clients by falling index; or in the order of a draw from the softmax of the indices."""
-        index = self.index(state, view)[pool]
+        if not len(pool):
+            return
+        index = self.index(state, view)
+        index = index if len(pool) == len(index) and ties else index[pool]
         if self.policy == "stochastic":  # the order of Gumbel-perturbed logits is that of successive draws
             index = index / self.temperature + g.gumbel(size=len(pool))
-        ranked: list[int] = pool[np.argsort(-index, kind="stable")].tolist()
-        return ranked
+        yield from (int(pool[place]) for place in falling(index, soon, ties))
 
     def index(self, state: ReputationState, view: View) -> Floats:
         """Return the index of each client in a round, float64 [N]: (28), with the estimate that the options ask for."""
@@ -210,10 +223,13 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
         """mu_i, with the estimate that the options ask for, and the bonus for exploration; float64 [N] each."""
         estimates, pulls = self._estimates(state), state["pulls"]
         if self.prior == "device":
-            size = _normalised(np.where(view.samples > 0, view.samples.astype(np.float64), np.nan))
-            expected = self.beta * np.nan_to_num(size) - self.kappa * _share(view.seconds, view.deadline)
+            samples = np.where(view.samples > 0, view.samples.astype(np.float64), np.nan)
+            expected = self.beta * np.nan_to_num(_normalised(samples, samples)) - self.kappa * _share(
+                view.seconds, view.deadline
+            )
             estimates = np.where(pulls > 0, estimates, expected)
-        return estimates, self.rho * np.sqrt(math.log(view.round) / (pulls + 1))
+        bonuses = self.rho * np.sqrt(math.log(view.round) / (np.arange(pulls.max() + 1) + 1))  # of few different pulls
+        return estimates, bonuses[pulls]
 
     def _estimates(self, state: ReputationState) -> Floats:
         if self.context:
@@ -250,16 +266,16 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
         score = before if outcome.score is None or not math.isfinite(outcome.score) else outcome.score
         sign = 1.0 if view.better == "higher" else -1.0
         rose = state["rose"] if outcome.score is None or math.isnan(before) else sign * (score - before) > 0
-        new = self._booked_context(state, outcome)
+        new = self._copied(state, outcome)
         new["score"], new["rose"] = score, bool(rose)
         for k in outcome.selected:
             new["tries"][k] += 1
         for k in outcome.reports:
             self._observe(new, k, view, outcome, sign, before)
-        quality = _normalised(new["observations"][:, OBSERVED.index("quality")])
-        for k in outcome.reports:
+        quality = new["observations"][:, OBSERVED.index("quality")]
+        for k, share in zip(outcome.reports, _normalised(quality[list(outcome.reports)], quality), strict=True):
             reputation, _, relevance = new["observations"][k, :3]
-            new["contribution"][k] = self.alpha * relevance * reputation + self.beta * quality[k]
+            new["contribution"][k] = self.alpha * relevance * reputation + self.beta * share
         rewards = self._rewards(new, view, outcome)
         if self.estimate == "discounted":
             new["weight"] *= self.discount
@@ -276,7 +292,8 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
         report, timing, seen = outcome.reports[k], outcome.timings[k], new["observations"][k]
         gain = sign * (report["score"] - before)
         gain = gain if math.isfinite(gain) else 0.0
-        reputation = self.reputation_rate * gain + (1 - self.reputation_rate) * float(np.nan_to_num(seen[0]))
+        last = 0.0 if math.isnan(seen[0]) else float(seen[0])
+        reputation = self.reputation_rate * gain + (1 - self.reputation_rate) * last
         close = math.exp(-_mean_size(outcome.updates[k]))
         quality = float(view.samples[k]) * math.sqrt(max(report["loss_sq"], 0.0))
         relevance = close if new["rose"] else 1 - close
@@ -307,12 +324,15 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
             new["gram"] += np.outer(seen, seen)
             new["moment"] += reward * seen
 
-    def _booked_context(self, state: ReputationState, outcome: Outcome) -> ReputationState:
-        """A copy of the state that knows what was seen of each selected client when it was selected."""
+    def _copied(self, state: ReputationState, outcome: Outcome) -> ReputationState:
+        """A copy of the state that knows what was seen of each selected client when it was selected.
+
+        What `update` does not change is shared.
+        """
         new = ReputationState(**state)
         for name, value in state.items():
-            if isinstance(value, np.ndarray):
-                new[name] = value.copy()  # type: ignore[literal-required]
+            if isinstance(value, np.ndarray) and (name != "weight" or self.estimate == "discounted"):
+                new[name] = value.copy(order="K")  # type: ignore[literal-required]
         if self.context and outcome.selected:
             new["contexts"][list(outcome.selected)] = self._contexts(state)[list(outcome.selected)]
         return new
@@ -334,9 +354,9 @@ def _mean_size(update: Mapping[str, NDArray[np.generic]]) -> float:
     return sum(float(np.abs(array).sum(dtype=np.float64)) for array in update.values()) / max(count, 1)
 
 
-def _normalised(values: Floats) -> Floats:
-    """Min-max normalised over the known; 1 where all known are equal."""
-    known = values[np.isfinite(values)]
+def _normalised(values: Floats, among: Floats) -> Floats:
+    """Min-max normalised by what is known `among` all; 1 where all known are equal."""
+    known = among[np.isfinite(among)]
     if not len(known):
         return values
     low, high = known.min(), known.max()

@@ -6,14 +6,23 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
-from sklearn.metrics import silhouette_score
+from scipy.linalg import eigh
+from scipy.spatial.distance import cdist
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, candidates, size
+from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import SKETCH, Sketches, seen, unknown
+
+JUDGED = 256
+"""Clients by whom a number of clusters is judged."""
+PASSES = 10
+"""Times, at most, that clients are told anew which cluster is theirs, for each number of clusters."""
+RUNS = 8
+"""Times, at most, that all is done with other first centres: with fewer clients more often."""
+TRIALS = 8
+"""Clients of whom the best becomes the next centre."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,9 @@ class RPFL(Selector[Sketches]):
     Differs: the description says that as many participants train as the budget allows; here they are `clients`, as far
         as the byte budget pays for them. The server keeps 256 numbers of an update: sums of its entries with random
         signs (a count sketch), of which the components are taken; distances are kept in expectation.
+        Centres are chosen as in k-means++, and ten passes at most move them. Numbers of clusters above ten are a
+        quarter apart. Of more than 256 clients so many, drawn at random, find the number, and all then the clusters;
+        the centres of a number are then the first of the next one's.
 
     Args:
         clients: K, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
@@ -56,9 +68,9 @@ class RPFL(Selector[Sketches]):
 
     def select(self, state: Sketches, view: View, g: np.random.Generator) -> Selection:
         """Clients not known yet, then every cluster's share."""
-        pool = g.permutation(candidates(view))
+        pool = g.permutation(reachable(view))
         wanted = min(size(self.clients, view, "RPFL.clients"), len(pool))
-        known = state["known"][pool.astype(np.int64)] if len(pool) else np.zeros(0, np.bool_)
+        known = state["known"][pool]
         new, members = pool[~known].tolist(), pool[known]
         order = new[:wanted]
         if len(members):
@@ -70,22 +82,88 @@ class RPFL(Selector[Sketches]):
         """Keep a sketch of each update that came."""
         return seen(state, outcome.updates)
 
-    def _clusters(self, sketches: NDArray[np.float32], seed: int) -> NDArray[np.int64]:
+    def _clusters(self, sketches: NDArray[np.float32], seed: int) -> Indices:
         """Number of each client's cluster, int64 [n]."""
-        count = len(sketches)
-        distinct = len(np.unique(sketches, axis=0))
-        if count < 3 or distinct < 3:  # a silhouette needs two clusters and more points than clusters
-            return np.unique(sketches, axis=0, return_inverse=True)[1].astype(np.int64)
-        reduced = PCA(min(self.components, count - 1), svd_solver="full").fit_transform(sketches.astype(np.float64))
-        best, found = -math.inf, np.zeros(count, np.int64)
-        for clusters in range(2, max(2, math.isqrt(count)) + 1):
-            labels = KMeans(clusters, n_init=3, random_state=seed).fit_predict(reduced)
-            if not 2 <= len(np.unique(labels)) < count:
-                continue
-            quality = float(silhouette_score(reduced, labels))
-            if quality > best:
-                best, found = quality, labels.astype(np.int64)
-        return found
+        count, g = len(sketches), np.random.default_rng(seed)
+        others = sketches[(sketches != sketches[0]).any(1)]
+        if not len(others) or not (others != others[0]).any():  # a silhouette needs more points than clusters
+            return (sketches != sketches[0]).any(1).astype(np.int64)
+        points = _principal(sketches.astype(np.float64), min(self.components, count - 1))
+        judged = points if count <= JUDGED else points[g.choice(count, JUDGED, replace=False)]
+        apart = cdist(judged, judged)
+        best, kept = -math.inf, points[:1]
+        for _ in range(min(RUNS, max(1, JUDGED // count))):
+            centres = judged[:0]
+            for clusters in _numbers(max(2, math.isqrt(count))):
+                if count <= JUDGED or not len(centres):
+                    centres = judged[[int(g.integers(len(judged)))]]
+                centres, labels = _k_means(judged, centres, clusters, g)
+                if not 2 <= labels.max() + 1 < len(judged):
+                    continue
+                quality = _silhouette(apart, labels)
+                if quality > best:
+                    best, kept = quality, centres
+        return _k_means(points, kept, len(kept), g)[1]
+
+
+def _numbers(most: int) -> list[int]:
+    """Numbers of clusters that are tried, ascending, from 2 to `most`: each, above ten one for every quarter."""
+    numbers = [2]
+    while numbers[-1] < most:
+        numbers.append(min(most, numbers[-1] + 1 if numbers[-1] < 10 else numbers[-1] * 5 // 4))
+    return numbers
+
+
+def _principal(rows: Floats, components: int) -> Floats:
+    """Return principal components, float64 [n, components]."""
+    centred = rows - rows.mean(0)
+    axes = eigh(centred.T @ centred, subset_by_index=(rows.shape[1] - components, rows.shape[1] - 1))[1]
+    return np.asarray(centred @ axes)
+
+
+def _k_means(points: Floats, centres: Floats, clusters: int, g: np.random.Generator) -> tuple[Floats, Indices]:
+    """Return so many centres, and the cluster of each point, int64 [n], of 0, 1, ...; fewer where points are alike.
+
+    Args:
+        points: float64 [n, width].
+        centres: float64 [at most clusters, width], to begin with; to these others are added.
+        clusters: >= 2.
+        g: for who is tried as the next centre (Arthur and Vassilvitskii, "k-means++", 2007).
+    """
+    apart = cdist(points, centres, "sqeuclidean")
+    near = apart.min(1)
+    while len(centres) < clusters and near.any():
+        tried = points[g.choice(len(points), TRIALS, p=near / near.sum())]
+        left = np.minimum(near, cdist(tried, points, "sqeuclidean"))
+        chosen = int(left.sum(1).argmin())
+        centres, near = np.concatenate([centres, tried[chosen : chosen + 1]]), left[chosen]
+    labels = np.full(len(points), -1)
+    for _ in range(PASSES):
+        before, labels = labels, cdist(points, centres, "sqeuclidean").argmin(1)
+        if np.array_equal(before, labels):
+            break
+        belongs = (labels == np.arange(len(centres))[:, None]).astype(np.float64)
+        counts = belongs.sum(1, keepdims=True)
+        centres = np.where(counts > 0, belongs @ points / np.maximum(counts, 1), centres)
+    return centres, np.unique(labels, return_inverse=True)[1]
+
+
+def _silhouette(apart: Floats, labels: Indices) -> float:
+    """Return the mean silhouette of points (Rousseeuw, 1987).
+
+    Args:
+        apart: float64 [n, n], their distances.
+        labels: int64 [n], cluster of each, of 0, 1, ...
+    """
+    counts, here = np.bincount(labels), np.arange(len(labels))
+    means = apart @ (labels[:, None] == np.arange(len(counts))).astype(np.float64) / counts
+    size = counts[labels]
+    within = means[here, labels] * size / np.maximum(size - 1, 1)  # a point is not its own neighbour
+    means[here, labels] = np.inf
+    between = means.min(1)
+    widest = np.maximum(within, between)
+    gain = np.divide(between - within, widest, out=np.zeros(len(labels)), where=widest > 0)
+    return float(np.where(size > 1, gain, 0.0).mean())
 
 
 def _interleaved(members: NDArray[np.int64], clusters: NDArray[np.int64], wanted: int) -> list[int]:

@@ -1,0 +1,18 @@
+"""Stored runs whose rounds tell why clients were chosen."""
+
+from fedgraft.reports.stored_runs import RunFolder
+from helpers.fake_runs import write_run
+
+
+def explained(folder, terms, clients=4, cohorts=None, failed=None):
+    """A stored run with these terms, a round each, whose cohorts are the first two clients if none are given."""
+    run = RunFolder(write_run(folder, clients=clients, rounds=len(terms)))
+    run.rounds["terms"] = terms
+    run.rounds["selected"] = cohorts or [(0, 1)] * len(terms)
+    run.rounds["failed"] = failed or [{} for _ in terms]
+    return run
+
+
+def of(*values):
+    """{client: value} of the clients that have one."""
+    return {client: value for client, value in enumerate(values) if value is not None}

@@ -1,0 +1,88 @@
+"""The figure of why clients were chosen: every cell, every mark, and what is left out is said."""
+
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from fedgraft.reports.choice_figures import MOST_CLIENTS, MOST_ROUNDS, why_chosen
+from helpers.explained_runs import explained, of
+
+
+def bars(figure):
+    """[(client's lane, where the bar begins, where it ends)] of the marks of the chosen."""
+    (marks,) = [trace for trace in figure.data if isinstance(trace, go.Scatter) and trace.showlegend]
+    x, y = np.reshape(marks.x, (-1, 3)), np.reshape(marks.y, (-1, 3))
+    assert np.isnan(x[:, 2]).all()
+    return [
+        (lane, pytest.approx(begin), pytest.approx(end)) for lane, begin, end in zip(y[:, 0], *x.T[:2], strict=True)
+    ]
+
+
+def test_every_cell_has_its_score_and_the_chosen_are_marked(tmp_path):
+    terms = [{"score": of(1.0, 2.0, None, 4.0)}, {}, {"score": of(3.0, 3.0, 2.0, 5.0)}]
+    figure = why_chosen(explained(tmp_path / "a", terms, cohorts=[(0, 3), (1,), (2,)]))
+    heat = figure.data[0]
+    expected = [[1.0, np.nan, 3.0], [2.0, np.nan, 3.0], [np.nan, np.nan, 2.0], [4.0, np.nan, 5.0]]
+    np.testing.assert_array_equal(heat.z, expected)
+    assert heat.x.tolist() == [1, 2, 3]
+    assert bars(figure) == [(0, 0.7, 1.3), (3, 0.7, 1.3), (1, 1.7, 2.3), (2, 2.7, 3.3)]
+    assert "grey: no value; drawn at random in 1 of 3 rounds" in figure.layout.title.text
+    assert heat.colorbar.title.text == "score"
+    json.loads(figure.to_json())
+
+
+def test_the_pointer_shows_all_terms_of_a_cell(tmp_path):
+    terms = [{"score": of(1.23456, 2.0, 0.5), "mean <b>reward</b>": of(-1e-7, None, 3.0)}]
+    failed = [{1: "gone", 0: "scoring: gone"}]
+    heat = why_chosen(explained(tmp_path / "a", terms, failed=failed)).data[0]
+    assert heat.customdata[:, 0].tolist() == [
+        ["0", "chosen", "-1e-07", "1.235"],
+        ["1", "chosen, failed", "none", "2"],
+        ["2", "not chosen", "3", "0.5"],
+        ["3", "not chosen, no terms are kept", "none", "none"],
+    ]
+    assert heat.hovertemplate.startswith("<b>client %{customdata[0]}, round %{x}: %{customdata[1]}</b><br>")
+    assert "mean &lt;b&gt;reward&lt;/b&gt;: %{customdata[2]}<br>score: %{customdata[3]}" in heat.hovertemplate
+
+
+def test_without_a_score_the_agent_s_value_is_drawn_and_else_the_last_term(tmp_path):
+    agent = why_chosen(explained(tmp_path / "a", [{"agent": of(1.0), "cost": of(2.0)}]))
+    assert (agent.data[0].z[0][0], agent.data[0].colorbar.title.text) == (1.0, "agent's value")
+    other = why_chosen(explained(tmp_path / "b", [{"cost": of(2.0)}]))
+    assert (other.data[0].z[0][0], other.data[0].colorbar.title.text) == (2.0, "cost")
+
+
+def test_cells_can_be_coloured_by_their_rank_within_the_round(tmp_path):
+    terms = [{"score": of(10.0, 20.0, 20.0, 30.0)}, {"score": of(0.2, None, 0.1, None)}, {"score": of(7.0)}]
+    figure = why_chosen(explained(tmp_path / "a", terms))
+    value, rank = (button.args for button in figure.layout.updatemenus[0].buttons)
+    assert list(rank[1]) == list(value[1]) == [0]
+    assert rank[0]["z"][0] == [[0.0, 1.0, 0.0], [0.5, None, None], [0.5, 0.0, None], [1.0, None, None]]
+    assert (rank[0]["zmin"], rank[0]["zmax"]) == (0.0, 1.0)
+    assert value[0]["z"][0][0] == [10.0, 0.2, 7.0]
+    assert (value[0]["zmin"], value[0]["zmax"]) == (figure.data[0].zmin, figure.data[0].zmax)
+
+
+def test_one_value_far_off_leaves_colours_to_the_others(tmp_path):
+    terms = [{"score": {client: float(client) for client in range(100)} | {99: 1e9}}]
+    heat = why_chosen(explained(tmp_path / "a", terms, clients=100)).data[0]
+    assert heat.zmax < 100
+    flat = why_chosen(explained(tmp_path / "b", [{"score": of(2.0, 2.0)}])).data[0]
+    assert flat.zmin < flat.zmax
+
+
+def test_many_clients_and_rounds_are_thinned_and_the_figure_says_so(tmp_path):
+    clients, rounds = MOST_CLIENTS + 50, MOST_ROUNDS + 70
+    often = tuple(range(40, clients))
+    cohorts = [often if round % 2 else (round % 3, *often[:160]) for round in range(rounds)]
+    terms = [{"score": dict.fromkeys(cohort, 0.5)} for cohort in cohorts]
+    figure = why_chosen(explained(tmp_path / "a", terms, clients, cohorts))
+    heat = figure.data[0]
+    assert heat.z.shape == (MOST_CLIENTS, MOST_ROUNDS)
+    assert (heat.x[0], heat.x[-1]) == (1, rounds)
+    assert heat.customdata[0, 0, 0] == "40"
+    assert f"{MOST_ROUNDS} of {rounds} rounds, evenly spaced" in figure.layout.title.text
+    assert figure.layout.yaxis.title.text == f"client (of {clients}, chosen most often)"
+    assert len(figure.layout.yaxis.tickvals) <= 25
