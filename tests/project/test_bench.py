@@ -27,6 +27,7 @@ MODULES = (
     "scale_clients",
     "scale_figure",
     "scale_nodes",
+    "selection",
     "skipped",
     "testbed",
     "timing",
@@ -125,6 +126,15 @@ def test_cheap_figures_are_positive_numbers():
     assert load("floor").over_floor(TINY, repeats=1) > 0
     assert load("ranking").over_floor(TINY, repeats=1) > 0
     assert np.isfinite(load("overhead").overhead_ms(repeats=2))
+
+
+def test_every_selector_is_measured_with_a_cohort_of_the_same_size():
+    selection = load("selection")
+    assert selection.slowest_ms(count=20, cohort=4, floats=50, rounds=1) > 0
+    assert selection.most_megabytes(count=20, cohort=4, floats=50, rounds=1) >= 0
+    clients = selection.Clients(40, 4, 50)
+    chosen = {name: selection.cost(name, clients, rounds=2).cohort for name in selection.MILLION}
+    assert chosen == dict.fromkeys(selection.MILLION, 4)
 
 
 def test_bytes_of_a_value_count_shared_arrays_once():

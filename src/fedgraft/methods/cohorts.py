@@ -31,16 +31,15 @@ def size(clients: int, view: View, parameter: str) -> int:
     return clients or (view.clients + 1) // 2
 
 
-def candidates(view: View) -> list[int]:
-    """The available clients that the budget pays for one by one, ascending: any one of them is a valid cohort."""
-    found: list[int] = reachable(view).tolist()
-    return found
+def available(view: View) -> Indices:
+    """The available clients, int64 [n], ascending."""
+    return np.arange(view.clients) if view.available.all() else np.flatnonzero(view.available)
 
 
 def reachable(view: View) -> Indices:
-    """`candidates` as an array, int64 [n]: for methods that are fast with a million clients."""
+    """The available clients that the budget pays for one by one, int64 [n], ascending: each is a valid cohort."""
     if view.bytes_left is None:
-        return np.flatnonzero(view.available)
+        return available(view)
     return np.flatnonzero(view.available & (view.bytes_per_client <= view.bytes_left))
 
 

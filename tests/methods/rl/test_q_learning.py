@@ -103,6 +103,23 @@ def test_the_memory_keeps_the_newest():
     assert state["memory"]["actions"].dtype == np.int64
 
 
+def test_a_round_that_is_kept_once_teaches_the_same():
+    agent, g = replace(QUICK, double=True, gamma=0.5, memory=50, batch=16), rng()
+    rounds = replace(agent, rounds=True)
+    one, other = agent.init(rng(1)), rounds.init(rng(1))
+    for number in range(30):
+        seen, after = g.random((2, 2)).astype(np.float32)
+        arms, paid = g.integers(2, size=4), g.random(4).astype(np.float32)
+        one = agent.remember(one, np.tile(seen, (4, 1)), arms, paid, np.tile(after, (4, 1)))
+        other = rounds.remember(other, seen, arms, paid, after)
+        one, other = agent.learn(one, rng(number)), rounds.learn(other, rng(number))
+    assert other["memory"]["observations"].shape == (13, 2)  # of 50 transitions, four a round
+    for name, values in one["online"].items():
+        np.testing.assert_allclose(other["online"][name], values, rtol=1e-3, atol=1e-5)
+    with pytest.raises(InputError, match=r"^QLearning\.team must be 0 where rounds are remembered; got 2"):
+        replace(rounds, team=2)
+
+
 def played(agent, steps, seed=0, through_wire=False):
     """Two bandits of two arms, told apart by the observation: in one the first pays, in the other the second."""
     g = rng(seed)

@@ -68,7 +68,8 @@ def test_a_round_is_a_transition_of_each_client_that_answered(view, outcome):
     assert memory["rewards"].tolist() == [0, 0]
     assert not memory["observations"].any()
     seen = np.concatenate([after["merged"], after["coordinates"].ravel()])
-    assert np.array_equal(memory["following"], np.stack([seen, seen]))
+    assert memory["place"].tolist() == [0, 0]
+    assert np.array_equal(memory["following"], seen[None])
 
 
 def test_the_last_score_counts_until_there_is_another(view, outcome):

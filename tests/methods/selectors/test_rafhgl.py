@@ -48,8 +48,9 @@ def test_each_client_of_the_cohort_is_a_transition(view, outcome):
     memory = after["agent"]["memory"]
     assert memory["actions"].tolist() == [0, 2]
     assert memory["rewards"].tolist() == [0, 0]
-    assert memory["observations"].tolist() == [[0] * 6] * 2
-    assert memory["following"].tolist() == [[0.5, 0.5, 0, 0, 0.25, 0.25]] * 2
+    assert memory["place"].tolist() == [0, 0]
+    assert memory["observations"].tolist() == [[0] * 6]
+    assert memory["following"].tolist() == [[0.5, 0.5, 0, 0, 0.25, 0.25]]
     assert after["worth"][[0, 2]].tolist() == [0.5, 0.25]
     assert np.isnan(after["worth"][1])
 

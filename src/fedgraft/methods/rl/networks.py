@@ -109,6 +109,6 @@ def _step(parameter: Tensor, gradient: Tensor, kept: Arrays | None, rate: float,
         first, second = (torch.from_numpy(kept[name].copy()) for name in ("exp_avg", "exp_avg_sq"))
     first.lerp_(gradient, 1 - BETAS[0])
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-    size = (second.sqrt() / (1 - BETAS[1] ** step) ** 0.5).add_(EPSILON)
+    size = second.sqrt().div_((1 - BETAS[1] ** step) ** 0.5).add_(EPSILON)
     parameter.addcdiv_(first, size, value=-rate / (1 - BETAS[0] ** step))
     return {"step": np.array(step, np.float32), "exp_avg": first.numpy(), "exp_avg_sq": second.numpy()}

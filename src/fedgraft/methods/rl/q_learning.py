@@ -19,6 +19,8 @@ from fedgraft.methods.rl.networks import Moments, Vector, drawn, forward, moved,
 from fedgraft.wire.layouts import Arrays
 
 Matrix = NDArray[np.float32]
+COMMON = ("observations", "following")
+"""What transitions of one round share."""
 
 
 class AgentState(TypedDict):
@@ -26,7 +28,8 @@ class AgentState(TypedDict):
 
     online, target: {"0.weight": [outputs, inputs], "0.bias": [outputs], "1.weight" ...}, float32; moments: Adam's of
     the first, empty before the first step; memory: "observations" and "following" float32 [T, inputs], "actions"
-    int64 [T], "rewards" float32 [T]; steps: so many. Of a team all but the rewards are [T, team, ...].
+    int64 [T], "rewards" float32 [T]; steps: so many. Of a team all but the rewards are [T, team, ...]. Where rounds are
+    remembered, "place" int64 [T] is the round of each transition, and observations are [rounds, inputs].
     """
 
     online: Arrays
@@ -60,6 +63,8 @@ class QLearning:
         copy_every: steps until the target network becomes the other one, >= 1.
         double: whether the network that learns chooses the action that the target network values.
         team: most agents of a team, >= 0; 0 = one agent by itself.
+        rounds: whether the agent does several things in a round, of which each is a transition with the same
+            observations; these are kept once. Not of a team.
     """
 
     inputs: int
@@ -72,6 +77,7 @@ class QLearning:
     copy_every: int = 10
     double: bool = False
     team: int = 0
+    rounds: bool = False
 
     def __post_init__(self) -> None:
         for name in ("inputs", "actions", "batch", "memory", "copy_every"):
@@ -79,6 +85,7 @@ class QLearning:
         require(min(self.hidden, default=1) >= 1, "QLearning.hidden", "widths >= 1", self.hidden)
         require(self.rate > 0, "QLearning.rate", "> 0", self.rate)
         require(self.team >= 0, "QLearning.team", ">= 0", self.team)
+        require(not (self.team and self.rounds), "QLearning.team", "0 where rounds are remembered", self.team)
         require(0 <= self.gamma < 1, "QLearning.gamma", "in [0, 1)", self.gamma)
 
     def init(self, g: np.random.Generator) -> AgentState:
@@ -87,7 +94,7 @@ class QLearning:
         agents = (self.team,) if self.team else ()
         seen = (*agents, self.inputs)
         shapes = {"observations": seen, "actions": agents, "rewards": (), "following": seen}
-        memory = replay.empty(shapes, whole=("actions",))
+        memory = replay.empty({**shapes, **({replay.PLACE: ()} if self.rounds else {})}, whole=("actions",))
         return {"online": network, "target": dict(network), "moments": {}, "memory": memory, "steps": 0}
 
     def values(self, state: AgentState, observations: Matrix) -> Matrix:
@@ -106,36 +113,36 @@ class QLearning:
 
         Args:
             state: never changed.
-            observations: float32 [n, inputs], or [n, team, inputs].
+            observations: float32 [n, inputs], or [n, team, inputs], or [inputs] of a round.
             actions: int64 [n], or [n, team], each in [0, actions).
             rewards: float32 [n].
             following: float32 as `observations`, what was observed after the actions.
         """
-        rows = {"observations": observations, "actions": actions, "rewards": rewards, "following": following}
-        return {**state, "memory": replay.remembered(state["memory"], rows, self.memory)}
+        seen, done = {"observations": observations, "following": following}, {"actions": actions, "rewards": rewards}
+        if self.rounds:
+            return {**state, "memory": replay.remembered_together(state["memory"], done, seen, self.memory)}
+        return {**state, "memory": replay.remembered(state["memory"], {**seen, **done}, self.memory)}
 
     def targets(self, state: AgentState, rewards: Vector, following: Matrix) -> Vector:
         """Return what actions should be worth, float32 [n]: r + gamma Q'(s', a'), Q' of the target network.
 
         a' is the best by Q', and where `double` by Q, of the network that learns. Values of a team's agents add up.
         """
-        later = _values(state["target"], following)
-        best = (_values(state["online"], following) if self.double else later).argmax(-1)
-        value = np.take_along_axis(later, best[..., None], -1)[..., 0]
-        if self.team:
-            value = (value * _there(following)).sum(-1)
-        wanted: Vector = (rewards + self.gamma * value).astype(np.float32)
+        wanted: Vector = (rewards + self.gamma * self._later(state, following)).astype(np.float32)
         return wanted
 
     def learn(self, state: AgentState, g: np.random.Generator) -> AgentState:
         """Return the state after a step on a batch that is drawn; the same state where there is nothing in memory."""
         if not replay.size(state["memory"]):
             return state
-        batch = replay.draw(state["memory"], self.batch, g)
-        wanted = torch.from_numpy(self.targets(state, batch["rewards"], batch["following"]))
+        batch = replay.draw(state["memory"], self.batch, g, COMMON if self.rounds else ())
+        later = self._later(state, batch["following"])
+        later = later[batch[replay.PLACE]] if self.rounds else later
+        wanted = torch.from_numpy((batch["rewards"] + self.gamma * later).astype(np.float32))
         with one_thread(), torch.enable_grad():  # a client's training records no gradients of its own
             online = tensors(state["online"], learns=True)
             found = forward(online, torch.from_numpy(np.nan_to_num(batch["observations"])))
+            found = found[torch.from_numpy(batch[replay.PLACE])] if self.rounds else found
             chosen = found.gather(-1, torch.from_numpy(batch["actions"])[..., None])[..., 0]
             if self.team:
                 chosen = (chosen * torch.from_numpy(_there(batch["observations"]))).sum(-1)
@@ -143,6 +150,13 @@ class QLearning:
         steps = state["steps"] + 1
         target = dict(network) if steps % self.copy_every == 0 else state["target"]
         return {"online": network, "target": target, "moments": moments, "memory": state["memory"], "steps": steps}
+
+    def _later(self, state: AgentState, following: Matrix) -> Vector:
+        """Return what the best actions are worth by the target network, float32 [n]: Q'(s', a') of `targets`."""
+        values = _values(state["target"], following)
+        best = (_values(state["online"], following) if self.double else values).argmax(-1)
+        found: Vector = np.take_along_axis(values, best[..., None], -1)[..., 0]
+        return (found * _there(following)).sum(-1) if self.team else found
 
 
 def _there(observations: Matrix) -> NDArray[np.bool_]:

@@ -10,8 +10,8 @@ from scipy.spatial.distance import squareform
 
 from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.cohorts import affordable, candidates, size
-from fedgraft.methods.sketches import SKETCH, sketch
+from fedgraft.methods.cohorts import affordable, reachable, size
+from fedgraft.methods.sketches import SKETCH, sketched
 
 EDGE = 1e-9
 """Mass by which sums of masses may be wrong."""
@@ -63,7 +63,7 @@ class Clustered(Selector[ClusteredState]):
 
     def select(self, state: ClusteredState, view: View, g: np.random.Generator) -> Selection:
         """One client of each distribution, weighted by how often it was drawn."""
-        pool = np.array(candidates(view), np.int64)
+        pool = reachable(view)
         if not len(pool):
             return Selection(())
         draws = size(self.clients, view, "Clustered.clients")
@@ -86,8 +86,8 @@ class Clustered(Selector[ClusteredState]):
         if self.by == "size":
             return state
         sketches = state["sketches"].copy()
-        for k, update in outcome.updates.items():
-            sketches[k] = sketch(update)
+        for k, found in sketched(outcome.updates).items():
+            sketches[k] = found
         return {"sketches": sketches}
 
 

@@ -14,7 +14,7 @@ from fedgraft.errors import require, require_one_of
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import Sketches, seen, unknown
 
-TOGETHER = 24
+TOGETHER = 16
 """Gains that are computed at once."""
 
 
@@ -110,7 +110,7 @@ def _nearest(apart: NDArray[np.float64], places: Indices) -> Indices:
 def distances(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the Euclidean distances of all pairs of rows, float64 [n, n]."""
     squares = (rows.astype(np.float64) ** 2).sum(1)
-    found = squares[:, None] + squares
+    found: NDArray[np.float64] = squares[:, None] + squares
     found -= 2.0 * (rows @ rows.T)
     np.sqrt(np.maximum(found, 0.0, out=found), out=found)
     np.fill_diagonal(found, 0.0)

@@ -137,9 +137,8 @@ class Favor(ExplainedSelector[FavorState]):
         agent, learner = state["agent"], self.agent(view.clients)
         done = [k for k in outcome.selected if k in outcome.reports]
         if score is not None and done:
-            before, after = (np.tile(_observation(each), (len(done), 1)) for each in (state, seen))
             rewards = np.full(len(done), self.reward(score, view.better), np.float32)
-            agent = learner.remember(agent, before, done, rewards, after)
+            agent = learner.remember(agent, _observation(state), done, rewards, _observation(seen))
         g = np.random.default_rng([1, view.round])
         for _ in range(self.steps):
             agent = learner.learn(agent, g)
@@ -157,6 +156,7 @@ class Favor(ExplainedSelector[FavorState]):
             memory=self.memory,
             copy_every=self.copy_every,
             double=True,
+            rounds=True,
         )
 
     def reward(self, score: float, better: str) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.cohorts import MANY, affordable, first_falling, random_first
+from fedgraft.methods.cohorts import MANY, affordable, available, first_falling, random_first
 
 
 class FedACSState(TypedDict):
@@ -99,7 +99,7 @@ class FedACS(ExplainedSelector[FedACSState]):
 
     def select(self, state: FedACSState, view: View, g: np.random.Generator) -> Selection:
         """Alg. 1: how many, then which."""
-        reachable = np.flatnonzero(view.available)
+        reachable = available(view)
         draws, least = self._draws(view), min(self.min_clients, len(reachable))
         soon = _most(reachable, view)
         order = random_first(reachable, soon, g) if draws else reachable
@@ -170,11 +170,10 @@ class FedACS(ExplainedSelector[FedACSState]):
             return int(g.choice(untried))
         if self.number == "random":
             return int(g.integers(lowest, n + 1))
-        score = _upper_bounds(state["number_rewards"], pulls, view.round)  # (16)
-        numbers = np.arange(1, n + 1)
+        score = _upper_bounds(state["number_rewards"][lowest - 1 :], pulls[lowest - 1 :], view.round)  # (16)
         # Lowering an untried number would book the round on another one, so that it would rank first for ever.
-        score[(numbers < lowest) | ((pulls == 0) & (numbers > fitting))] = -np.inf
-        return max(int(np.argmax(score)) + 1, lowest)
+        score[fitting - lowest + 1 :][pulls[fitting:] == 0] = -np.inf
+        return lowest + int(np.argmax(score))
 
     def _pace(self, state: FedACSState, view: View) -> int:
         """The number per round that still reaches `min_selections`, or as near to it as the budget lets."""
@@ -197,12 +196,14 @@ def _most(pool: Indices, view: View) -> int:
 def _upper_bounds(rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int) -> NDArray[np.float64]:
     """(16) and (17): mean reward + sqrt(2 ln t / pulls); infinite where never pulled."""
     mean, bonus = _parts(rewards, pulls, round)
-    return np.where(pulls > 0, mean + bonus, np.inf)
+    found: NDArray[np.float64] = mean + bonus
+    found[pulls == 0] = np.inf
+    return found
 
 
 def _parts(
     rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean reward and exploration bonus of (16) and (17), of what was pulled."""
-    tried = np.maximum(pulls, 1)
-    return rewards / tried, np.sqrt(2 * math.log(round) / tried)
+    few = np.maximum(np.arange(pulls.max() + 1), 1)  # there are few different numbers of pulls
+    return rewards / np.maximum(pulls, 1), np.sqrt(2 * math.log(round) / few)[pulls]

@@ -187,7 +187,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         scores = [score for score in (view.score, outcome.score) if score is not None and np.isfinite(score)]
         rise = utility(scores[1], view.better) - utility(scores[0], view.better) if len(scores) == 2 else 0.0
         trials = max(view.probed[k]["seconds"] for k in tried.tolist())
-        trained = max((outcome.seconds[k] for k in outcome.selected if k in outcome.seconds), default=0.0)
+        trained = max((outcome.timings[k].total for k in outcome.selected if k in outcome.timings), default=0.0)
         longest = trials + float(view.seconds[tried].max())
         seconds = (trials + trained) / longest if longest > 0 else 0.0
         moved = view.bytes_per_client[list(outcome.selected)].sum() / view.bytes_per_client[tried].sum()

@@ -16,7 +16,7 @@ from fedgraft.methods.cohorts import affordable, random_order, reachable, size, 
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
 
 NUMBERS = 1 << 23
-"""Numbers that the replay memory holds at most (ours): 32 MB, with many clients fewer transitions."""
+"""Numbers that all transitions of the replay memory see at most (ours), so with many clients it holds fewer."""
 
 
 class RAFHGLState(TypedDict):
@@ -84,7 +84,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         memory: transitions kept, >= 1.
         copy_every: steps of the agent until its target network follows, >= 1.
 
-    State: see `RAFHGLState`; per transition 2 N `quantiles` + 2 numbers.
+    State: see `RAFHGLState`; in the replay memory 2 N `quantiles` numbers a round, and three a transition.
     Needs: "score_mean" and the quantiles "score_0" ..., which the sampler `active` reports; the score after every
         round, else the last one counts.
     Cost: `quantiles` + 1 scalars in each reply.
@@ -180,10 +180,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         rewards = state["rewards"]
         if cohort and np.isfinite(score):
             reward = self.reward(score, view.better)
-            before, after = state["quantiles"].reshape(1, -1), quantiles.reshape(1, -1)
             own = np.full(len(cohort), reward - (rewards.mean() if len(rewards) else 0.0), np.float32)
-            rows = np.repeat(before, len(cohort), 0), np.repeat(after, len(cohort), 0)
-            agent = learner.remember(agent, rows[0], np.array(cohort, np.int64), own, rows[1])
+            agent = learner.remember(agent, state["quantiles"].ravel(), cohort, own, quantiles.ravel())
             for _ in range(self.steps):
                 agent = learner.learn(agent, g)
             rewards = np.append(rewards, reward)[-self.relative :] if self.relative else rewards
@@ -233,6 +231,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
             memory=min(self.memory, max(self.batch, NUMBERS // (2 * inputs))),
             copy_every=self.copy_every,
             double=True,
+            rounds=True,
         )
 
     @cached_property

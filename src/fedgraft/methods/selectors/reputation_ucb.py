@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.cohorts import MANY, affordable, falling, first_falling, size
+from fedgraft.methods.cohorts import MANY, affordable, available, falling, first_falling, size
 
 LOG = logging.getLogger("fedgraft.selectors.reputation_ucb")
 Floats = NDArray[np.float64]
@@ -161,21 +161,28 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
 
     def select(self, state: ReputationState, view: View, g: np.random.Generator) -> Selection:
         """Those behind their quota, then by the policy, then those beyond their quota."""
-        wanted, pool = size(self.clients, view, "ReputationUCB.clients"), np.flatnonzero(view.available)
+        wanted, pool = size(self.clients, view, "ReputationUCB.clients"), available(view)
         # Ties fall at random: all are shuffled; of many those alone that tie where it matters.
         ties = g if len(pool) > MANY and self.policy != "greedy" else None
         pool = pool if ties else g.permutation(pool)
-        share = state["tries"] / max(view.round - 1, 1)
-        first, last = share < self.least_share, share > self.most_share
-        behind = pool[first[pool]] if first.any() else pool[:0]
-        within = pool[~(first | last)[pool]] if first.any() or last.any() else pool
-        beyond = pool[last[pool]] if last.any() else pool[:0]
-        chosen: list[int] = behind[first_falling(-share[behind], wanted, ties)].tolist()
+        chosen, within, beyond = self._parted(pool, wanted, state, view, ties)
         if self.policy == "greedy":
             chosen = self._greedy(chosen, within, wanted, state, view)
             wanted, within = max(len(chosen), 1), within[:0]
         ranked = (self._ranked(part, wanted, state, view, g, ties) for part in (within, beyond))
         return Selection(affordable(chain(chosen, *ranked), view, most=wanted))
+
+    def _parted(
+        self, pool: Indices, wanted: int, state: ReputationState, view: View, ties: np.random.Generator | None
+    ) -> tuple[list[int], Indices, Indices]:
+        """The first of a pool that are behind their quota, those within theirs, and those beyond."""
+        tries, rounds = state["tries"], max(view.round - 1, 1)
+        if tries.min() / rounds >= self.least_share and tries.max() / rounds <= self.most_share:
+            return [], pool, pool[:0]
+        share = tries[pool] / rounds
+        first, last = share < self.least_share, share > self.most_share
+        behind = first_falling(-share[first], wanted, ties)
+        return pool[first][behind].tolist(), pool[~first & ~last], pool[last]
 
     def _ranked(
         self,
@@ -246,16 +253,17 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
         untried = pool[state["pulls"][pool] == 0]
         chosen = [*chosen, *untried.tolist()][:wanted]
         seconds = np.where(np.isfinite(state["seconds"]), state["seconds"], view.seconds) / view.deadline
-        rest = [k for k in pool[state["pulls"][pool] > 0].tolist() if seconds[k] <= 1]
+        rest = pool[(state["pulls"][pool] > 0) & (seconds[pool] <= 1)]
         worth = np.nan_to_num(state["contribution"])
         longest = max((float(seconds[k]) for k in chosen), default=0.0)
-        while rest and len(chosen) < wanted:
-            gains = [float(worth[k]) - self.kappa * max(float(seconds[k]) - longest, 0.0) for k in rest]
+        while len(rest) and len(chosen) < wanted:
+            gains = worth[rest] - self.kappa * np.maximum(seconds[rest] - longest, 0.0)
             best = int(np.argmax(gains))
             if gains[best] <= 0 and chosen:
                 break
             longest = max(longest, float(seconds[rest[best]]))
-            chosen.append(rest.pop(best))
+            chosen.append(int(rest[best]))
+            rest = np.delete(rest, best)
         return chosen
 
     # --- what a round brought ----------------------------------------------------------------------------------------

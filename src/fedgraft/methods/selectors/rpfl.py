@@ -87,7 +87,7 @@ class RPFL(Selector[Sketches]):
         count, g = len(sketches), np.random.default_rng(seed)
         others = sketches[(sketches != sketches[0]).any(1)]
         if not len(others) or not (others != others[0]).any():  # a silhouette needs more points than clusters
-            return (sketches != sketches[0]).any(1).astype(np.int64)
+            return np.asarray((sketches != sketches[0]).any(1), np.int64)
         points = _principal(sketches.astype(np.float64), min(self.components, count - 1))
         judged = points if count <= JUDGED else points[g.choice(count, JUDGED, replace=False)]
         apart = cdist(judged, judged)
