@@ -300,5 +300,5 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         for model, method in {(cell.model, cell.method) for cell in cells}:
             data = {"data.name": found.panels[0]["data"][0], "data.root": "anywhere"}
             chosen = {"model.name": model} if model else {}
-            found.experiment(method, {**data, **chosen, **found.common})
+            found.experiment("", method, {**data, **chosen, **found.common})
         json.dumps(found.panels)

@@ -74,7 +74,7 @@ class Study:
     Args:
         name: of the study.
         title: heading of its page.
-        recipe: what every experiment starts from whose method names none of its own.
+        recipe: what every experiment starts from whose method and data name none of their own.
         reference: the method whose bytes the others' are measured by.
         also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
         margin: how far below the reference's best the target is, for a page of layout "targets".
@@ -84,6 +84,7 @@ class Study:
         targets: the scores that a page of layout "time" tells the seconds to.
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.
+        sets: {data: {"recipe": ..., "changes": overrides of every experiment on it}}; both may be left out.
         methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}}}.
         folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set. 0 = every seed the first.
         cuts: {partition: overrides} for partitions that take more than their name.
@@ -103,6 +104,7 @@ class Study:
     targets: tuple[float, ...] = ()
     folder: str | Mapping[str, str] = ""
     cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     folds: int = 0
 
     def root(self, data_root: Path, data: str) -> Path | None:
@@ -124,19 +126,25 @@ class Study:
             "seed": split.seed,
             "yardsticks": [],
             **self.common,
+            **self.sets.get(split.data, {}).get("changes", {}),
         }
 
-    def experiment(self, method: str, changes: Mapping[str, Any]) -> Experiment:
-        """A method's experiment, with changes that its own are made on top of."""
-        said = self.methods[method]
-        return experiments.load(said.get("recipe", self.recipe), {**changes, **said.get("changes", {})})
+    def recipe_for(self, data: str, method: str = "") -> str:
+        """The recipe of a method on a data set; that of the data alone without a method."""
+        of_data = self.sets.get(data, {}).get("recipe", self.recipe)
+        return str(self.methods[method].get("recipe", of_data) if method else of_data)
+
+    def experiment(self, data: str, method: str, changes: Mapping[str, Any]) -> Experiment:
+        """A method's experiment on a data set, with changes that its own are made on top of."""
+        own = self.methods[method].get("changes", {})
+        return experiments.load(self.recipe_for(data, method), {**changes, **own})
 
     def settings(self, cell: Cell) -> Section:
         """Return the settings of a cell by section; other settings are another experiment."""
-        said = self.methods[cell.method]
+        own = self.methods[cell.method].get("changes", {})
         content = override(
-            read_recipe(said.get("recipe", self.recipe))[1],
-            {**self.common_to(cell.split), **cell.model_changes, **said.get("changes", {})},
+            read_recipe(self.recipe_for(cell.split.data, cell.method))[1],
+            {**self.common_to(cell.split), **cell.model_changes, **own},
         )
         return {name: value for name, value in content.items() if name not in ("description", "alternatives")}
 
@@ -225,6 +233,7 @@ def load(name: str) -> Study:
         targets=tuple(content.get("targets", ())),
         folder=content.get("folder", ""),
         cuts=content.get("cuts", {}),
+        sets=content.get("sets", {}),
         folds=content.get("folds", 0),
     )
 
@@ -309,12 +318,12 @@ def _run_split(
     """Cells and yardsticks of one split, one after another on the same shards and prepared data."""
     root = _checked_root(study, data_root, split.data)
     common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
-    made = experiments.load(study.recipe, common)
+    made = experiments.load(study.recipe_for(split.data), common)
     shards = made.data.load(split.seed)
     base = made.fitted(shards)
     by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
     for cell in cells:
-        experiment = study.experiment(cell.method, {**common, **cell.model_changes}).fitted(shards)
+        experiment = study.experiment(split.data, cell.method, {**common, **cell.model_changes}).fitted(shards)
         by_task.setdefault(experiment.plan.task, []).append((cell, experiment))
     for alike in by_task.values():
         prepared: dict[int, Any] = {}
