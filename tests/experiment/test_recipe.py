@@ -1,12 +1,13 @@
 """What a recipe wants in place of its own options, where another method is named."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from fedgraft.errors import InputError
+from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.recipe import outside_names, override, parse_override, read_recipe, renamed
+from fedgraft.experiment.recipe import outside_names, override, parse_override, read_recipe, recipes, renamed
 from helpers.toy_runs import toy
 
 ALTERNATIVES = {
@@ -161,3 +162,20 @@ def test_classes_outside_fedgraft_are_found_wherever_a_recipe_can_name_one():
     }
     found = ["Chained", "Codec", "Data", "Inner", "Other", "Short", "Task", "Yard"]
     assert outside_names(content) == tuple(f"a:{name}" for name in found)
+
+
+LABELS, SCORES = "Harmony needs label", "RAFHGL needs score"
+"""What some tasks cannot tell, and what no sampler of most recipes does."""
+
+
+@pytest.mark.parametrize("recipe", sorted(recipes()))
+def test_a_recipe_takes_every_selector_that_its_task_can_serve(recipe):
+    read = "root" in {field.name for field in fields(discovery.find("data", read_recipe(recipe)[1]["data"]["name"]))}
+    root = {"data.root": "anywhere"} if read else {}
+    refused = {}
+    for name in discovery.names("selectors"):
+        try:
+            load(recipe, {"selector.name": name, **root})
+        except InputError as error:
+            refused[name] = str(error)
+    assert {name: said for name, said in refused.items() if LABELS not in said and SCORES not in said} == {}

@@ -81,3 +81,12 @@ def test_a_browser_that_fails_costs_the_picture_alone(tmp_path, monkeypatch):
 def test_a_study_of_errors_has_no_such_figures():
     with pytest.raises(InputError, match="study toy has a page of errors"):
         cost_figures.check(dataclasses.replace(STUDY, layout="errors"))
+
+
+def test_a_page_of_pairs_is_drawn_against_rounds_and_bytes():
+    (_, split, panel), *_ = cost_figures.settings(STUDY)
+    paired = dataclasses.replace(STUDY, layout="paired")
+    figure = cost_figures.figure(paired, split, cost_figures.runs_of(panel, RESULTS, 2), {})
+    lines = {(trace.name, trace.xaxis): trace for trace in figure.data}
+    assert list(lines["Plain", "x"].x) == [2, 4]
+    assert list(lines["Plain", "x2"].x) == [100, 200]

@@ -297,8 +297,17 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         found = study.load(name)
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})
-        for model, method in {(cell.model, cell.method) for cell in cells}:
-            data = {"data.name": found.panels[0]["data"][0], "data.root": "anywhere"}
-            chosen = {"model.name": model} if model else {}
-            found.experiment("", method, {**data, **chosen, **found.common})
+        for data, model, method in {(cell.split.data, cell.model, cell.method) for cell in cells}:
+            changes = {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"}
+            found.experiment(data, method, {**changes, **({"model.name": model} if model else {})})
         json.dumps(found.panels)
+
+
+def test_a_data_set_may_have_a_recipe_and_settings_of_its_own():
+    sets = {"pubmed": {"recipe": "fedais", "changes": {"rounds": 7}}}
+    methods = {**TINY.methods, "gcn": {"label": "FedGCN", "recipe": "fedgcn"}}
+    found = dataclasses.replace(TINY, sets=sets, methods=methods)
+    assert (found.recipe_for("pubmed"), found.recipe_for("ciao")) == ("fedais", "fedacs")
+    assert (found.recipe_for("pubmed", "all"), found.recipe_for("pubmed", "gcn")) == ("fedais", "fedgcn")
+    rounds = {data: found.common_to(Split(data, "", 3, 1))["rounds"] for data in ("pubmed", "ciao")}
+    assert rounds == {"pubmed": 7, "ciao": 3}

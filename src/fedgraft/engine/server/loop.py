@@ -161,7 +161,8 @@ class Loop:
             staleness=made.arrived.staleness,
         )
         if collects:  # of what clients do by themselves a selector hears nothing
-            state.selector = self._selector.update(state.selector, made.view, outcome)
+            with state.selecting():
+                state.selector = self._selector.update(state.selector, made.view, outcome)
             self._learn(state, view, replace(outcome, score=scores.get("validation")), trained.uploads)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
@@ -179,7 +180,8 @@ class Loop:
             return self._wait(state, view)
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
         view, probe_seconds, failures = self._probe(state, view, disconnected)
-        selection, terms = self._choosing.choose(state.selector, view)
+        with state.selecting():
+            selection, terms = self._choosing.choose(state.selector, view)
         if not selection.clients:
             return self._wait(state, view)
         state.cohort = list(selection.clients)
@@ -248,7 +250,8 @@ class Loop:
 
     def _probe(self, state: RunState, view: View, disconnected: frozenset[int]) -> tuple[View, float, dict[int, str]]:
         """The view with what probed clients answered, the simulated seconds that asking took, and who failed."""
-        probe = self._choosing.probe(state.selector, view)
+        with state.selecting():
+            probe = self._choosing.probe(state.selector, view)
         if probe is None:
             return view, 0.0, {}
         reached = [client for client in probe.clients if client not in disconnected]

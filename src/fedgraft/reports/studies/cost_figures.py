@@ -30,6 +30,7 @@ MARKS = 8
 """Most marks along a line, so that lines can still be told apart."""
 _MB = ("MB on the wire, both directions", 1, MEGA)
 COSTS = {
+    "paired": (("rounds", 0, 1.0), _MB),
     "targets": (_MB, ("GFLOP at the clients", 4, GIGA)),
     "time": (("simulated seconds", 5, 1.0), _MB),
 }

@@ -4,7 +4,14 @@ import os
 from pathlib import Path
 
 from fedgraft.errors import InputError
-from fedgraft.reports.studies import accuracy_tables, error_tables, paired_tables, target_tables, time_tables
+from fedgraft.reports.studies import (
+    accuracy_tables,
+    error_tables,
+    paired_tables,
+    selector_tables,
+    target_tables,
+    time_tables,
+)
 from fedgraft.reports.studies.panel_runs import Results
 from fedgraft.reports.studies.study import Study
 
@@ -40,6 +47,7 @@ def tables(study: Study, results: Results, seeds: int) -> str:
         "accuracy": accuracy_tables.tables,
         "errors": error_tables.tables,
         "paired": paired_tables.tables,
+        "selectors": selector_tables.tables,
         "targets": target_tables.tables,
         "time": time_tables.tables,
     }

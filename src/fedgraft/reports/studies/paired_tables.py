@@ -6,42 +6,18 @@ Student's, over the seeds that both methods have.
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import mean, stdev
-from typing import Any, NamedTuple
+from statistics import mean
+from typing import Any
 
-from scipy.stats import t as student
-
+from fedgraft.reports.studies.intervals import Interval, interval
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, yardsticks_by_setting
 from fedgraft.reports.studies.study import Study, failures_text, panel_cells
 
-CONFIDENCE = 0.95
 LAST = 3
 """Scored points at the end of a curve whose mean is what a method ends at: one round more or less is luck."""
 Key = tuple[str, str]
 """A model and a method."""
-
-
-class Interval(NamedTuple):
-    """A mean of paired differences and half the width of its interval; nan where there are fewer than two."""
-
-    middle: float
-    half: float
-
-    @property
-    def above(self) -> bool:
-        """True where the whole interval lies above 0."""
-        return self.middle - self.half > 0
-
-    @property
-    def below(self) -> bool:
-        """True where the whole interval lies below 0."""
-        return self.middle + self.half < 0
-
-    def __str__(self) -> str:
-        if math.isnan(self.middle):
-            return ""
-        return f"{self.middle:+.2f}" if math.isnan(self.half) else f"{self.middle:+.2f} ± {self.half:.2f}"
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:
@@ -57,21 +33,6 @@ def tables(study: Study, results: Results, seeds: int) -> str:
         parts += [_rounds(study, panel, results, seeds), _yardsticks(panel, results, seeds)]
         parts += [told] if (told := failures_text(study, panel, results, seeds)) else []
     return "\n".join(parts)
-
-
-def interval(differences: Sequence[float]) -> Interval:
-    """Return the mean of paired differences and half the width of its 95 % interval.
-
-    >>> interval([1.0, 2.0, 3.0]).middle
-    2.0
-    """
-    count = len(differences)
-    if not count:
-        return Interval(math.nan, math.nan)
-    if count == 1:
-        return Interval(differences[0], math.nan)
-    factor = float(student.ppf(0.5 + CONFIDENCE / 2, count - 1))
-    return Interval(mean(differences), factor * stdev(differences) / math.sqrt(count))
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> list[float]:

@@ -79,8 +79,8 @@ class Study:
         also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
         margin: how far below the reference's best the target is, for a page of layout "targets".
         layout: of the page's tables: "errors", with bytes to a target, "accuracy", with settings side by side,
-            "targets", with bytes and operations to an accuracy, "paired", with differences and their intervals, or
-            "time", with simulated seconds to scores.
+            "targets", with bytes and operations to an accuracy, "paired", with differences and their intervals,
+            "time", with simulated seconds to scores, or "selectors", with what choosing takes.
         targets: the scores that a page of layout "time" tells the seconds to.
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.
@@ -363,8 +363,8 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     ]
     failures = {name: count for name, count in summary["failures"].items() if count}
     kept_too = {"failures": failures} if failures else {}
-    seconds = round(summary["seconds"], 1)
-    return {**{name: summary[name] for name in kept}, **kept_too, "seconds": seconds, "curve": curve}
+    measured = {"seconds": round(summary["seconds"], 1), "selection_seconds": round(summary["selection_seconds"], 3)}
+    return {**{name: summary[name] for name in kept}, **kept_too, **measured, "curve": curve}
 
 
 def _kept(folder: Path, split: Split) -> dict[str, dict[str, float]]:

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
-from scipy.special import stdtrit  # scipy.stats has it too, and takes half a second to import
-
 from fedgraft.contracts.scores import first_reaching
+from fedgraft.reports.studies.intervals import half_width
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
@@ -15,7 +14,6 @@ from fedgraft.reports.studies.study import Study, failures_text, in_sections, pa
 MEGA = 1e6
 POINT = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
 """What a point of a cell's curve holds."""
-CONFIDENCE = 0.95
 
 BySeed = Mapping[int, Run]
 
@@ -46,7 +44,7 @@ def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
     middle = mean(values)
     if len(values) < 2:
         return f"{middle:.{digits}f}{unit}"
-    half = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * stdev(values) / math.sqrt(len(values))
+    half = half_width(values)
     return f"{middle:.{digits}f}{unit} [{middle - half:.{digits}f}, {middle + half:.{digits}f}]"
 
 
