@@ -1,7 +1,7 @@
 import importlib.metadata
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
 
@@ -158,12 +158,28 @@ def test_a_section_is_a_name_and_the_fields_of_its_class():
         ({"many": 1, "share": "nan"}, r"^selector\.share must be finite; got nan\.$"),
         ({"many": 1, "label": 5}, r"^selector\.label must be of type str; got 5\.$"),
         ({"many": 1, "tags": [1]}, r"^selector\.tags must be of type tuple\[str, \.\.\.\]; got \[1\]\.$"),
+        ({"many": 1, "tags": "a, b"}, r"^selector\.tags must be .* got 'a, b'\. As a list: \[\"a\", \"b\"\]\.$"),
         ({"many": None}, r"^selector\.many must be of type int; got None\.$"),
     ],
 )
 def test_wrong_options_are_named(options, message):
     with pytest.raises(InputError, match=message):
         mine(**options)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Has an option of a few texts."""
+
+    way: Literal["fast", "slow"] = "fast"
+
+
+def test_the_nearest_of_a_few_texts_is_named():
+    with pytest.raises(
+        InputError, match=r"^data\.way must be one of 'fast', 'slow'; got 'slwo'\. Did you mean 'slow'\?$"
+    ):
+        discovery.construct(Choice, "data", {"way": "slwo"})
+    assert discovery.construct(Choice, "data", {"way": "slow"}).way == "slow"
 
 
 def test_only_a_section_that_names_a_method_has_the_option_name():

@@ -10,12 +10,13 @@ import dataclasses
 import importlib
 import importlib.metadata
 import inspect
+import json
 import math
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -23,7 +24,7 @@ from fedgraft.contracts import Aggregation, Codec, RuntimeOptions, Sampler, Sele
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.errors import InputError, unknown
+from fedgraft.errors import InputError, require_one_of, unknown
 
 CONTRACTS: dict[str, type[Any]] = {
     "selectors": Selector,
@@ -151,7 +152,9 @@ def _without_default(cls: type[Any]) -> list[str]:
 def _typed(parameter: str, hint: Any, value: Any) -> Any:
     adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG if _takes_config(hint) else None)
     wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-    wrong = InputError(f"{parameter} must be of type {wanted}; got {value!r}.")
+    wrong = InputError(f"{parameter} must be of type {wanted}; got {value!r}.{_as_list(hint, value)}")
+    if get_origin(hint) is Literal and all(isinstance(each, str) for each in get_args(hint)):
+        require_one_of(parameter, value, get_args(hint))
     try:
         typed = adapter.validate_python(value)
     except ValidationError as error:
@@ -161,6 +164,14 @@ def _typed(parameter: str, hint: Any, value: Any) -> Any:
     if isinstance(typed, float) and not math.isfinite(typed):
         raise InputError(f"{parameter} must be finite; got {typed}.")
     return typed
+
+
+def _as_list(hint: Any, value: Any) -> str:
+    """How a text is given where a list of texts is wanted; nothing otherwise."""
+    lists = [each for each in (hint, *get_args(hint)) if get_origin(each) is tuple and get_args(each)[0] is str]
+    if not (lists and isinstance(value, str)):
+        return ""
+    return f" As a list: {json.dumps([one.strip() for one in value.strip('[]').split(',')], ensure_ascii=False)}."
 
 
 _CONFIG = ConfigDict(arbitrary_types_allowed=True)

@@ -171,7 +171,10 @@ def test_edges_are_undirected_and_each_is_once(caplog: pytest.LogCaptureFixture)
         parts = TypedGraph(target="paper", **tables).load(1)
     assert named(parts[0])["paper-paper"] == [("p0", "p4"), ("p0", "p8")]
     assert [*parts[0].edges] == [("paper", "author"), ("venue", "paper"), ("paper", "paper")]
-    assert "paper-author: 40 repeated edges left out." in caplog.text
+    assert (
+        "TypedGraph.edges.paper-author and TypedGraph.edges.author-paper: paper-author: 40 repeated edges left out."
+        in caplog.text
+    )
     assert "paper-paper: 1 edges from a node to itself left out." in caplog.text
     assert parts[0].metapaths == ("paper-author-paper", "paper-venue-paper", "paper-paper")
 
@@ -269,7 +272,18 @@ ERRORS: list[tuple[Tables, dict[str, Any], str]] = [
         {},
         r"nodes.paper, row 1: 'pages' must be a finite number, as a feature; got 'many' .*naming the others",
     ),
-    (own_tables(), {"metapaths": ("paper-author",)}, "Metapath 'paper-author': it must begin and end at 'paper'"),
+    (
+        own_tables(),
+        {"metapaths": ("paper-author",)},
+        "TypedGraph.metapaths, 'paper-author': it must begin and end at 'paper'. There are, for example: "
+        "paper-author-paper, paper-venue-paper.$",
+    ),
+    (
+        own_tables(),
+        {"metapaths": ("paper>author>paper",)},
+        "types must be joined by '-'. Did you mean 'paper-author-paper'[?] There are, for example: paper-author-paper,",
+    ),
+    (changed("nodes", "paper", label="art"), {}, "all 40 nodes of type 'paper' with a label have the class 'art'; at"),
     (own_tables(), {"metapaths": ("paper-autor-paper",)}, r"No node type named 'autor'\. Did you mean 'author'\?"),
     (own_tables(), {"clients": 3}, "TypedGraph.clients must be 4, as the data name, or 0; got 3"),
     (own_tables(), {"partition": "dirichlet"}, "TypedGraph.partition = 'dirichlet' is for data without clients; these"),

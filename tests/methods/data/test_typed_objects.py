@@ -105,6 +105,17 @@ def test_a_folder_of_files_is_a_client_each(tmp_path: Path) -> None:
         TypedGraph(tmp_path / "named", "paper", clients=3).load(1)
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"TypedGraph\.nodes: no file or folder .*clients\."):
+        TypedGraph(tmp_path / "clients", "paper").load(1)
+
+
+def test_files_of_one_class_are_refused(tmp_path: Path) -> None:
+    folder = save(tmp_path / "one", a=graph(y=torch.full((20,), 3)), b=graph(y=torch.full((20,), 3)))
+    with pytest.raises(InputError, match="all 40 nodes of type 'paper' with a label have the class '3'; at least two"):
+        TypedGraph(folder, "paper").load(1)
+
+
 def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -187,7 +198,11 @@ def floating() -> HeteroData:
             r"y must be one whole number per node, its class, \[20\]; got float32 of",
         ),
         (graph(x=torch.ones(20)), r"x must be of shape \[20 nodes, features\]; got \[20\]"),
-        (graph(x=torch.full((20, 1), torch.inf)), "x must be finite real numbers; it is not"),
+        (graph(x=torch.full((20, 1), torch.inf)), "x must be finite numbers; got inf at node 0, feature 0 .20 such"),
+        (
+            graph(x=torch.sparse_coo_tensor(torch.tensor([[3], [1]]), torch.tensor([torch.nan]), (20, 2))),
+            "x must be finite numbers; got nan at node 3, feature 1 .1 such",
+        ),
         (graph(client=["a"]), r"client must name one client per node, 20; got \[1\]"),
         (graph(train_mask=masks()["train_mask"]), "has train_mask but no val_mask; all three are needed, or none"),
         (graph(**{**masks(), "val_mask": torch.ones(20)}), r"val_mask must be true or false of each node, "),
@@ -207,5 +222,5 @@ def test_options_that_do_not_fit() -> None:
         TypedGraph(graph(), "papr").load(1)
     with pytest.raises(InputError, match=r"TypedGraph.edges must be left out where TypedGraph.nodes is a PyG object"):
         TypedGraph(graph(), "paper", {"paper-author": "edges.csv"})
-    with pytest.raises(InputError, match="Metapath 'paper-author': it must begin and end at 'paper'"):
+    with pytest.raises(InputError, match=r"TypedGraph.metapaths, 'paper-author': it must begin and end at 'paper'"):
         TypedGraph(graph(), "paper", metapaths=("paper-author",)).load(1)

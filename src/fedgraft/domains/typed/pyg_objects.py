@@ -109,7 +109,7 @@ def tables_of(collection: Collection, columns: Columns) -> dict[str, pd.DataFram
 def read_object(path: Path, parameter: str) -> Any:
     """Return the `HeteroData` object that `torch.save` wrote; nothing else is unpickled."""
     if not path.is_file():
-        raise InputError(f"{parameter}: no file {path}.")
+        raise InputError(f"{parameter}: no file{'' if path.suffix else ' or folder'} {path}.")
     try:
         with _known_classes():
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -142,12 +142,13 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
     if not paths:
         raise InputError(f"{where}: folder {folder} holds no file that ends in {SUFFIX}.")
-    parts, splits, notes = [], [], []
+    parts, splits = [], []
+    notes: list[str] = []
     for path in paths:
         graph, _, split, said = _graph(read_object(path, where), target, (), str(path), path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
-        notes += [f"{path}: {note}" for note in said]
+        notes += said
     if len(set(splits)) > 1:
         lacking, having = paths[splits.index(False)], paths[splits.index(True)]
         raise InputError(f"{lacking} has no {MASKS[0]}, but {having} has one; all files need masks, or none.")
@@ -196,7 +197,7 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
             )
         )
     for metapath in suggested:
-        metapath_types(metapath, found[0])
+        metapath_types(metapath, found[0], "TypedGraph.metapaths")
     return found
 
 
@@ -247,7 +248,7 @@ def _graph(
     )
     if not client:
         for metapath in graph.metapaths:
-            metapath_types(metapath, graph)
+            metapath_types(metapath, graph, "TypedGraph.metapaths")
     named = _numpy(own["client"]) if "client" in own else None
     if named is not None and named.shape != (count,):
         raise InputError(f"{what}.client must name one client per node, {count}; got {list(named.shape)}.")
@@ -270,7 +271,7 @@ def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, .
         raise InputError(f"{where} has no edges.")
     joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in found.items()}
     several = [JOIN.join(pair) for pair, some in found.items() if len(some) > 2]
-    return joined, tuple(f"{name}: several relations are taken as one." for name in several)
+    return joined, tuple(f"{where}: {name}: several relations are taken as one." for name in several)
 
 
 def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, client: str) -> NDArray[np.object_]:
@@ -312,13 +313,26 @@ def _features(store: Any, count: int, where: str) -> Features:
     if x.ndim != 2 or len(x) != count:
         raise InputError(f"{where}.x must be of shape [{count} nodes, features]; got {list(x.shape)}.")
     if isinstance(x, np.ndarray):
-        if x.dtype.kind not in "biuf" or not np.isfinite(x).all():
-            raise InputError(f"{where}.x must be finite real numbers; it is not ({x.dtype}).")
+        if x.dtype.kind not in "biuf":
+            raise InputError(f"{where}.x must be real numbers; got {x.dtype}.")
+        rows, columns = np.nonzero(~np.isfinite(x))
+        _check_finite(x[rows, columns], rows, columns, where)
         return compact(np.ascontiguousarray(x, dtype=np.float32))
     flat: Any = x.detach().cpu()
     listed = flat.to_sparse_coo().coalesce()
     row, column = listed.indices().numpy()
+    _check_finite(listed.values().numpy(), row, column, where)
     return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+
+
+def _check_finite(values: Array, rows: Indices, columns: Indices, where: str) -> None:
+    """Raise `InputError` where a value is not finite, with its row and column."""
+    if len(broken := np.flatnonzero(~np.isfinite(values))):
+        first = broken[0]
+        raise InputError(
+            f"{where}.x must be finite numbers; got {values[first]} at node {rows[first]}, feature {columns[first]} "
+            f"({len(broken)} such values)."
+        )
 
 
 def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...]]:

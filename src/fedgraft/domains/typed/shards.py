@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.errors import InputError, require, require_one_of, unknown
+from fedgraft.errors import InputError, nearest, require, require_one_of, unknown
 
 JOIN = "-"
 """Joins names of types: "paper-author" are edges, "paper-author-paper" is a metapath."""
@@ -139,24 +139,37 @@ class TypedGraph:
         )
 
 
-def metapath_types(metapath: str, graph: TypedGraph) -> tuple[str, ...]:
+def metapath_types(metapath: str, graph: TypedGraph, option: str = "metapaths") -> tuple[str, ...]:
     """Return the types along a metapath.
 
-    Raises `InputError`, with the metapaths that there are, for one that does not begin and end at the target type,
-    names a type that is none, or goes where there are no edges.
+    Args:
+        metapath: names of types joined by "-".
+        graph: whose types and edges it goes along.
+        option: that named it, for errors.
+
+    Raises `InputError`, with metapaths that there are, for one that does not begin and end at the target type, names a
+    type that is none, or goes where there are no edges.
     """
-    types = tuple(metapath.split(JOIN))
+    if not (why := _fault(metapath, graph)):
+        return tuple(metapath.split(JOIN))
+    suggested = [known for known in graph.metapaths if not _fault(known, graph)]
+    there = list(dict.fromkeys((*suggested, *shortest_metapaths(graph.target, list(graph.edges)))))
+    hint = "" if JOIN in metapath else nearest(metapath, there)
+    raise InputError(f"{option}, {metapath!r}: {why}{hint} There are, for example: {', '.join(there)}.")
+
+
+def _fault(metapath: str, graph: TypedGraph) -> str:
+    """What is wrong with a metapath, a sentence; nothing where nothing is."""
+    types = metapath.split(JOIN)
+    lost = [kind for kind in types if kind not in graph.ids]
+    if lost and len(types) == 1:
+        return f"types must be joined by {JOIN!r}."
+    if lost:
+        return str(unknown("node type", lost[0], list(graph.ids)))
     joined = {*graph.edges, *(pair[::-1] for pair in graph.edges)}
-    steps = list(itertools.pairwise(types))
-    for kind in types:
-        if kind not in graph.ids:
-            raise InputError(f"Metapath {metapath!r}: {unknown('node type', kind, list(graph.ids))}")
-    if types[0] == types[-1] == graph.target and all(step in joined for step in steps):
-        return types
-    known = dict.fromkeys((*graph.metapaths, *shortest_metapaths(graph.target, list(graph.edges))))
-    missing = [JOIN.join(step) for step in steps if step not in joined]
-    why = f"there are no edges {missing[0]}" if missing else f"it must begin and end at {graph.target!r}"
-    raise InputError(f"Metapath {metapath!r}: {why}. There are, for example: {', '.join(known)}.")
+    if missing := [JOIN.join(step) for step in itertools.pairwise(types) if step not in joined]:
+        return f"there are no edges {missing[0]}."
+    return "" if types[0] == types[-1] == graph.target else f"it must begin and end at {graph.target!r}."
 
 
 def shortest_metapaths(target: str, edges: Sequence[EdgeType]) -> tuple[str, ...]:

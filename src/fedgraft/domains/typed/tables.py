@@ -33,6 +33,9 @@ TYPE = "type"
 ENDS = ("source_type", "target_type")
 """Columns of a table of all edges."""
 
+OFFSET = 100.0
+"""A column of features whose mean is more than so many times what it differs by, such as years, is noted."""
+
 Tables = Given | Mapping[str, Given]
 """One table of all, or one for each type or pair of types."""
 
@@ -124,7 +127,7 @@ def read_typed_graph(
             )
     own = kinds[target]
     label, classes, split, client, names = _of_target(own, columns, target)
-    features, feature_names = _features(own, columns, owner)
+    features, feature_names, remarks = _features(own, columns, owner)
     whole = TypedGraph(
         name=own.where,
         target=target,
@@ -137,8 +140,8 @@ def read_typed_graph(
         metapaths=tuple(metapaths) or shortest_metapaths(target, list(links)),
     )
     for metapath in whole.metapaths:
-        metapath_types(metapath, whole)
-    return Collection(whole, client, names, columns.split in own.table, feature_names, notes)
+        metapath_types(metapath, whole, f"{owner}.metapaths")
+    return Collection(whole, client, names, columns.split in own.table, feature_names, (*notes, *remarks))
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -244,8 +247,8 @@ def _of_target(
     return label[own.rows], classes, split, client, names
 
 
-def _features(own: _Rows, columns: Columns, owner: str) -> tuple[Features, tuple[str, ...]]:
-    """Features of the target nodes and their names; none where no column has numbers."""
+def _features(own: _Rows, columns: Columns, owner: str) -> tuple[Features, tuple[str, ...], list[str]]:
+    """(features of the target nodes, their names, notes); none where no column has numbers."""
     names = columns.features
     if names is None:
         others = (columns.node, columns.label, columns.client, columns.split, TYPE)
@@ -255,7 +258,15 @@ def _features(own: _Rows, columns: Columns, owner: str) -> tuple[Features, tuple
     values = np.zeros((len(own.rows), len(names)), np.float32)
     for place, name in enumerate(names):
         values[:, place] = feature(own.table[name].iloc[own.rows], own.source, own.rows, hint=hint)
-    return (compact(values) if names else values), names
+    mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
+    # What is constant but for rounding is left alone.
+    far = np.flatnonzero((spread > 1e-6 * np.abs(mean)) & (np.abs(mean) > OFFSET * spread))
+    notes = [
+        f"{own.where}: column {names[k]!r} is {mean[k]:.5g} on average and differs by {spread[k]:.2g}: as a feature it "
+        f"drowns the others; take off its mean, or name the others in {owner}.features."
+        for k in far
+    ]
+    return (compact(values) if names else values), names, notes
 
 
 def _has_numbers(column: pd.Series) -> bool:
@@ -279,7 +290,7 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], columns: Columns, owner: s
                 if kind not in kinds:
                     raise InputError(f"{owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
             where = f"{owner}.edges.{name}" if isinstance(given, pd.DataFrame) else str(given)
-            table, source = read_table(given, f"{owner}.edges.{name}", wanted, may_be_empty=True)
+            table, source = read_table(given, f"{owner}.edges.{name}", wanted)
             found.append(((pair[0], pair[1]), _Rows(table, source, np.arange(len(table)), where)))
         return found
     wanted |= {column: column for column in ENDS}
@@ -305,6 +316,7 @@ def _edges(
     """({types: int32 [2, edges]}, notes): each edge once; what is named in both orders is one."""
     order = {kind: np.argsort(known, kind="stable") for kind, known in ids.items()}
     ends: dict[EdgeType, list[Indices]] = {}
+    origins: dict[EdgeType, list[str]] = {}
     for pair, some in tables:
         named = [_ids(some, column) for column in columns]
         fits = [_places(known, ids[kind], order[kind]) for known, kind in zip(named, pair, strict=True)]
@@ -316,6 +328,7 @@ def _edges(
         both = np.stack(fits)
         known = pair[::-1] in ends and pair not in ends
         ends.setdefault(pair[::-1] if known else pair, []).append(both[::-1] if known else both)
+        origins.setdefault(pair[::-1] if known else pair, []).append(some.where)
     links, notes = {}, []
     for pair, some_ends in ends.items():
         listed = np.concatenate(some_ends, axis=1)
@@ -323,7 +336,8 @@ def _edges(
         loops = int((listed[0] == listed[1]).sum()) if pair[0] == pair[1] else 0
         repeated = listed.shape[1] - loops - links[pair].shape[1]
         counts = {"edges from a node to itself": loops, "repeated edges": repeated}
-        notes += [f"{JOIN.join(pair)}: {count:,} {what} left out." for what, count in counts.items() if count]
+        where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
+        notes += [f"{where}: {count:,} {what} left out." for what, count in counts.items() if count]
     return links, tuple(notes)
 
 

@@ -86,19 +86,19 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
         if is_object(self.nodes):
             if self.edges is not None:
                 raise InputError("TypedGraph.edges must be left out where TypedGraph.nodes is a PyG object.")
-        elif self.edges is None:
+        elif self.edges is None and not self._may_be_folder():
             raise InputError(
                 "TypedGraph.edges must be given: {'paper-author': a .csv or .parquet file or a DataFrame, ...}, or one "
                 "of all edges."
             )
-        else:
+        elif self.edges is not None:
             self._check_given("edges", self.edges)
 
     def load(self, seed: int) -> list[shards.TypedGraph]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
         for note in collection.notes:
-            LOG.warning(f"{collection.whole.name}: {note}")
+            LOG.warning(note)
         parts = self._parts(collection, seed)
         return [part if part.width else replace(part, features=structural_features(part)) for part in parts]
 
@@ -115,11 +115,19 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
 
     def read(self) -> Collection:
         """Read the graph, before it is dealt to clients."""
-        if is_object(self.nodes):
-            return collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
-        if self.edges is None:
-            raise InputError("TypedGraph.edges must be given.")  # as __post_init__ made sure
-        return read_typed_graph(self.nodes, self.edges, self.target, self._columns(), self.metapaths, "TypedGraph")
+        if is_object(self.nodes) or self.edges is None:
+            found = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+        else:
+            found = read_typed_graph(self.nodes, self.edges, self.target, self._columns(), self.metapaths, "TypedGraph")
+        whole = found.whole
+        if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
+            raise InputError(f"{whole.name}: there is no edge {idle[0]} between two nodes; leave these edges out.")
+        if len(whole.classes) < 2:
+            raise InputError(
+                f"{whole.name}: all {int((whole.label >= 0).sum()):,} nodes of type {self.target!r} with a label have "
+                f"the class {whole.classes[0]!r}; at least two classes are needed."
+            )
+        return found
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -167,8 +175,13 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
 
     def _check_given(self, option: str, given: Any) -> None:
         """Raise `InputError` for what is no table, and no PyG object."""
+        example = "paper" if option == "nodes" else "paper-author"
+        if isinstance(given, str) and given.startswith("{"):  # an override that is no TOML stays text
+            raise InputError(
+                f"TypedGraph.{option} cannot be read: {given}; names of files need quotes, such as "
+                f'{{{example}="{example}.csv"}}, and the shell quotes around it all.'
+            )
         if isinstance(given, Mapping):
-            example = "paper" if option == "nodes" else "paper-author"
             if not given:
                 raise InputError(f"TypedGraph.{option} must hold a table, such as {{{example!r}: a file}}; got none.")
             for name, table in given.items():
@@ -182,6 +195,10 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
                 f"TypedGraph.{option} must be {{type: a .csv or .parquet file or a DataFrame}}, one of all {option}, "
                 f"or for nodes a torch_geometric.data.HeteroData or the path of one; got {type(given).__name__}."
             )
+
+    def _may_be_folder(self) -> bool:
+        """Whether the nodes are a path that can be only a folder's, which need not be there before data are read."""
+        return isinstance(self.nodes, str | Path) and not Path(self.nodes).suffix
 
     @staticmethod
     def _in_memory(given: Any) -> bool:

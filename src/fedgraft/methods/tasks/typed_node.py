@@ -120,7 +120,7 @@ class TypedNode(
                 raise InputError(f"task.{name} = {said}, but the data have {found}.")
         metapaths = self.metapaths or first.metapaths or shortest_metapaths(first.target, list(first.edges))
         for metapath in metapaths:
-            metapath_types(metapath, first)
+            metapath_types(metapath, first, "TypedNode.metapaths")
         return replace(self, **known, metapaths=metapaths)
 
     def prepare(self, shard: TypedGraph, shared: Arrays) -> TypedData:
