@@ -46,6 +46,16 @@ def test_of_more_clients_those_heard_of_last_are_sent():
     assert method.model(state)["prototypes_of"].tolist() == [1, 3]
 
 
+def test_the_penalty_fades_from_merge_to_merge():
+    method = Prototypes(fade=0.5).fitted(2)
+    state = method.init(MODEL, clients=2)
+    shares = []
+    for _ in range(3):
+        shares.append(method.model(state)["prototypes_share"].tolist())
+        state = method.merge(state, [update(0, [1, 1])])
+    assert shares == [[1.0], [0.5], [0.25]]
+
+
 def hidden_spread(weight):
     """How far clients' prototypes lie apart after some rounds."""
     state = run(toy(True, sharing={"name": "prototypes", "weight": weight}, rounds=6))[0].sharing
@@ -65,5 +75,7 @@ def test_without_a_weight_it_is_federated_averaging():
 def test_impossible_options_are_refused():
     with pytest.raises(InputError, match=r"Prototypes\.weight must be >= 0; got -1"):
         Prototypes(weight=-1)
+    with pytest.raises(InputError, match=r"Prototypes\.fade must be in \(0, 1\]; got 0"):
+        Prototypes(fade=0)
     with pytest.raises(InputError, match=r"Prototypes\.width must be 8 as the model has, or 0; got 4"):
         Prototypes(width=4).fitted(8)

@@ -14,8 +14,8 @@ from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
-PROTOTYPES, WHOSE = "prototypes", "prototypes_of"
-"""Names of what is sent down: prototypes, and whose they are."""
+PROTOTYPES, WHOSE, SHARE = SENT = "prototypes", "prototypes_of", "prototypes_share"
+"""Names of what is sent down: prototypes, whose they are, and the share of the penalty that is left."""
 OWN = "prototype"
 """Name of what is sent up: a client's own."""
 NOBODY = -1
@@ -42,28 +42,35 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State]):
     of each client, and sends those of the clients that it heard of last. With i the other client whose prototype is
     nearest to C_k, every step's loss gets
 
-        weight * mean over the step's examples of ||hidden - C_i||^2
+        weight * fade^t * mean over the step's examples of ||hidden - C_i||^2
+
+    where t counts the merges before.
 
     Source: Wang et al., "RAFHGL", AAAI 2025, Eq. (3)-(5).
     Differs: a mean in place of Eq. (4)'s sum, so that the weight does not depend on how many examples a step has. The
-        paper sends the prototypes of all clients, of which there are at most 30; it does not give lambda.
+        paper sends the prototypes of all clients, of which there are at most 30; it does not give lambda. It has no
+        `fade`: a prototype is of all classes, and what speeds up the first rounds holds classes together in the last.
 
     Args:
         weight: lambda, >= 0.
+        fade: factor of the weight from merge to merge, in (0, 1]; 1 = as printed.
         most: prototypes that are sent, >= 1; 30 is the paper's largest number of clients.
         width: of the model's last hidden layer; 0 = as it is.
 
     State: see `State`.
     Needs: a task that tells its hidden layer.
-    Cost: `most` prototypes down, one up, per selected client: as many numbers each as the hidden layer is wide.
+    Cost: `most` prototypes and a number down, one prototype up, per selected client: as many numbers each as the hidden
+        layer is wide.
     """
 
     weight: float = 0.01
+    fade: float = 0.95
     most: int = 30
     width: int = 0
 
     def __post_init__(self) -> None:
         require(self.weight >= 0, "Prototypes.weight", ">= 0", self.weight)
+        require(0 < self.fade <= 1, "Prototypes.fade", "in (0, 1]", self.fade)
         require(self.most >= 1, "Prototypes.most", ">= 1", self.most)
         require(self.width >= 0, "Prototypes.width", ">= 0", self.width)
 
@@ -84,12 +91,13 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State]):
         order = np.argsort(-state["heard"], kind="stable")[: self.most]
         last = np.sort(order[state["heard"][order] > 0])
         whose[: len(last)], prototypes[: len(last)] = last, state["prototypes"][last]
-        return {**state["model"], PROTOTYPES: prototypes, WHOSE: whose}
+        share = np.full(1, self.fade ** state["merges"], np.float32)
+        return {**state["model"], PROTOTYPES: prototypes, WHOSE: whose, SHARE: share}
 
     def downloads(self, model: Layout) -> Layout:
-        """The model, prototypes and whose they are."""
+        """The model, prototypes, whose they are, and the share of the penalty."""
         sent = Spec(PROTOTYPES, "float32", (self.most, self.width))
-        return Layout((*model, sent, Spec(WHOSE, "int32", (self.most,))))
+        return Layout((*model, sent, Spec(WHOSE, "int32", (self.most,)), Spec(SHARE, "float32", (1,))))
 
     def uploads(self, model: Layout) -> Layout:
         """The update, and one prototype."""
@@ -97,14 +105,15 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State]):
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Steps with the penalty; the difference, and what the prototype is now."""
-        start = {name: array for name, array in received.items() if name not in (PROTOTYPES, WHOSE)}
+        start = {name: array for name, array in received.items() if name not in SENT}
         trainer.load(start)
         others = received[PROTOTYPES][(received[WHOSE] != NOBODY) & (received[WHOSE] != trainer.client)]
-        if self.weight and len(others):
+        weight = self.weight * float(received[SHARE][0])
+        if weight and len(others):
             target = torch.from_numpy(nearest(others, prototype(trainer.observe().hidden)))
 
             def penalty(hidden: Tensor) -> Tensor:
-                return self.weight * (hidden - target.to(hidden.device)).square().sum(1).mean()
+                return weight * (hidden - target.to(hidden.device)).square().sum(1).mean()
 
             trainer.run(hidden_penalty=penalty)
         else:
