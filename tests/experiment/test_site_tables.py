@@ -41,6 +41,10 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
         "fedais",
         {**QUICKLY, "data.name": "nodes", "data.features": FEATURES, "model.hidden": [8, 8], "sampler.batches": 3},
     ),
+    "typed": (
+        "rafhgl",
+        {**QUICKLY, "data.name": "typed_graph", "data.target": "paper", "data.features": FEATURES, "model.hidden": 8},
+    ),
     "graph": ("cefgl", {**QUICK, "rounds": 3, "data.name": "graphs", "model.hidden": 8}),
     "ranking": (
         "reputation_ucb",
@@ -59,6 +63,12 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
 KNOWN = {
     "rating": {},
     "node": {"task.features": 4, "task.classes": 3, "task.class_names": ["cat", "dog", "owl"]},
+    "typed": {
+        "task.features": 4,
+        "task.classes": 3,
+        "task.class_names": ["cat", "dog", "owl"],
+        "task.metapaths": ["paper-author-paper"],
+    },
     "graph": {},
     "ranking": {
         "task.items": 40,
@@ -78,8 +88,9 @@ def tables_of(task: str, **options: Any) -> dict[str, pd.DataFrame]:
         return {"ratings": known, "trust": site_tables.trust(), "users": users, "items": items}
     if task == "ranking":
         return {"interactions": site_tables.interactions(**options), "items": site_tables.items()}
-    names = ("nodes", "edges") if task == "node" else ("graphs", "nodes", "edges")
-    made = site_tables.nodes(**options) if task == "node" else site_tables.graphs()
+    names = ("graphs", "nodes", "edges") if task == "graph" else ("nodes", "edges")
+    tables = {"node": site_tables.nodes, "typed": site_tables.typed, "graph": site_tables.graphs}
+    made = tables[task](**options)
     return dict(zip(names, made, strict=True))
 
 
@@ -91,7 +102,7 @@ def of_client(task: str, tables: dict[str, pd.DataFrame], name: str) -> dict[str
     if task == "graph":
         known = set(own["graphs"]["graph"])
         own |= {key: tables[key][tables[key]["graph"].isin(known)] for key in ("nodes", "edges")}
-    if task == "node":
+    if task in ("node", "typed"):
         edges = tables["edges"]
         own["edges"] = edges[edges["source"].isin(own["nodes"]["node"]) | edges["target"].isin(own["nodes"]["node"])]
     return {key: own.get(key, table) for key, table in tables.items()}
@@ -174,6 +185,13 @@ def north(task: str, **options: Any) -> dict[str, pd.DataFrame]:
             {"task.class_names": ["cat", "dog"]},
             "'label' must be one of task.class_names, 'cat', 'dog'; got 'owl'",
         ),
+        ("typed", {"data.features": None}, "The recipe must say data.features, the columns of features, in order"),
+        ("typed", {"task.metapaths": []}, r"must say task.metapaths = \['paper-author-paper'\]; it says \[\]"),
+        (
+            "typed",
+            {"task.class_names": ["cat", "dog"]},
+            "'label' must be one of task.class_names, 'cat', 'dog'; got 'owl'",
+        ),
         ("graph", {"data.vocabulary": "all"}, "data.vocabulary must be 'client'"),
         (
             "ranking",
@@ -199,6 +217,7 @@ def test_what_the_recipe_must_say(tmp_path: Path, task: str, changes: dict[str, 
         ("rating", "ratings", "--data ratings=FILE is missing"),
         ("rating", "users", "--data users=FILE is missing: ids of all users, one file for all sites"),
         ("node", "edges", "--data edges=FILE is missing: the edges between these nodes"),
+        ("typed", "edges", "--data edges=FILE is missing: the edges between these nodes, with the types of both ends"),
         ("graph", "nodes", "--data nodes=FILE is missing; graphs, nodes and edges are needed"),
         ("ranking", "items", "items: no file .*nowhere.csv"),
     ],
@@ -223,9 +242,9 @@ def test_items_are_the_same_at_every_site_in_one_order(tmp_path: Path) -> None:
         site("ranking", {**tables, "interactions": pd.concat([tables["interactions"], more])}, tmp_path / "o")
 
 
-@pytest.mark.parametrize("task", ["node", "graph"])
+@pytest.mark.parametrize("task", ["node", "typed", "graph"])
 def test_tables_that_name_another_client(tmp_path: Path, task: str) -> None:
-    first = "nodes" if task == "node" else "graphs"
+    first = "graphs" if task == "graph" else "nodes"
     tables = north(task)
     assert site(task, {**tables, first: tables[first].assign(client="north")}, tmp_path)
     with pytest.raises(

@@ -52,6 +52,17 @@ def nodes(count: int = 120, across: bool = False) -> tuple[pd.DataFrame, pd.Data
     return table, edges
 
 
+def typed(count: int = 120) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Papers whose topic is in their features, and their authors, who write on one topic; each client has its own."""
+    papers, _ = nodes(count)
+    topic, client = papers["label"].to_numpy(), papers["client"].to_numpy()
+    author = [f"a-{each}-{where}-{k % 4}" for k, (each, where) in enumerate(zip(topic, client, strict=True))]
+    known = pd.DataFrame({"node": author, "client": client}).drop_duplicates(ignore_index=True)
+    table = pd.concat([papers.assign(type="paper"), known.assign(type="author")], ignore_index=True)
+    ends = {"source_type": "paper", "source": papers["node"], "target_type": "author", "target": author}
+    return table, pd.DataFrame(ends)
+
+
 def graphs(count: int = 40) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Rings and stars, told apart by their edges; the south has a kind of node that the north has not."""
     g = np.random.default_rng(4)

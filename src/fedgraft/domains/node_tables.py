@@ -54,6 +54,26 @@ def read_labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indic
     return code, tuple(names)
 
 
+def labels_among(table: pd.DataFrame, column: str, source: Source, classes: tuple[str, ...]) -> Indices:
+    """Return which of the recipe's classes each node has, int64 [nodes], -1 where it is unknown."""
+    label = np.full(len(table), -1, np.int64)
+    if column not in table:
+        raise InputError(f"{source[0][0]}: no column {column!r} (data.label).{nearest(column, map(str, table))}")
+    check_classes(table, column, source)
+    known = np.flatnonzero(table[column].notna().to_numpy())
+    if not len(known):
+        return label
+    code, names = encode(table.iloc[known], column, [(source[0][0], len(known))])
+    places = {name: place for place, name in enumerate(classes)}
+    for number, name in enumerate(names.tolist()):
+        if name not in places:
+            row = row_of(source, known[code == number][0])
+            listed = ", ".join(map(repr, classes))
+            raise InputError(f"{row}: {column!r} must be one of task.class_names, {listed}; got {name!r}.")
+    label[known] = np.array([places[name] for name in names.tolist()])[code]
+    return label
+
+
 def read_split(table: pd.DataFrame, column: str, label_column: str, source: Source, label: Indices) -> NDArray[np.int8]:
     """Return to which of `SPLITS` each row belongs, int8 [rows]; -1 for none, also where there is no such column.
 

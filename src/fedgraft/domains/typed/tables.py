@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, table_of
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.node_tables import feature, read_labels, read_split, texts_of
 from fedgraft.domains.tables import Source, as_numbers, encode, read_table, row_of
 from fedgraft.domains.typed.edges import once
@@ -229,10 +229,6 @@ def _of_target(
     table = own.table[used].where(np.repeat(mine[:, None], len(used), axis=1))
     label, classes = read_labels(table, columns.label, own.source)
     split = read_split(table, columns.split, columns.label, own.source, label)[own.rows]
-    if columns.split in table and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
-        raise InputError(
-            f"{own.where}: column {columns.split!r} leaves no node of type {target!r} for {missing[0]}; one is needed."
-        )
     client, names = np.zeros(len(own.rows), np.int64), ()
     if columns.client in table:
         lacking = own.rows[table[columns.client].iloc[own.rows].isna().to_numpy()]

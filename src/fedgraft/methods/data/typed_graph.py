@@ -10,13 +10,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData
+from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import split_nodes
 from fedgraft.domains.tables import check_roles, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.partitions import Dealing, parts_of
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
+from fedgraft.domains.typed.site_tables import site_part
 from fedgraft.domains.typed.tables import Collection, Columns, read_typed_graph
 from fedgraft.errors import InputError, require
 
@@ -27,13 +31,14 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
+class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], SiteData[shards.TypedGraph]):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
     Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
     undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they are
-    made of what each client holds. A file is .csv or .parquet.
+    made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a table
+    of all types.
 
     Args:
         nodes: {type: file or DataFrame}, one row per node; or one file or DataFrame of all nodes, whose column "type"
@@ -58,6 +63,7 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
     """
 
     task: ClassVar[str] = "typed_node"
+    site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
 
     nodes: str | Path | pd.DataFrame | dict[str, Any] | Any
     target: str
@@ -122,6 +128,11 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
         whole = found.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
             raise InputError(f"{whole.name}: there is no edge {idle[0]} between two nodes; leave these edges out.")
+        if found.split and (missing := [name for name in SPLITS if not len(whole.rows(name))]):
+            raise InputError(
+                f"{whole.name}: column {self.split!r} leaves no node of type {self.target!r} for {missing[0]}; one is "
+                "needed."
+            )
         if len(whole.classes) < 2:
             raise InputError(
                 f"{whole.name}: all {int((whole.label >= 0).sum()):,} nodes of type {self.target!r} with a label have "
@@ -143,6 +154,27 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph]):
             "edges": dict(zip(self.ends, ("source", "target"), strict=True)),
         }
         return {**renamed(tables, usual), "features": pd.DataFrame({"name": list(self.feature_names)}, dtype=object)}
+
+    def site_shard(
+        self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int
+    ) -> shards.TypedGraph:
+        """Read one client's nodes of all types and the edges between them."""
+        if self.features is None or not task.class_names:
+            lacking = "data.features, the columns of features," if self.features is None else "task.class_names"
+            raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
+        if "edges" not in tables:
+            raise InputError(
+                "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
+            )
+        known = self.target, self._columns(), self.metapaths or task.metapaths, task.class_names
+        part, is_split = site_part(tables["nodes"], tables["edges"], *known, name)
+        if is_split and self.fold:
+            raise InputError(f"TypedGraph.fold = {self.fold} is for data without a split; these have one.")
+        if not is_split:
+            g = generator(seed, "split", client=client)
+            where = str(tables["nodes"])
+            part = replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
+        return part if part.width else replace(part, features=structural_features(part))
 
     def _parts(self, collection: Collection, seed: int) -> list[shards.TypedGraph]:
         """Return the clients' parts, split."""
