@@ -117,7 +117,7 @@ def checked_state(tree: Any, complete: bool = True) -> RunState:
     _demand(all(client < clients for client in state.cohort), f"state.cohort is not among {clients} clients")
     for name in ("failing", "scores"):
         _check_clients(getattr(state, name), clients, f"state.{name}")
-    for name in ("seconds", "selection_seconds", "simulated_seconds"):
+    for name in ("seconds", "simulated_seconds"):
         _demand(0 <= getattr(state, name) < math.inf, f"state.{name} is {getattr(state, name)}")
     for client, profile in enumerate(state.profiles):
         known = all(map(math.isfinite, profile.values())) and 0 <= profile.get("examples", 0) < 2**31

@@ -60,7 +60,6 @@ def summarise(
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
         "seconds": state.seconds,
-        "selection_seconds": state.selection_seconds,
         "simulated_seconds": state.simulated_seconds,
         "flops": state.flops or None,
         "selections": sum(state.chosen),

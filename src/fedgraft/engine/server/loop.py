@@ -161,8 +161,7 @@ class Loop:
             staleness=made.arrived.staleness,
         )
         if collects:  # of what clients do by themselves a selector hears nothing
-            with state.selecting():
-                state.selector = self._selector.update(state.selector, made.view, outcome)
+            state.selector = self._selector.update(state.selector, made.view, outcome)
             self._learn(state, view, replace(outcome, score=scores.get("validation")), trained.uploads)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
@@ -180,8 +179,7 @@ class Loop:
             return self._wait(state, view)
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
         view, probe_seconds, failures = self._probe(state, view, disconnected)
-        with state.selecting():
-            selection, terms = self._choosing.choose(state.selector, view)
+        selection, terms = self._choosing.choose(state.selector, view)
         if not selection.clients:
             return self._wait(state, view)
         state.cohort = list(selection.clients)
@@ -250,8 +248,7 @@ class Loop:
 
     def _probe(self, state: RunState, view: View, disconnected: frozenset[int]) -> tuple[View, float, dict[int, str]]:
         """The view with what probed clients answered, the simulated seconds that asking took, and who failed."""
-        with state.selecting():
-            probe = self._choosing.probe(state.selector, view)
+        probe = self._choosing.probe(state.selector, view)
         if probe is None:
             return view, 0.0, {}
         reached = [client for client in probe.clients if client not in disconnected]

@@ -1,9 +1,7 @@
 """Everything a run is, between two rounds: one tree that a checkpoint holds and a resume starts from."""
 
-import time
 from array import array
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -42,7 +40,6 @@ class RunState:
         flops: operations of all clients' products so far.
         bytes: the ledger's totals.
         seconds: measured seconds of training so far.
-        selection_seconds: measured seconds of the selector's own work so far: whom to ask, who trains, what it learns.
         simulated_seconds: of the simulated clock.
         chosen: times each client was selected.
         cohort: the clients that trained last.
@@ -73,7 +70,6 @@ class RunState:
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    selection_seconds: float = 0.0
     simulated_seconds: float = 0.0
     chosen: list[int] = field(default_factory=list)
     cohort: list[int] = field(default_factory=list)
@@ -105,13 +101,6 @@ class RunState:
     def joined(self) -> list[int]:
         """The clients that answered at the start: those that the run is about."""
         return [client for client, profile in enumerate(self.profiles) if profile]
-
-    @contextmanager
-    def selecting(self) -> Iterator[None]:
-        """Count the seconds of what is done within as the selector's."""
-        began = time.perf_counter()
-        yield
-        self.selection_seconds += time.perf_counter() - began
 
     def to_tree(self) -> dict[str, Tree]:
         """Return the state as a tree; the curve as columns."""

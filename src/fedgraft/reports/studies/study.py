@@ -30,6 +30,7 @@ from fedgraft.experiment.sections import Section
 from fedgraft.experiment.units import human_failures
 from fedgraft.reports.studies.cluster import on_cluster
 from fedgraft.reports.studies.processes import Call, Write, in_processes
+from fedgraft.reports.studies.selection_time import timed
 
 
 @dataclass(frozen=True)
@@ -328,8 +329,10 @@ def _run_split(
     for alike in by_task.values():
         prepared: dict[int, Any] = {}
         for cell, experiment in alike:
-            summary = execute_on(experiment, shards, prepared)
-            write(_cell_name(cell), {**_compact(summary), "settings": study.settings(cell)})
+            choosing: list[float] = []
+            summary = execute_on(timed(experiment, choosing), shards, prepared)
+            result = {**_compact(summary), "selection_seconds": round(sum(choosing), 3)}
+            write(_cell_name(cell), {**result, "settings": study.settings(cell)})
     known = dict(kept)
     for name in yardsticks:
         known |= baselines.scores(base, shards, [name])
@@ -363,8 +366,8 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     ]
     failures = {name: count for name, count in summary["failures"].items() if count}
     kept_too = {"failures": failures} if failures else {}
-    measured = {"seconds": round(summary["seconds"], 1), "selection_seconds": round(summary["selection_seconds"], 3)}
-    return {**{name: summary[name] for name in kept}, **kept_too, **measured, "curve": curve}
+    seconds = round(summary["seconds"], 1)
+    return {**{name: summary[name] for name in kept}, **kept_too, "seconds": seconds, "curve": curve}
 
 
 def _kept(folder: Path, split: Split) -> dict[str, dict[str, float]]:
