@@ -99,6 +99,7 @@ def reader(tmp_path):
     found.leaves()
 
 
+@pytest.mark.slow
 @pytest.mark.federation
 def test_every_command_of_the_page_does_what_the_page_says(reader):
     pytest.importorskip("flwr", reason="the extra 'flower' is not installed")

@@ -12,7 +12,9 @@ pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 
 
 @pytest.mark.federation
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [name if name == "node" else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
+)
 def test_a_run_of_every_task_ends_with_the_bits_and_bytes_of_processes(name):
     with unwarned():
         found = simulated(name)

@@ -297,7 +297,8 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         found = study.load(name)
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})
-        for data, model, method in {(cell.split.data, cell.model, cell.method) for cell in cells}:
+        first = found.panels[0]["data"][0]
+        for data, model, method in {(c.split.data if found.sets else first, c.model, c.method) for c in cells}:
             changes = {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"}
             found.experiment(data, method, {**changes, **({"model.name": model} if model else {})})
         json.dumps(found.panels)

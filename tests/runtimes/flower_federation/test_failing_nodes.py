@@ -27,6 +27,7 @@ def rows_of(run):
     return [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_node_that_comes_late_is_waited_for(shops, tmp_path):
     late = shops.names[-1]
     shops.kill(late, signal.SIGTERM)
@@ -63,6 +64,7 @@ def test_what_is_false_fails_its_client_by_name_and_nothing_of_it_enters_the_mod
     shops.start(liar)
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_a_node_fails_its_client_until_there_is_room(shops, tmp_path):
     name = shops.names[1]
     with small_disk(shops.root / "nodes" / name / "memories") as folder:

@@ -52,6 +52,7 @@ def expected(tmp_path_factory):
     return run_here(tmp_path_factory.mktemp("local") / "run", *SHOPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["node", "graph", "ranking"])
 def test_every_task_ends_as_on_one_machine(tmp_path, task):
     with federation(tmp_path / "federation", *RECIPES[task]) as made:
@@ -94,6 +95,7 @@ def test_a_node_that_is_killed_and_comes_back_changes_no_bit(shops, expected, tm
     assert one == two
 
 
+@pytest.mark.slow
 def test_a_serverapp_that_is_killed_is_one_line_and_resumed_to_the_same_bits(shops, expected, tmp_path):
     process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
     shops.wait_for_round(tmp_path / "run", 2)
@@ -106,6 +108,7 @@ def test_a_serverapp_that_is_killed_is_one_line_and_resumed_to_the_same_bits(sho
     assert one == two
 
 
+@pytest.mark.slow
 def test_a_superlink_that_is_killed_is_started_and_the_run_resumed_to_the_same_bits(shops, expected, tmp_path):
     process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
     shops.wait_for_round(tmp_path / "run", 2)
@@ -118,6 +121,7 @@ def test_a_superlink_that_is_killed_is_started_and_the_run_resumed_to_the_same_b
     assert one == two
 
 
+@pytest.mark.slow
 def test_ctrl_c_stores_the_run_and_says_how_to_go_on(shops, expected, tmp_path):
     process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
     shops.wait_for_round(tmp_path / "run", 1)
@@ -128,6 +132,7 @@ def test_ctrl_c_stores_the_run_and_says_how_to_go_on(shops, expected, tmp_path):
     assert one == two
 
 
+@pytest.mark.slow
 def test_a_node_that_lost_its_disk_fails_once_by_name_and_goes_on(shops, tmp_path):
     process = shops.begin(tmp_path / "run", "selector.name=all", "codec.name=quantized", "codec.feedback=true")
     shops.wait_for_round(tmp_path / "run", 1)

@@ -219,6 +219,7 @@ def context_of(folder):
     return ssl.create_default_context(cafile=str(folder.authority))
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_leaves_no_process_and_the_next_one_stops_its_run(folder, processes, tmp_path):
     server = started(processes, folder, tmp_path / "server.log")
     ids = folder.node_ids()
@@ -233,6 +234,7 @@ def test_a_server_that_is_killed_leaves_no_process_and_the_next_one_stops_its_ru
         assert control.status_of(folder, run) == "finished:stopped"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_ends_when_it_next_asks_for_nodes(folder, processes, tmp_path):
     started(processes, folder, tmp_path / "server.log")
     with sleeping_run(folder, tmp_path / "run") as (run, (pid, *_)):
@@ -244,6 +246,7 @@ def test_a_run_that_is_stopped_ends_when_it_next_asks_for_nodes(folder, processe
         control.stop(folder, "12345")
 
 
+@pytest.mark.slow
 def test_ids_that_were_not_noted_are_found_and_lost_registrations_made_anew(folder, processes, tmp_path):
     server = started(processes, folder, tmp_path / "server.log")
     before = folder.node_ids()
@@ -286,6 +289,7 @@ def test_a_server_that_cannot_begin_is_one_line(folder, processes, tmp_path):
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_without_tls_nodes_need_no_key(processes, tmp_path):
     folder = federation(tmp_path / "federation", insecure=True)
     started(processes, folder, tmp_path / "server.log")

@@ -36,6 +36,7 @@ def made(tmp_path_factory):
         yield stack.enter_context(federation(root, *SHOPS, host=SERVER, spaces=spaces)), spaces
 
 
+@pytest.mark.slow
 def test_a_round_with_a_model_of_100_kb_carries_little_more_than_the_ledger_says(made, tmp_path):
     """HTTP, TLS and headers; what a run carries before its first round and after its last is not looked at."""
     shops, (server, *_) = made
@@ -52,6 +53,7 @@ def test_a_round_with_a_model_of_100_kb_carries_little_more_than_the_ledger_says
     assert 0 < carried / charged - 1 < MOST_OVER_LEDGER
 
 
+@pytest.mark.slow
 def test_a_link_that_stops_for_half_a_minute_changes_no_bit(made, tmp_path):
     shops, (_, site, *_) = made
     process = shops.begin(tmp_path / "run", "selector.name=all")

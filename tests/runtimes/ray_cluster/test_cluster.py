@@ -55,6 +55,7 @@ def _refused(*arguments, **options):
     raise RuntimeError("Failed to connect\n to GCS")
 
 
+@pytest.mark.slow
 def test_ctrl_c_for_the_whole_group_stores_the_run(tmp_path):
     folder = tmp_path / "run"
     changes = [each for each in ARGUMENTS if not each.startswith(("runtime.", "rounds="))]

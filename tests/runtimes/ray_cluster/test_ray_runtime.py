@@ -101,6 +101,7 @@ def test_an_actor_that_died_while_it_had_nothing_to_do_is_found_and_takes_no_sec
         assert not {id(channel) for channel in first} & {id(worker.channel) for worker in runtime._pool._workers}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_a_broadcast_is_put_into_the_store_once_and_a_memory_is_not_sent_again(monkeypatch):
     put, puts = ray.put, []
@@ -139,6 +140,7 @@ def test_what_cannot_be_read_is_one_line():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_shards_that_are_made_when_they_are_asked_for_are_sent_whole(monkeypatch):
     put, puts = ray.put, []
