@@ -253,6 +253,18 @@ def test_tables_that_name_another_client(tmp_path: Path, task: str) -> None:
         site(task, {**tables, first: tables[first].assign(client="south")}, tmp_path / "wrong")
 
 
+def test_a_site_of_a_typed_graph_may_know_no_class_and_a_wrong_one_is_named_by_its_row(tmp_path: Path) -> None:
+    tables = north("typed")
+    nodes = tables["nodes"].reset_index(drop=True)
+    unknown = nodes.assign(label=None, split=None)
+    shard, _ = site("typed", {**tables, "nodes": unknown}, tmp_path / "unknown")
+    assert set(shard.label) == {-1}
+    assert shard.classes == ("cat", "dog", "owl")
+    nodes.loc[4, "label"] = "cow"
+    with pytest.raises(InputError, match=r"row 5: 'label' must be one of task.class_names, .*; got 'cow'"):
+        site("typed", {**tables, "nodes": nodes}, tmp_path / "wrong")
+
+
 def test_nodes_of_unknown_class_and_without_a_split(tmp_path: Path) -> None:
     tables = north("node")
     nodes = tables["nodes"].drop(columns="split")

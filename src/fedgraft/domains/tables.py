@@ -47,6 +47,13 @@ def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -
     return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
 
 
+def check_said(features: Sequence[str] | None, class_names: Sequence[str]) -> None:
+    """Raise `InputError` unless the recipe of a site's own tables names the columns of features and the classes."""
+    if features is None or not class_names:
+        lacking = "data.features, the columns of features," if features is None else "task.class_names"
+        raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
+
+
 def check_one_client(names: Sequence[str], where: str, name: str) -> None:
     """Raise `InputError` where a site's own table names other clients than its own, `name`."""
     if others := [each for each in names if each != name]:

@@ -83,7 +83,7 @@ def _strongest(paths: sparse.csr_matrix, most: int, g: np.random.Generator, star
     rows = np.repeat(np.arange(paths.shape[0]), np.diff(paths.indptr))
     other = paths.indices != rows + start
     rows, columns, strength = rows[other], paths.indices[other], paths.data[other]
-    row_by_row = rows * (strength.max(initial=0) + 2.0)
+    row_by_row = rows * (strength.max(initial=0) + 2.0)  # one sort: rows lie further apart than strengths
     order: Indices = np.argsort(row_by_row - (strength + g.random(len(rows))))
     counts = np.bincount(rows, minlength=paths.shape[0])
     place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.node_tables import feature, read_labels, read_split, texts_of
+from fedgraft.domains.node_tables import feature, labels_among, read_labels, read_split, texts_of
 from fedgraft.domains.tables import Source, as_numbers, encode, read_table, row_of
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
@@ -100,7 +100,13 @@ class _Rows:
 
 
 def read_typed_graph(
-    nodes: Tables, edges: Tables, target: str, columns: Columns, metapaths: Sequence[str], owner: str
+    nodes: Tables,
+    edges: Tables,
+    target: str,
+    columns: Columns,
+    metapaths: Sequence[str],
+    owner: str,
+    known_classes: tuple[str, ...] = (),
 ) -> Collection:
     """Read a graph.
 
@@ -111,6 +117,7 @@ def read_typed_graph(
         columns: their names.
         metapaths: that the graph suggests; none = the shortest.
         owner: what errors call the parameters: "TypedGraph" for TypedGraph.nodes ...
+        known_classes: names of the classes, of which the table may lack some; none = those that it has.
     """
     kinds = _node_tables(nodes, target, columns, owner)
     require_one_of(f"{owner}.target", target, kinds)
@@ -126,7 +133,7 @@ def read_typed_graph(
                 f"another type, is needed, or {owner}.nodes must leave it out."
             )
     own = kinds[target]
-    label, classes, split, client, names = _of_target(own, columns, target)
+    label, classes, split, client, names = _of_target(own, columns, known_classes)
     features, feature_names, remarks = _features(own, columns, owner)
     whole = TypedGraph(
         name=own.where,
@@ -219,7 +226,7 @@ def _check_once(kind: str, ids: NDArray[np.str_], some: _Rows, columns: Columns)
 
 
 def _of_target(
-    own: _Rows, columns: Columns, target: str
+    own: _Rows, columns: Columns, known_classes: tuple[str, ...]
 ) -> tuple[Indices, tuple[str, ...], NDArray[np.int8], Indices, tuple[str, ...]]:
     """(label, classes, split, client, names of clients) of the target nodes."""
     mine = np.zeros(len(own.table), bool)
@@ -227,7 +234,10 @@ def _of_target(
     # Of rows of other types nothing is read, whatever stands there.
     used = [column for column in (columns.label, columns.split, columns.client) if column in own.table]
     table = own.table[used].where(np.repeat(mine[:, None], len(used), axis=1))
-    label, classes = read_labels(table, columns.label, own.source)
+    if known_classes:
+        label, classes = labels_among(table, columns.label, own.source, known_classes), known_classes
+    else:
+        label, classes = read_labels(table, columns.label, own.source)
     split = read_split(table, columns.split, columns.label, own.source, label)[own.rows]
     client, names = np.zeros(len(own.rows), np.int64), ()
     if columns.client in table:

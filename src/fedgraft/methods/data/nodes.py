@@ -18,7 +18,7 @@ from fedgraft.domains.nodes.pyg_objects import Collection, collection_of, read_o
 from fedgraft.domains.nodes.shards import NodeShard, cut
 from fedgraft.domains.nodes.site_tables import site_part
 from fedgraft.domains.nodes.tables import Columns, read_nodes
-from fedgraft.domains.tables import check_roles, frames_of, renamed
+from fedgraft.domains.tables import check_roles, check_said, frames_of, renamed
 from fedgraft.errors import InputError, require
 
 LOG = logging.getLogger("fedgraft.data")
@@ -147,9 +147,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
 
     def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> NodeShard:
         """Read one client's nodes and the edges between them."""
-        if self.features is None or not task.class_names:
-            lacking = "data.features, the columns of features," if self.features is None else "task.class_names"
-            raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
+        check_said(self.features, task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."

@@ -15,7 +15,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import split_nodes
-from fedgraft.domains.tables import check_roles, renamed
+from fedgraft.domains.tables import check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.partitions import Dealing, parts_of
@@ -159,9 +159,7 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int
     ) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
-        if self.features is None or not task.class_names:
-            lacking = "data.features, the columns of features," if self.features is None else "task.class_names"
-            raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
+        check_said(self.features, task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."

@@ -26,6 +26,15 @@ def runs_of(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[tupl
     return {(model, method): runs for (model, method, _), runs in by_setting.items()}
 
 
+def runs_by_seed(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, dict[int, Run]]:
+    """Return {method: {seed: its run}}, of a panel with one setting and one model."""
+    found: dict[str, dict[int, Run]] = {}
+    for cell in panel_cells(panel, seeds):
+        if cell in results:
+            found.setdefault(cell.method, {})[cell.split.seed] = results[cell]
+    return found
+
+
 def yardsticks_by_setting(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, dict[str, list[float]]]:
     """Return {setting: {yardstick: its scores in percent, one a seed}}."""
     found: dict[str, dict[str, dict[int, float]]] = {}

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
+from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import Experiment
 
 TIMED = ("probe", "select", "update")
@@ -16,8 +17,7 @@ def timed(experiment: Experiment, seconds: list[float]) -> Experiment:
     selector = experiment.selector
     base = type(selector)
     calls = {name: _noting(getattr(base, name), seconds) for name in TIMED if hasattr(base, name)}
-    options = {field.name: getattr(selector, field.name) for field in fields(selector)}
-    return replace(experiment, selector=type(base.__name__, (base,), calls)(**options))
+    return replace(experiment, selector=type(base.__name__, (base,), calls)(**discovery.options_of(selector)))
 
 
 def _noting(call: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies.intervals import half_width
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run
+from fedgraft.reports.studies.panel_runs import Results, Run, runs_by_seed
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
 MEGA = 1e6
@@ -50,10 +50,7 @@ def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
 
 def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
     split = next(panel_cells(panel, 1)).split.key
-    runs: dict[str, dict[int, Run]] = {}
-    for cell in panel_cells(panel, seeds):
-        if cell in results:
-            runs.setdefault(cell.method, {})[cell.split.seed] = results[cell]
+    runs = runs_by_seed(panel, results, seeds)
     if not runs:
         return f"### {split}\n\nNot run yet.\n"
     first = next(iter(next(iter(runs.values())).values()))
