@@ -87,6 +87,10 @@ def test_classes_are_those_that_occur_of_an_object_its_file_and_its_tables(
         ({"client": ["a"]}, r"client must name one client per node, 20; got \[1\]"),
         ({"train_mask": torch.ones(20, dtype=torch.bool)}, "has train_mask but no val_mask; all three are needed"),
         (
+            {f"{name}_mask": torch.arange(20) // 10 == part for part, name in enumerate(("train", "val", "test"))},
+            "Nodes.nodes: test_mask marks no node; one is needed",
+        ),
+        (
             {f"{part}_mask": torch.ones(20, dtype=torch.bool) for part in ("train", "val", "test")},
             r"val_mask: node 0 is in the train split too \(20 such nodes\); one is allowed",
         ),

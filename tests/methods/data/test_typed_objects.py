@@ -206,6 +206,10 @@ def floating() -> HeteroData:
         (graph(client=["a"]), r"client must name one client per node, 20; got \[1\]"),
         (graph(train_mask=masks()["train_mask"]), "has train_mask but no val_mask; all three are needed, or none"),
         (graph(**{**masks(), "val_mask": torch.ones(20)}), r"val_mask must be true or false of each node, "),
+        (
+            graph(**{**masks(), "val_mask": torch.zeros(20, dtype=torch.bool)}),
+            r"masks leave no node of type 'paper' for validation; one is needed",
+        ),
         (graph(**{**masks(), "val_mask": masks()["train_mask"]}), "val_mask: node 0 is in the train split too"),
         (graph(**masks(), y=torch.tensor([-1, *([0, 1] * 9), 0])), r"node 0 is in a mask, but has no label \(1 such"),
         (graph(node_id=["x"] * 20), "node_id must be different for all nodes; got 'x' twice"),

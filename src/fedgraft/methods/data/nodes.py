@@ -14,7 +14,7 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import split_nodes
 from fedgraft.domains.nodes.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
 from fedgraft.domains.nodes.partitions import Dealing
-from fedgraft.domains.nodes.pyg_objects import Collection, collection_of, read_object, tables_of
+from fedgraft.domains.nodes.pyg_objects import MASKS, Collection, collection_of, read_object, tables_of
 from fedgraft.domains.nodes.shards import NodeShard, cut
 from fedgraft.domains.nodes.site_tables import site_part
 from fedgraft.domains.nodes.tables import Columns, read_nodes
@@ -127,10 +127,15 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     def read(self) -> Collection:
         """Read the graph, before it is dealt to clients."""
         if isinstance(self.nodes, str | Path) and self._is_object():
-            return collection_of(read_object(Path(self.nodes), "Nodes.nodes"), str(self.nodes))
-        if self.edges is None:
-            return collection_of(self.nodes, "Nodes.nodes")
-        return read_nodes(self.nodes, self.edges, self._columns(), "Nodes")
+            found = collection_of(read_object(Path(self.nodes), "Nodes.nodes"), str(self.nodes))
+        elif self.edges is None:
+            found = collection_of(self.nodes, "Nodes.nodes")
+        else:
+            return read_nodes(self.nodes, self.edges, self._columns(), "Nodes")
+        empty = [mask for part, mask in enumerate(MASKS) if not (found.whole.split == part).any()]
+        if found.split and empty:
+            raise InputError(f"{found.whole.name}: {empty[0]} marks no node; one is needed.")
+        return found
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]

@@ -123,16 +123,15 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         """Read the graph, before it is dealt to clients."""
         if is_object(self.nodes) or self.edges is None:
             found = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+            dealt = "masks leave"
         else:
             found = read_typed_graph(self.nodes, self.edges, self.target, self._columns(), self.metapaths, "TypedGraph")
+            dealt = f"column {self.split!r} leaves"
         whole = found.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
             raise InputError(f"{whole.name}: there is no edge {idle[0]} between two nodes; leave these edges out.")
         if found.split and (missing := [name for name in SPLITS if not len(whole.rows(name))]):
-            raise InputError(
-                f"{whole.name}: column {self.split!r} leaves no node of type {self.target!r} for {missing[0]}; one is "
-                "needed."
-            )
+            raise InputError(f"{whole.name}: {dealt} no node of type {self.target!r} for {missing[0]}; one is needed.")
         if len(whole.classes) < 2:
             raise InputError(
                 f"{whole.name}: all {int((whole.label >= 0).sum()):,} nodes of type {self.target!r} with a label have "
