@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.io
 
+from fedgraft.experiment import experiment as experiments
 from fedgraft.errors import InputError, MachineError
 from fedgraft.reports.studies import study
 from fedgraft.reports.studies.page import tables, write_page
@@ -300,6 +301,7 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         first = found.panels[0]["data"][0]
         for data, model, method in {(c.split.data if found.sets else first, c.model, c.method) for c in cells}:
             changes = {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"}
+            experiments.load(found.recipe_for(data), changes)  # what deals the data and has the yardsticks
             found.experiment(data, method, {**changes, **({"model.name": model} if model else {})})
         json.dumps(found.panels)
 
