@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from fedgraft.experiment import experiment as experiments
 from fedgraft.errors import InputError, MachineError
+from fedgraft.experiment import experiment as experiments
 from fedgraft.reports.studies import study
 from fedgraft.reports.studies.page import tables, write_page
 from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
