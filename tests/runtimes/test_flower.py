@@ -1,11 +1,16 @@
 """Flower's simulation: the same bits and bytes as worker processes; options and errors."""
 
+import sys
+import threading
+from types import SimpleNamespace
+
 import pytest
 
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, MachineError
 from fedgraft.runtimes.flower import Flower
 from helpers.ray_clusters import unwarned
 from helpers.task_runs import RUNS, simulated, whole
+from helpers.toy_runs import toy
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytest.importorskip("ray", reason="the extra 'ray' is not installed")
@@ -15,10 +20,22 @@ pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 @pytest.mark.parametrize(
     "name", [name if name == "node" else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 )
-def test_a_run_of_every_task_ends_with_the_bits_and_bytes_of_processes(name):
+def test_a_run_of_every_task_ends_with_the_bits_and_bytes_of_processes(name, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # of a cluster that is none of its business
     with unwarned():
         found = simulated(name)
     assert found == whole(name)
+
+
+def test_a_simulation_that_fails_ends_the_run_with_the_first_cause(monkeypatch):
+    def failing(server, client, nodes, backend_config):
+        threading.Thread(target=server, args=(SimpleNamespace(get_node_ids=list), None), daemon=True).start()
+        raise RuntimeError("Simulation Runtime crashed.") from ValueError("no room for Ray")
+
+    monkeypatch.setattr("fedgraft.runtimes.flower_federation.simulation.run_simulation", failing)
+    experiment = toy()
+    with pytest.raises(MachineError, match=r"^Flower's simulation .*: no room for Ray\.?$"):
+        Flower(actors=1).start(experiment.plan, experiment.data.load(1))
 
 
 def test_options_are_checked():
@@ -29,7 +46,9 @@ def test_options_are_checked():
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "flwr", None)
-    monkeypatch.delitem(__import__("sys").modules, "fedgraft.runtimes.flower_federation.simulation", raising=False)
+    simulation = "fedgraft.runtimes.flower_federation.simulation"
+    for name in [name for name in sys.modules if name.startswith("flwr.") or name == simulation]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
     with pytest.raises(InputError, match=r"needs the package flwr.*: pip install 'fedgraft\[flower,ray\]'\."):
         Flower().start(None, [])

@@ -6,7 +6,7 @@ import pickle
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
@@ -58,6 +58,12 @@ class Simulation(FlowerLink):
         self._thread.start()
         super().__init__(self._grid_from(found))
 
+    def nodes(self) -> Collection[int]:
+        """Return the ids of the virtual nodes; `MachineError` where the simulation has failed since."""
+        if self._failed:
+            raise MachineError(f"Flower's simulation has failed: {_first_cause(self._failed[0])}")
+        return super().nodes()
+
     def close(self) -> None:
         """End the simulation and delete its temporary folder."""
         self._closed.set()
@@ -73,7 +79,7 @@ class Simulation(FlowerLink):
             except Empty:
                 waited += 0.5
         self.close()
-        why = str(self._failed[0]) if self._failed else f"it did not start within {START_SECONDS:g} s"
+        why = _first_cause(self._failed[0]) if self._failed else f"it did not start within {START_SECONDS:g} s"
         raise MachineError(f"Flower's simulation could not be started: {why}.")
 
     def _run(self, nodes: int, actors: int, threads: int, found: "Queue[Grid]") -> None:
@@ -96,11 +102,20 @@ class Simulation(FlowerLink):
         for name in ("flwr", "ray"):
             logging.getLogger(name).setLevel(logging.ERROR)
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of what it will do one day
-        resources: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": actors}}
+        # "local": a Ray of its own, also where a cluster runs on this machine, which Ray would connect to.
+        ray = {"address": "local", "num_cpus": actors}
+        resources: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": ray}
         try:
             run_simulation(server, client, nodes, backend_config=resources)
         except BaseException as error:
             self._failed.append(error)
+
+
+def _first_cause(error: BaseException) -> str:
+    """Return the message below those that Flower puts around it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__
 
 
 @cache
