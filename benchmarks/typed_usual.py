@@ -4,6 +4,7 @@ Forward, backward and a step of Adam, of HAN and a linear layer; on one client's
 is `HANConv` on dense features, as it takes them, with `torch.optim.Adam`; that both tell the same is checked first.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,10 +120,10 @@ class Usual:
 
 
 def graph_of(name: str, whole: bool, share: float = 1.0) -> tuple[Plan, TypedGraph]:
-    """The plan, and the whole graph or the first client's part of it."""
+    """The plan, and the whole graph or the first client's part of it; over all neighbours, as HAN's paper has them."""
     plan, shards = sized(name, share)
-    task: Any = plan.task
-    return plan, task.pooled(shards) if whole else shards[0]
+    task: Any = replace(plan.task, neighbours=0)  # type: ignore[type-var]
+    return replace(plan, task=task), task.pooled(shards) if whole else shards[0]
 
 
 def acm_part(repeats: int = 20) -> float:
