@@ -122,7 +122,8 @@ class Usual:
 def graph_of(name: str, whole: bool, share: float = 1.0) -> tuple[Plan, TypedGraph]:
     """The plan, and the whole graph or the first client's part of it; over all neighbours, as HAN's paper has them."""
     plan, shards = sized(name, share)
-    task: Any = replace(plan.task, neighbours=0)  # type: ignore[type-var]
+    task: Any = plan.task
+    task = replace(task, neighbours=0)
     return replace(plan, task=task), task.pooled(shards) if whole else shards[0]
 
 

@@ -28,13 +28,20 @@ def test_a_run_of_every_task_ends_with_the_bits_and_bytes_of_processes(name, mon
 
 
 def test_a_simulation_that_fails_ends_the_run_with_the_first_cause(monkeypatch):
+    asked = threading.Event()
+
+    def ids():
+        asked.set()
+        return []
+
     def failing(server, client, nodes, backend_config):
-        threading.Thread(target=server, args=(SimpleNamespace(get_node_ids=list), None), daemon=True).start()
+        threading.Thread(target=server, args=(SimpleNamespace(get_node_ids=ids), None), daemon=True).start()
+        assert asked.wait(60), "the run has begun to wait for its nodes"
         raise RuntimeError("Simulation Runtime crashed.") from ValueError("no room for Ray")
 
     monkeypatch.setattr("fedgraft.runtimes.flower_federation.simulation.run_simulation", failing)
     experiment = toy()
-    with pytest.raises(MachineError, match=r"^Flower's simulation .*: no room for Ray\.?$"):
+    with pytest.raises(MachineError, match=r"^Flower's simulation has failed: no room for Ray\.$"):
         Flower(actors=1).start(experiment.plan, experiment.data.load(1))
 
 

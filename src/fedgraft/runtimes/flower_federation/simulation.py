@@ -61,7 +61,7 @@ class Simulation(FlowerLink):
     def nodes(self) -> Collection[int]:
         """Return the ids of the virtual nodes; `MachineError` where the simulation has failed since."""
         if self._failed:
-            raise MachineError(f"Flower's simulation has failed: {_first_cause(self._failed[0])}")
+            raise MachineError(f"Flower's simulation has failed: {_first_cause(self._failed[0])}.")
         return super().nodes()
 
     def close(self) -> None:
@@ -112,10 +112,10 @@ class Simulation(FlowerLink):
 
 
 def _first_cause(error: BaseException) -> str:
-    """Return the message below those that Flower puts around it."""
+    """Return the message below those that Flower puts around it, without a full stop."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return str(error) or type(error).__name__
+    return str(error).rstrip(".") or type(error).__name__
 
 
 @cache
