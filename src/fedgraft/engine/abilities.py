@@ -22,6 +22,7 @@ from fedgraft.contracts import (
     Task,
     TrackingSharing,
 )
+from fedgraft.contracts.smoothing import SmoothingTask, smoothing_of
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
     DetailedScores,
@@ -59,6 +60,21 @@ class Abilities:
     def asks_rows(self) -> bool:
         """True where a client that refreshes asks for the rows that its next step reads."""
         return self.halo is not None and self.halo.pull == "asked"
+
+    @cached_property
+    def smoothing(self) -> SmoothingTask[Any, Any] | None:
+        """The task, if answers are smoothed after training."""
+        return smoothing_of(self.task)
+
+    @cached_property
+    def smoothing_hops(self) -> int:
+        """In how many hops."""
+        return self.smoothing.hops if self.smoothing else 0
+
+    @cached_property
+    def row_width(self) -> int:
+        """Numbers in a row of a hop."""
+        return self.smoothing.row_width if self.smoothing else 0
 
     @cached_property
     def publishing(self) -> PublishingTask[Any, Any] | None:

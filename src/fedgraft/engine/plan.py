@@ -16,6 +16,7 @@ from fedgraft.contracts import (
     randomness,
 )
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine import border_codec
 from fedgraft.engine.abilities import Abilities
 from fedgraft.engine.training import Training
 from fedgraft.nn.flat_model import FlatModel
@@ -27,6 +28,8 @@ HALO = "halo."
 """Prefix of the names of halo rows in a message."""
 SAMPLER = "sampler."
 """Prefix of the names of the sampler's shared arrays in a message."""
+SMOOTHING_KINDS = ("border", "smooth", "hop", "tally", "choice", "smoothed")
+"""Kinds of messages by which answers are smoothed."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
 SCORE = "score"
@@ -102,7 +105,7 @@ class Plan(Abilities):
     @property
     def request_names(self) -> dict[str, tuple[str, ...]]:
         """{kind: names of the scalars in a request of this kind, in order}."""
-        return {"train": self.guidance, "trial": ("epochs",)}
+        return {"train": self.guidance, "trial": ("epochs",), "choice": ("choice",)}
 
     @cached_property
     def refreshes(self) -> int:
@@ -191,10 +194,11 @@ class Plan(Abilities):
         down = self.coded_download_layout
         combined = self.rows.encoded(self.combined_layout)
         scored = self.downlink.encoded(self.model_layout)
-        models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored}
+        models = {**dict.fromkeys(("probe", "trial", "alone"), down), **dict.fromkeys(("evaluate", "smooth"), scored)}
         orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.model_layout}
-        return {"statistics": combined, **models, **orders, **free}
+        means = dict.fromkeys(("hop", "tally"), Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
+        return {"statistics": combined, **models, **orders, **free, **means}
 
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
@@ -207,9 +211,21 @@ class Plan(Abilities):
             "hello": self.rows.encoded(self.statistics_layout),
             "train": up,
             "wait": wait,
-            "evaluate": sums,
+            **dict.fromkeys(("evaluate", "smoothed"), sums),
+            "border": border_codec.LAYOUT,
+            **dict.fromkeys(("smooth", "hop"), self._row_layout),
+            "tally": self._tally_layout,
             **free,
         }
+
+    @cached_property
+    def _row_layout(self) -> Layout:
+        """Layout of rows of a border."""
+        return Layout((Spec("rows", "int8", (VARIABLE, self.row_width)),))
+
+    @cached_property
+    def _tally_layout(self) -> Layout:
+        return Layout((Spec("tallies", "uint32", (self.smoothing.choices if self.smoothing else 0,)),))
 
     @cached_property
     def asked_layout(self) -> Layout:
@@ -222,7 +238,8 @@ class Plan(Abilities):
         """{kind: layout of the model in a request, the largest possible number in place of each `VARIABLE`}."""
         down = self.downlink.bounds(self.download_layout, self.download_layout)
         scored = self.downlink.bounds(self.model_layout, self.model_layout)
-        return {**dict.fromkeys(("probe", "trial", "train", "alone"), down), "evaluate": scored}
+        trained = dict.fromkeys(("probe", "trial", "train", "alone"), down)
+        return {**trained, **dict.fromkeys(("evaluate", "smooth"), scored)}
 
     @cached_property
     def upload_bounds(self) -> Layout:

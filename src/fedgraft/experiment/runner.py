@@ -140,6 +140,7 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
     with _runtime(experiment, shards, prepared) as runtime:
         loop = _loop(experiment, runtime)
         state = loop.run(loop.start(), lambda state, row: loop.ledger.pending.clear())
+        loop.smooth(state)
         fingerprints = _fingerprints(experiment, runtime)
     return summarise(experiment, state, shards, fingerprints)
 
@@ -211,7 +212,7 @@ def _train(
 ) -> dict[str, Any]:
     if stored is not None and stored[0].round > experiment.stopping.rounds:
         require(False, "rounds", f">= {stored[0].round}, as many as were made", experiment.stopping.rounds)
-    if stored is not None and stored[0].finished:
+    if stored is not None and stored[0].finished and not _unsmoothed(experiment, stored[0]):
         state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
         try:
@@ -254,8 +255,16 @@ def _finish(
         if interrupted:
             raise Interrupted(f"interrupted after round {state.round}", interrupted.number)
         loop.run(state, recorder.after_round)
+        if _unsmoothed(experiment, state):
+            recorder.checkpoint(state)
+            loop.smooth(state)
         recorder.checkpoint(state)
         return state, _fingerprints(experiment, runtime)
+
+
+def _unsmoothed(experiment: Experiment, state: RunState) -> bool:
+    """Return whether the answers of a run that has ended are still to be smoothed."""
+    return experiment.plan.smoothing is not None and not state.smoothed
 
 
 def _fingerprints(experiment: Experiment, runtime: Runtime) -> dict[int, bytes]:

@@ -18,7 +18,7 @@ from fedgraft.contracts.values import Halo
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.halo_store import HaloStore
-from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
+from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
 from fedgraft.engine.server.run_state import FAILURES, POINT, RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.folder_check import ROWS, memory_of
@@ -51,12 +51,15 @@ _BROADCAST: Final[dict[str, Any]] = {
     "held": dict[str, int],
 }
 _PUBLISHED: Final[dict[str, Any]] = {"version": int, "arrays": dict[str, Array]}
+_SMOOTHED: Final[dict[str, Any]] = {"choice": int, "before": dict[str, float], "failed": dict[str, str]}
 _IN_FLIGHT: Final[dict[str, Any]] = {
     **dict.fromkeys(("client", "round"), int),
     **dict.fromkeys(("arrives", "weight", "training", "communication"), float),
     "report": dict[str, float],
     "arrays": dict[str, Array],
 }
+LATER_FIELDS: Final = ("borders", "smoothed")
+"""Tables of a run's state that came later, and are empty in runs of earlier versions."""
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
 
@@ -99,6 +102,7 @@ def checked_state(tree: Any, complete: bool = True) -> RunState:
         tree: what was packed.
         complete: whether nothing may be missing; else only what tells of the model must be there.
     """
+    tree = {**{name: {} for name in LATER_FIELDS}, **tree}
     columns = complete or isinstance(tree.get("curve"), dict)  # the first format stored points
     hints = {**get_type_hints(RunState), "curve": dict[str, Array] if columns else list[dict[str, Any]]}
     if not complete:
@@ -158,6 +162,7 @@ def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str
         _check_broadcast(state, plan)
         _check_in_flight(state, plan)
         _check_methods(state, plan, selector)
+        _check_smoothing(state, plan)
 
 
 def check_models(state: RunState, plan: Plan, where: str) -> None:
@@ -175,7 +180,7 @@ def _damaged(where: str) -> Iterator[None]:
 
 
 def _check_history(state: RunState, plan: Plan) -> None:
-    _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES}, f"state.bytes has only {', '.join(state.bytes)}")
+    _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES} - {*LATER}, f"state.bytes has only {', '.join(state.bytes)}")
     _demand(state.failures.keys() >= {*FAILURES}, f"state.failures has only {', '.join(state.failures)}")
     _demand(len(state.curve) > 0, "state.curve is empty")
     for number, point in enumerate(state.curve):
@@ -265,6 +270,25 @@ def _check_methods(state: RunState, plan: Plan, selector: Selector[Any]) -> None
     view = View(1, samples, ones, ones, np.ones(len(samples)), samples > 0)
     _check_like(state.selector, selector.init(view), "state.selector")
     _demand(plan.guided is not None or state.sampler is None, "state.sampler is of another sampler")
+
+
+def _check_smoothing(state: RunState, plan: Plan) -> None:
+    """Edges between clients, by which answers are smoothed, and what was chosen."""
+    _demand(bool(state.borders) == (plan.smoothing is not None), "state.borders are of another task")
+    if state.smoothed:
+        _check_record(state.smoothed, _SMOOTHED, "state.smoothed")
+        _demand(plan.smoothing is not None, "state.smoothed is of another task")
+    if not state.borders:
+        return
+    _check_record(state.borders, dict.fromkeys(("own", "sizes", "pointers", "senders"), Array), "state.borders")
+    for name, array in state.borders.items():
+        _demand(array.dtype == np.int64 and array.ndim == 1, f"state.borders.{name} is {_described(array)}")
+    own, sizes, pointers, senders = (state.borders[name] for name in ("own", "sizes", "pointers", "senders"))
+    rows, clients = len(pointers) - 1, len(state.profiles)
+    fits = len(own) == len(sizes) == clients and (sizes >= 0).all() and (sizes <= own).all() and sizes.sum() == rows
+    fits = fits and pointers[0] == 0 and (np.diff(pointers) >= 0).all() and pointers[-1] == len(senders)
+    fits = fits and senders.min(initial=0) >= 0 and senders.max(initial=-1) < rows
+    _demand(bool(fits), "state.borders do not fit")
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

@@ -62,12 +62,22 @@ def summarise(
         "seconds": state.seconds,
         "simulated_seconds": state.simulated_seconds,
         "flops": state.flops or None,
+        **_smoothing(experiment, state),
         "selections": sum(state.chosen),
         "failures": state.failures,
         "digest": digest(_all_models(experiment, state, fingerprints)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": {name: _number(score) for name, score in scores.items()},
     }
+
+
+def _smoothing(experiment: Experiment, state: RunState) -> dict[str, Any]:
+    """What smoothing chose and brought, where it is done."""
+    if not state.smoothed:
+        return {}
+    before = {split: _number(score) for split, score in state.smoothed["before"].items()}
+    kept = {name: state.smoothed[name] for name in ("choice", "failed")}
+    return {"smoothing": {**kept, "before": before}}
 
 
 def _check_answered(state: RunState) -> None:
@@ -102,7 +112,7 @@ def _all_models(experiment: Experiment, state: RunState, fingerprints: Mapping[i
         scored = scored_model(plan, state.sharing, state.averages, group)
         models |= {f"model/{group}/{name}": array for name, array in trained.items()}
         models |= {f"evaluated/{group}/{name}": array for name, array in scored.items()}
-    if experiment.plan.personal:
+    if experiment.plan.personal or experiment.plan.smoothing:
         models.update({f"client/{client}": np.frombuffer(memory, np.uint8) for client, memory in fingerprints.items()})
     return models
 

@@ -13,7 +13,8 @@ from fedgraft.reports.stored_runs import RunFolder, joined_yardsticks
 
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")
-PURPOSE_COLOURS = dict(zip(PURPOSES, ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#BBBBBB"), strict=True))
+_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#AA4499", "#BBBBBB")
+PURPOSE_COLOURS = dict(zip(PURPOSES, _COLOURS, strict=True))
 NOT_CHOSEN, CHOSEN, FAILED = "#EEF1F5", "#0072B2", "#D55E00"
 INK, GRID, YARDSTICK = "#1F2933", "#E4E7EB", "#52606D"
 _FONT = {"family": "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif", "size": 14, "color": INK}

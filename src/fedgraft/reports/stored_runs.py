@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
+from fedgraft.engine.server.ledger import DIRECTIONS, LATER, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
 from fedgraft.experiment import disk
@@ -270,7 +270,7 @@ def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     by_client = summary.get("test_per_client")
     yield "test_per_client", isinstance(by_client, dict) and all(map(_is_score, by_client.values()))
     sizes = summary.get("bytes")
-    wanted = ("total", *DIRECTIONS, *PURPOSES)
+    wanted = ("total", *DIRECTIONS, *(purpose for purpose in PURPOSES if purpose not in LATER))
     yield "bytes", isinstance(sizes, dict) and all(_is_count(sizes.get(name)) for name in wanted)
     curve = summary.get("curve")
     yield "curve", isinstance(curve, list) and len(curve) > 0 and all(map(_is_point, curve))

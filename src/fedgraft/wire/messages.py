@@ -71,6 +71,12 @@ KINDS: Final = {
     "relay": 10,
     "scored": 11,
     "trial": 12,
+    "border": 13,
+    "smooth": 14,
+    "hop": 15,
+    "tally": 16,
+    "choice": 17,
+    "smoothed": 18,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 

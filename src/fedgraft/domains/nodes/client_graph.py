@@ -17,6 +17,7 @@ from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.mended_graph import Mending, Part
 from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighgen import generator_of
+from fedgraft.domains.nodes.smoothing import Neighbours
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.propagate import Given
 from fedgraft.wire.layouts import Array, Tree
@@ -46,6 +47,7 @@ class NodeData:
         exchanges: whether hidden states are exchanged and remembered.
         relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
             [own, width] each.
+        neighbours: all edges, where answers are smoothed over them; else None.
         part: what neighbours are generated from, where they are; else None.
     """
 
@@ -63,6 +65,7 @@ class NodeData:
     degree: NDArray[np.float32]
     layers: int
     exchanges: bool
+    neighbours: Neighbours | None = None
     part: Part | None = None
     kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
     relayed: list[Tensor] = field(default_factory=list)

@@ -26,8 +26,9 @@ from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, un
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
+from fedgraft.engine.client.smoothing import served
 from fedgraft.engine.halo_codec import HaloCodec, part_of
-from fedgraft.engine.plan import PROGRESS_STEPS, Plan
+from fedgraft.engine.plan import PROGRESS_STEPS, SMOOTHING_KINDS, Plan
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
@@ -116,6 +117,7 @@ class Client:
             "alone": self._train,
             "rows": self._go_on,
             "evaluate": self._evaluate,
+            **dict.fromkeys(SMOOTHING_KINDS, self._smooth),
         }
 
     def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
@@ -308,6 +310,21 @@ class Client:
         kept: dict[str, Sums] = best["sums"]
         return kept
 
+    def _smooth(self, client: int, message: Message, memory: Memory) -> Message:
+        """Take part in smoothing answers, with the model that the client ends up with."""
+        plan = self._plan
+        if plan.smoothing is None:
+            raise UnknownRequestError(f"task.smoothing = 0: no client answers a message of kind {message.kind!r}")
+        if message.kind != "smooth":
+            return served(plan.smoothing, message, self._data(client), memory, None)
+        received = plan.downlink.decode(message.arrays or {}, plan.model_layout)
+        data, model = self._load(client, received, memory)
+        best = memory.get("best") if plan.personal and plan.keep_best else None
+        if best:
+            model.flat.load(best["arrays"])
+        others = best["others"] if best else plan.ensemble(received, memory.get("sharing"))
+        return served(plan.smoothing, message, data, memory, ensemble_of(plan.task, model.flat, others))
+
     # --- models and data ---------------------------------------------------------------------------------------------
 
     def _model_received(self, message: Message, memory: Memory) -> Arrays:
@@ -339,13 +356,7 @@ class Client:
 
         States relayed under a model that is `scored` are those of the same scoring, or none.
         """
-        plan = self._plan
-        if client not in self._prepared:
-            shared = shared_in(plan, self._set_ups.get(client, b""))
-            self._prepared[client] = plan.task.prepare(self._shards[client], shared)
-            if self._most is None:
-                self._set_ups.pop(client, None)
-        data = self._prepared[client]
+        plan, data = self._plan, self._data(client)
         model = self._model(plan.variants.variant(data) if plan.variants else None)
         if plan.halo:
             relayed, kept = self._relayed.pop(client, (b"", None))
@@ -354,6 +365,15 @@ class Client:
         private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}
         model.flat.load({**private, **{name: own[name] for name in plan.first}})
         return data, model
+
+    def _data(self, client: int) -> Any:
+        """The client's data as they were prepared."""
+        if client not in self._prepared:
+            shared = shared_in(self._plan, self._set_ups.get(client, b""))
+            self._prepared[client] = self._plan.task.prepare(self._shards[client], shared)
+            if self._most is None:
+                self._set_ups.pop(client, None)
+        return self._prepared[client]
 
     def _model(self, variant: Hashable) -> ClientModel:
         if variant not in self._models:

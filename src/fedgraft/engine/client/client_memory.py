@@ -14,7 +14,7 @@ Memory = dict[str, Any]
     sharing     the sharing method's memory                  uplink      the uplink codec's state
     held        the model that it keeps                      probed      the model of a probe, until it trains
     states      hidden states of its nodes and its halo      best        its best model, those that answer with it,
-                                                                         and their choice and sums
+    smoothing   what is smoothed, see `client.smoothing`                 and their choice and sums
 
 What the server sent it before training is not among them: it may be most of what a client has, and never changes, so
 the message is kept as it came (see `client.Client.serve`).

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.plan import HALO, SCORE, Plan
+from fedgraft.engine.plan import HALO, SCORE, SMOOTHING_KINDS, Plan
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
@@ -30,6 +30,7 @@ PURPOSE_OF_KIND = {
     "rows": "halo",
     "wait": "halo",
     "evaluate": "evaluation",
+    **dict.fromkeys(SMOOTHING_KINDS, "smoothing"),
 }
 """{kind of message: purpose that the ledger charges it to}."""
 
@@ -200,7 +201,7 @@ class Exchange:
 
 
 _EMPTY = Layout(())
-_PLAIN = ("hello", "evaluate")
+_PLAIN = ("hello", "evaluate", "smoothed")
 """Kinds of replies whose arrays are numbers as they stand. An upload is checked behind its codec. A NaN that was
 measured is the score of the model."""
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 DIRECTIONS = ("down", "up")
 LOCAL, TRAINING = "local", "training"
 """Direction and purpose of what a client computed, which moved no bytes."""
-PURPOSES = ("model", "probe", "halo", "statistics", "evaluation", "header")
+PURPOSES = ("model", "probe", "halo", "statistics", "evaluation", "smoothing", "header")
+LATER = ("smoothing",)
+"""Purposes that earlier versions did not have."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ class Limits:
     def _request_bytes(self, kind: str) -> int:
         plan = self._plan
         if kind not in plan.request_bounds:
-            return wire.message_bytes(plan.request_layouts[kind], plan.request_names.get(kind, ()))
-        layout = plan.request_layouts["evaluate"] if kind == "evaluate" else plan.coded_download_layout
+            return wire.message_bytes(plan.request_layouts.get(kind), plan.request_names.get(kind, ()))
+        layout = plan.request_layouts[kind] if kind in ("evaluate", "smooth") else plan.coded_download_layout
         return wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
 
     def least_training_bytes(self) -> tuple[int, int]:

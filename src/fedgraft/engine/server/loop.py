@@ -15,6 +15,7 @@ import numpy as np
 
 from fedgraft.contracts import Outcome, Runtime, Selector, Timing, View, randomness
 from fedgraft.engine.plan import Plan, split_sampler
+from fedgraft.engine.server.after_training import AfterTraining
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.averaging import averaged, scored_model
 from fedgraft.engine.server.broadcast import Broadcast
@@ -93,15 +94,17 @@ class Loop:
         self._runtime = runtime
         guards = self._merging.safeguards
         self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards)
+        self._after = AfterTraining(plan, self._messenger, self.ledger, stopping, evaluation)
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
         found = self._messenger.set_up.run(self._clients)
         state = RunState(found.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
         state.halos, state.sampler_shared = found.halos, dict(self._plan.first_sampler)
-        self._open(state)
         state.failing = {str(client): reason for client, reason in found.failed.items()}
         state.failures["setup"] += len(found.failed)
+        self._after.ask(state)
+        self._open(state)
         self._note_computed(state, "statistics")
         if any(state.examples):
             self._views.check_deadline()
@@ -130,6 +133,10 @@ class Loop:
             if row is not None:
                 after_round(state, row)
         return state
+
+    def smooth(self, state: RunState) -> None:
+        """Smooth the best model's answers once all rounds are over, if the task does that and it was not done."""
+        self._after.run(state)
 
     def step(self, state: RunState) -> Row | None:
         """Run one round; None, and `state.finished`, if the budget does not pay for another."""
@@ -301,7 +308,8 @@ class Loop:
     # --- what a round is made of -------------------------------------------------------------------------------------
 
     def _open(self, state: RunState) -> None:
-        plan, messenger, stopping = self._plan, self._messenger, self._stopping
+        plan, messenger = self._plan, self._messenger
+        stopping = self._stopping = self._after.within(state)
         self._broadcast = Broadcast(plan, state.broadcast)
         self._arrivals = Arrivals(self._clock, state.in_flight)
         messenger.open(state.halos, state.halo_store)

@@ -20,6 +20,7 @@ from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.scoring import Scorer
 from fedgraft.engine.server.set_up import SetUp
+from fedgraft.engine.server.smoothing import SmoothingExchange
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -76,6 +77,7 @@ class Messenger:
         self._halo = HaloExchange(plan, self._exchange)
         self.limits = Limits(plan)
         self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards)
+        self.smoothing = SmoothingExchange(plan, self._exchange, self.limits, safeguards.hello_bytes)
         self.scorer = Scorer(plan, self._exchange, self._halo)
 
     def open(self, halos: Sequence[Mapping[str, Any]], tree: dict[str, Any]) -> None:

@@ -54,6 +54,9 @@ class RunState:
         best: the best point by validation (the last one, while none has a score): {"round", "choice", "validation",
             "test", "sums": {split: sums}, "models": {group: parameters}}.
         finished: which limit ended the run; "" while it goes on.
+        borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
+        smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are; written by
+            `AfterTraining` alone.
     """
 
     profiles: list[dict[str, float]]
@@ -81,6 +84,8 @@ class RunState:
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
     finished: str = ""
+    borders: dict[str, Array] = field(default_factory=dict)
+    smoothed: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.chosen = self.chosen or [0] * len(self.profiles)

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
-from fedgraft.domains.nodes import classification_metrics
+from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.features import FeatureRows, scaled
@@ -38,6 +37,8 @@ from fedgraft.domains.nodes.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.node_options import check_options
 from fedgraft.domains.nodes.queries import Asked, answered, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards
+from fedgraft.domains.nodes.smoothed_answers import SmoothedAnswers
+from fedgraft.domains.nodes.smoothing import Neighbours
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
@@ -48,7 +49,7 @@ LABEL_BINS = 5
 
 @dataclass(frozen=True)
 class Node(
-    abilities.Accuracy[NodeShard, NodeData],
+    SmoothedAnswers,
     abilities.FittedTask[NodeShard, NodeData],
     abilities.HaloTask[NodeShard, NodeData],
     abilities.ManualGradientTask[NodeShard, NodeData],
@@ -107,6 +108,8 @@ class Node(
         features, classes: width of features, and how many classes there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
+        smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
+        share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
@@ -133,14 +136,11 @@ class Node(
     classes: int = 0
     class_names: tuple[str, ...] = ()
     sparse: bool = False
+    smoothing: int = 0
+    share_labels: bool = False
 
     def __post_init__(self) -> None:
         check_options(self)
-
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Right answers, examples, cross-entropy; counts for macro-F1 and AUC."""
-        return classification_metrics.names(self.classes or 2)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -233,6 +233,7 @@ class Node(
             degree=full.astype(np.float32),
             layers=self.layers,
             exchanges=self.share_states,
+            neighbours=Neighbours(shard) if self.smoothing else None,
         )
         if self._mending is not None:
             data.part, data.states, data.needed = self._mending.begun(seen, data.features, data.around, shared)
@@ -319,19 +320,11 @@ class Node(
 
     def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
         """Return sums of a classification."""
-        shares = data.mended(model, self._mending).scored(model).softmax(1).numpy()
-        return {
-            split: classification_metrics.sums_of(shares[data.rows[split]], data.label[data.rows[split]])
-            for split in SCORED_SPLITS
-        }
+        return self.sums_of(data, self.scored(model, data))
 
-    def mean_loss(self, sums: Sums) -> float:
-        """Return the mean cross-entropy; nan without examples."""
-        return sums["loss"] / sums["count"] if sums.get("count") else float("nan")
-
-    def measures(self, sums: Sums) -> dict[str, float]:
-        """Return accuracy, macro-F1, AUC."""
-        return classification_metrics.measures(sums)
+    def scored(self, model: nn.Module, data: NodeData) -> Array:
+        """Return probabilities of all own nodes."""
+        return data.mended(model, self._mending).scored(model).softmax(1).numpy()
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
         """The last hidden layer of the test nodes, and their classes by number."""
@@ -352,8 +345,8 @@ class Node(
         if self.share_states:
             before = remembered_halo(remembered.get("states"), shard.own, data.halo, self.halo_widths)
             data.states.receive(before)
-        shares = data.mended(model, self._mending).scored(model)[asked.nodes].softmax(1)
-        return answered(asked, shard.classes, shares.numpy())
+        shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+        return answered(asked, shard.classes, shares[asked.nodes])
 
     @property
     def _connected(self) -> bool:

@@ -1,0 +1,115 @@
+"""Answers smoothed over the edges between clients, after training: the ability of a task that has them."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.values import Indices, Sums
+
+STEPS: Final = 127
+"""Steps from 0 to 1 in which a number of a row travels: one byte, with its sign."""
+
+
+@dataclass(frozen=True, eq=False)
+class Border:
+    """A client's edges to nodes of others.
+
+    Args:
+        own: how many nodes it has.
+        nodes: int64 [b], its nodes with a neighbour elsewhere, ascending; their order is that of its rows.
+        counts: int64 [b], how many neighbours elsewhere each has, >= 1.
+        owner: int64 [edges], whose these are; those of one node together, by owner, then place.
+        place: int64 [edges], which of the owner's nodes.
+    """
+
+    own: int
+    nodes: Indices
+    counts: Indices
+    owner: Indices
+    place: Indices
+
+
+class Means(NamedTuple):
+    """The answer of the server after a hop.
+
+    Args:
+        rows: float32 [b, width], for each node of the border the mean row of its neighbours elsewhere; 0 if not known.
+        known: bool [b], whether a neighbour elsewhere has told its row.
+    """
+
+    rows: NDArray[np.float32]
+    known: NDArray[np.bool_]
+
+
+class SmoothingTask(Task[Shard, Prepared]):
+    """Ability: smooth a trained model's answers over the graph, which clients do together, hop by hop.
+
+    In a hop each client tells a row for each node of its border, and gets the mean row of that node's neighbours
+    elsewhere. What a row holds lies in [-1, 1]; it travels in one byte a number.
+    """
+
+    @property
+    @abstractmethod
+    def hops(self) -> int:
+        """Number of hops; 0 where answers are not smoothed."""
+
+    @property
+    @abstractmethod
+    def row_width(self) -> int:
+        """Numbers in a row."""
+
+    @property
+    @abstractmethod
+    def choices(self) -> int:
+        """How many ways of smoothing there are to choose from, by validation; the first is to leave answers alone."""
+
+    @abstractmethod
+    def border(self, data: Prepared) -> Border:
+        """Return a client's edges to nodes of others."""
+
+    @abstractmethod
+    def answers(self, model: torch.nn.Module, data: Prepared) -> NDArray[np.float32]:
+        """Return what the model says of all own nodes, [own, classes]; called without gradient recording."""
+
+    @abstractmethod
+    def told(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> NDArray[np.float32]:
+        """Return the rows of the border after `len(means)` hops, float32 [b, row_width], in [-1, 1]."""
+
+    @abstractmethod
+    def tallies(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> NDArray[np.uint32]:
+        """Return how many validation nodes each choice answers rightly, [choices]."""
+
+    @abstractmethod
+    def evaluate_smoothed(
+        self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means], choice: int
+    ) -> dict[str, Sums]:
+        """Return sums as `evaluate`, of the answers as a choice smooths them."""
+
+
+def smoothing_of(task: Task[Any, Any]) -> SmoothingTask[Any, Any] | None:
+    """Return the task if it smooths answers, else None."""
+    return task if isinstance(task, SmoothingTask) and task.hops else None
+
+
+def coded(rows: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Return rows as they travel and are kept: the nearest step of each number; beyond [-1, 1] the end."""
+    return np.rint(np.clip(rows, -1, 1) * STEPS).astype(np.int8)
+
+
+def decoded(rows: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Return the rows that `coded` made of others, float32."""
+    return rows.astype(np.float32) / np.float32(STEPS)
+
+
+def means_in(remembered: Mapping[str, Any]) -> list[Means]:
+    """Return the means of every hop so far that a client remembers: "rows", int8 [b, width], and "known", bits."""
+    return [
+        Means(decoded(rows), np.unpackbits(known, count=len(rows)).view(bool))
+        for rows, known in zip(remembered["rows"], remembered["known"], strict=True)
+    ]

@@ -1,0 +1,59 @@
+"""A client's edges to nodes of others as bytes of a message."""
+
+import numpy as np
+
+from fedgraft.contracts.smoothing import Border
+from fedgraft.contracts.values import Indices
+from fedgraft.errors import WireError
+from fedgraft.wire import varints
+from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
+
+LAYOUT = Layout((Spec("border", "uint8", (VARIABLE,)),))
+MOST_NODES = 2**31
+"""More than that no client has."""
+
+
+def encode(border: Border) -> Array:
+    """Return uint8 [bytes]: numbers of 7 bits a byte, most of which are small.
+
+    How many nodes there are, and how many in the border; of each the gap to the one before it and its neighbours'
+    number; of each edge the gap to the owner before it, and the place.
+    """
+    starts = np.cumsum(border.counts) - border.counts
+    gaps = np.diff(border.owner, prepend=0)
+    gaps[starts] = border.owner[starts]
+    sizes = [border.own, len(border.nodes)]
+    parts = [sizes, np.diff(border.nodes, prepend=0), border.counts, gaps, border.place]
+    return varints.encode(np.concatenate([np.asarray(part, np.int64) for part in parts]))
+
+
+def decode(coded: Array, client: int) -> Border:
+    """Return the border of a client. Raises `WireError` for bytes that `encode` cannot have made."""
+    numbers = varints.decode(coded)
+    if len(numbers) < 2:
+        raise WireError("a border without sizes")
+    own, size = int(numbers[0]), int(numbers[1])
+    if not 0 < own < MOST_NODES or size > own or len(numbers) < 2 + 2 * size:
+        raise WireError(f"a border of {size} of {own} nodes in {len(numbers)} numbers")
+    gap, counts, rest = np.split(numbers[2:], [size, 2 * size])
+    if (counts < 1).any() or counts.sum() * 2 != len(rest):
+        raise WireError(f"{len(rest)} numbers for {counts.sum()} edges")
+    gaps, place = np.split(rest, 2)
+    nodes, owner = np.cumsum(gap), _summed(gaps, counts)
+    sound = (gap[1:] > 0).all() and (not size or nodes[-1] < own)
+    if not sound or max(place.max(initial=0), owner.max(initial=0)) >= MOST_NODES:
+        raise WireError("nodes of a border must ascend, and be among the client's")
+    first = np.zeros(len(owner), bool)
+    first[np.cumsum(counts) - counts] = True
+    ascends = (np.diff(owner) > 0) | (np.diff(place) > 0) & (np.diff(owner) == 0) | first[1:]
+    if not ascends.all() or (owner == client).any():
+        raise WireError("neighbours elsewhere must ascend, each once")
+    return Border(own, nodes, counts, owner, place)
+
+
+def _summed(gaps: Indices, counts: Indices) -> Indices:
+    """Running sums that begin anew with each node."""
+    total = np.cumsum(gaps)
+    starts = np.cumsum(counts) - counts
+    before: Indices = np.repeat(total[starts] - gaps[starts], counts)
+    return total - before
