@@ -14,6 +14,7 @@ def ran(experiment, shards):
     """(every message, what the clients remember, the last state)."""
     with looped(experiment, shards=shards) as (loop, runtime):
         state = loop.run(loop.start(), lambda state, row: None)
+        loop.smooth(state)
         memories = dict(runtime.memories(changed=False))
     messages = [each[-1] for each in (*runtime.sent, *runtime.received)]
     assert all(isinstance(message, bytes) for message in messages)

@@ -89,6 +89,15 @@ class FinishedRun:
         remembered: Any = wire.unpack(memory) if memory else {}
         return {**remembered, "shared": shared_in(self.plan, set_up)}
 
+    @property
+    def newcomer_memory(self) -> Mapping[str, Any]:
+        """Return what a client that was not there may know of the run: how answers are smoothed, if they are."""
+        return self._smoothed_by(self._end[0].smoothed) if self.plan.smoothing else {}
+
+    @staticmethod
+    def _smoothed_by(known: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"smoothing": {"choice": known["choice"], "rows": [], "known": []}} if "choice" in known else {}
+
     def prepared(self, client: int) -> Any:
         """Return a client's data as it trained on them, with what it remembers of nodes' states."""
         remembered = self.memory(client)

@@ -58,7 +58,7 @@ def predict(
         shards, names, newcomer = run.shards, run.names, None
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, asked).items():
-        remembered = run.memory(number) if newcomer is None else {}
+        remembered = run.memory(number) if newcomer is None else run.newcomer_memory
         module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
         found = task.predict(module, shards[number], remembered, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}

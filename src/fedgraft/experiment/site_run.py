@@ -133,6 +133,11 @@ class SiteRun(FinishedRun):
         """The client's name alone."""
         return [self._name]
 
+    @property
+    def newcomer_memory(self) -> Mapping[str, Any]:
+        """Return the same, from what the client here remembers."""
+        return self._smoothed_by(self.memory(0).get("smoothing", {})) if self.plan.smoothing else {}
+
     def _memory(self, client: int) -> tuple[bytes, bytes]:
         return self._kept["memory"], self._kept["set_up"]
 

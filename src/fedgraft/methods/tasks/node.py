@@ -324,7 +324,7 @@ class Node(
 
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes."""
-        return data.mended(model, self._mending).scored(model).softmax(1).numpy()
+        return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
         """The last hidden layer of the test nodes, and their classes by number."""

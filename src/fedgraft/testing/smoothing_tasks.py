@@ -1,0 +1,70 @@
+"""Laws of tasks whose answers are smoothed over the edges between clients."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedgraft.contracts.smoothing import Means, SmoothingTask, smoothing_of
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine import border_codec
+from fedgraft.testing.laws import Laws, expect
+from fedgraft.testing.task_cases import TaskCase
+
+LAWS: Laws[TaskCase] = Laws()
+
+
+@LAWS.having(SmoothingTask)
+def a_border_is_one_that_can_be_told(case: TaskCase) -> None:
+    """Tell of edges to nodes that others have, as the server reads them."""
+    if (task := smoothing_of(case.task)) is None:
+        return
+    borders = [task.border(case.set_up(client)) for client in range(len(case.shards))]
+    for client, border in enumerate(borders):
+        again = border_codec.decode(border_codec.encode(border), client)
+        for name in ("nodes", "counts", "owner", "place"):
+            same = np.array_equal(getattr(again, name), getattr(border, name))
+            expect(same, f"{name} of a border must come back", getattr(again, name), getattr(border, name))
+        own = np.array([other.own for other in borders])
+        expect((border.owner < len(borders)).all(), "owners must be clients", border.owner)
+        expect((border.place < own[border.owner]).all(), "places must be nodes of the owner", border.place)
+
+
+@LAWS.having(SmoothingTask)
+def rows_lie_between_minus_one_and_one(case: TaskCase) -> None:
+    """Tell one row per node of the border after every hop, float32 in [-1, 1]."""
+    if (task := smoothing_of(case.task)) is None:
+        return
+    data, answers = _answered(task, case)
+    nodes = len(task.border(data).nodes)
+    means: list[Means] = []
+    for _ in range(task.hops):
+        rows = task.told(data, answers, means)
+        fit = rows.shape == (nodes, task.row_width) and rows.dtype == np.float32
+        expect(fit, f"rows must be float32 {(nodes, task.row_width)}", rows.dtype, rows.shape)
+        expect(np.abs(rows).max(initial=0) <= 1 + 1e-5, "rows must lie in [-1, 1]", np.abs(rows).max(initial=0))
+        means.append(Means(rows, np.ones(nodes, bool)))
+
+
+@LAWS.having(SmoothingTask)
+def the_first_choice_scores_as_the_model_does(case: TaskCase) -> None:
+    """Leave answers alone by the first choice, and tell of every choice how often it is right."""
+    if (task := smoothing_of(case.task)) is None:
+        return
+    data, answers = _answered(task, case)
+    tallies = task.tallies(data, answers, [])
+    fit = tallies.shape == (task.choices,) and tallies.dtype == np.uint32
+    expect(fit, f"tallies must be uint32 [{task.choices}]", tallies.dtype, tallies.shape)
+    with torch.no_grad():
+        plain = task.evaluate(case.drawn(data), data)
+    for split in SCORED_SPLITS:
+        found = task.evaluate_smoothed(data, answers, [], 0)[split]
+        expect(found.keys() == set(task.sums), "sums must be those of `evaluate`", list(found))
+        expect(task.score(found) == task.score(plain[split]), "the first choice must score alike", split)
+
+
+def _answered(task: SmoothingTask[Any, Any], case: TaskCase) -> tuple[Any, Any]:
+    """A client's data, and what a model says."""
+    data = case.set_up()
+    with torch.no_grad():
+        return data, task.answers(case.drawn(data), data)

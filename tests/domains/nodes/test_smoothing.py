@@ -1,0 +1,117 @@
+"""Answers smoothed over edges: by hand, as equations, and the same in parts as in one piece."""
+
+import numpy as np
+import pytest
+
+from fedgraft.contracts.smoothing import Means, coded, decoded
+from fedgraft.domains.nodes.shards import cut, merge_shards
+from fedgraft.domains.nodes.smoothing import Choice, Neighbours, Smoothing
+from fedgraft.engine.server.smoothing import Joined
+from helpers.node_runs import small
+from helpers.toy_nodes import whole
+
+PATH = [(0, 1), (1, 2)]
+
+
+def shard_of(**options):
+    graph = whole(**options)
+    return cut(graph, np.zeros(graph.nodes, np.int64), ["all"])[0]
+
+
+def answers_of(shard, seed=0):
+    g = np.random.default_rng(seed)
+    return g.dirichlet(np.ones(len(shard.classes)), shard.own).astype(np.float32)
+
+
+def joined_hops(shards, smoothing, answers):
+    """What each client is sent, hop by hop, as the server computes it; nothing is rounded."""
+    graphs = [Neighbours(shard) for shard in shards]
+    joined = Joined.of({client: graph.border for client, graph in enumerate(graphs)}, len(shards))
+    means = [[] for _ in shards]
+    for _ in range(smoothing.hops):
+        told = [smoothing.rows(graph, own, got) for graph, own, got in zip(graphs, answers, means, strict=True)]
+        rows, known = joined.means(np.concatenate(told), np.ones(joined.sizes.sum(), bool))
+        for client, got in enumerate(means):
+            part = joined.of_client(client)
+            got.append(Means(rows[part].astype(np.float32), known[part]))
+    return graphs, means
+
+
+def test_one_hop_by_hand():
+    """A path 0 - 1 - 2; nodes 0 and 1 train, and 2 is asked for. All nodes of this graph have label 0 or 1."""
+    shard = shard_of(edges=PATH, label=(0, 1, 0), split=(0, 0, 2))
+    answers = np.array([[0.6, 0.4], [0.5, 0.5], [0.2, 0.8]], np.float32)
+    graph = Neighbours(shard)
+    assert np.allclose(graph.errors(answers), [[0.4, -0.4], [-0.5, 0.5], [0, 0]])
+    assert np.allclose(graph.mean(answers, None, 2), [[0.5, 0.5], [0.4, 0.6], [0.5, 0.5]])
+    smoothing = Smoothing(hops=1, classes=2, share_labels=True)
+    # Node 2: 0.7 of its own answer and 0.3 of node 1's; twice 0.8 of node 1's error.
+    expected = np.array([0.7 * 0.2 + 0.3 * 0.5 + 2 * 0.8 * -0.5, 0.7 * 0.8 + 0.3 * 0.5 + 2 * 0.8 * 0.5])
+    found = smoothing.smoothed(graph, answers, [], Choice(0.7, 0.2, 2.0))[2]
+    assert np.allclose(found, np.maximum(expected, 1e-6) / np.maximum(expected, 1e-6).sum())
+
+
+def test_two_hops_are_the_equation_of_appnp():
+    """Gasteiger et al., Eq. (5): Z_0 = P; Z_k = (1 - a) M Z_(k-1) + a P."""
+    shard = shard_of()
+    answers, share = answers_of(shard), 0.3
+    neighbours = np.zeros((6, 6))
+    for node in range(5):
+        neighbours[node, [(node - 1) % 5, (node + 1) % 5]] = 0.5
+    neighbours[5, 5] = 1  # nobody beside it
+    expected = answers
+    for _ in range(2):
+        expected = (1 - share) * neighbours @ expected + share * answers
+    found = Smoothing(2, 2, False).smoothed(Neighbours(shard), answers, [], Choice(share))
+    assert np.allclose(found, expected, atol=1e-6)
+
+
+def test_the_first_choice_leaves_answers_alone():
+    shard, smoothing = shard_of(), Smoothing(2, 2, True)
+    answers = answers_of(shard)
+    assert smoothing.choices[0] == Choice(1.0)
+    assert np.allclose(smoothing.smoothed(Neighbours(shard), answers, [], smoothing.choices[0]), answers)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_clients_together_do_what_one_place_would(hops):
+    _, shards = small(recipe="fedlocal")
+    smoothing = Smoothing(hops, 3, share_labels=True)
+    answers = [answers_of(shard, client) for client, shard in enumerate(shards)]
+    graphs, means = joined_hops(shards, smoothing, answers)
+    together, everything = Neighbours(merge_shards(shards)), np.concatenate(answers)
+    for choice in smoothing.choices[:: 7 if hops > 1 else 1]:
+        parts = [
+            smoothing.smoothed(graph, own, got, choice) for graph, own, got in zip(graphs, answers, means, strict=True)
+        ]
+        assert np.allclose(np.concatenate(parts), smoothing.smoothed(together, everything, [], choice), atol=1e-5)
+    counts = sum(smoothing.right(g, own, got).astype(int) for g, own, got in zip(graphs, answers, means, strict=True))
+    assert (np.abs(counts - smoothing.right(together, everything, []).astype(int)) <= 1).all()
+
+
+def test_without_shared_labels_rows_do_not_depend_on_them():
+    _, shards = small(recipe="fedlocal")
+    shard, smoothing = shards[0], Smoothing(2, 3, share_labels=False)
+    answers = answers_of(shard)
+    border = Neighbours(shard).border
+    means = [Means(np.full((len(border.nodes), 2), 0.3, np.float32), np.ones(len(border.nodes), bool))]
+    blind = type(shard)(**{**vars(shard), "label": (shard.label + 1) % 3})
+    for got in ([], means):
+        assert np.array_equal(*(smoothing.rows(Neighbours(each), answers, got) for each in (shard, blind)))
+    with_labels = Smoothing(2, 3, share_labels=True)
+    assert not np.array_equal(*(with_labels.rows(Neighbours(each), answers, []) for each in (shard, blind)))
+
+
+def test_neighbours_elsewhere_that_are_not_known_are_left_out():
+    _, shards = small(recipe="fedlocal")
+    graph = Neighbours(shards[0])
+    answers = answers_of(shards[0])
+    rows = np.full((len(graph.border.nodes), 3), 0.5, np.float32)
+    nobody = Means(rows, np.zeros(len(rows), bool))
+    assert np.array_equal(graph.mean(answers, nobody, 3), graph.mean(answers, None, 3))
+
+
+def test_a_number_of_a_row_is_off_by_half_a_step_at_most():
+    rows = np.random.default_rng(0).uniform(-1, 1, (50, 4)).astype(np.float32)
+    assert np.abs(decoded(coded(rows)) - rows).max() <= 0.5 / 127 + 1e-6
+    assert coded(np.array([[2.0, -2.0]], np.float32)).tolist() == [[127, -127]]

@@ -1,0 +1,235 @@
+"""Whole runs whose answers are smoothed over the edges between clients after training."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed
+from fedgraft.errors import BudgetError, InputError
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.finished_run import FinishedRun
+from fedgraft.experiment.predict import predict
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.runner import execute, resume
+from fedgraft.wire import Message
+from helpers.killed_runs import Killed, measured
+from helpers.node_runs import SMALL, small
+from helpers.toy_runs import charged, looped, same
+
+SMOOTHED = {**SMALL, "task.smoothing": 2, "checkpoint.every_seconds": 0}
+LABELS = {"task.share_labels": True}
+RECIPES = ["graft_node", "fedlocal", "fedais", "fedgcn", "fedsage_plus"]
+
+
+def ran(experiment, shards, tamper=None):
+    with looped(experiment, tamper, shards) as (loop, runtime):
+        state = loop.run(loop.start(), lambda state, row: None)
+        loop.smooth(state)
+        memories = dict(runtime.memories(changed=False))
+    return state, loop, runtime, memories
+
+
+@pytest.mark.parametrize("labels", [{}, LABELS], ids=["plain", "labels"])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_scored(tmp_path, recipe, labels):
+    folder = tmp_path / "run"
+    summary = execute(load(recipe, {**SMOOTHED, **labels}), folder)
+    smoothing, after = summary["smoothing"], summary["measures"]["validation"]["accuracy"]
+    assert after >= smoothing["before"]["validation"] - 0.05  # rows are rounded to a byte on their way
+    assert summary["bytes"]["smoothing"] > 0
+    assert smoothing["failed"] == {}
+    run = FinishedRun(folder)
+    nodes = pd.DataFrame({"node": np.concatenate([shard.ids for shard in run.shards])})
+    found = predict(run, {"nodes": nodes})
+    label = np.concatenate([np.array(shard.classes)[shard.label] for shard in run.shards])
+    test = np.concatenate([shard.split == 2 for shard in run.shards])
+    right = found["class"].to_numpy() == label
+    assert right[test].mean() == pytest.approx(summary["test_at_best_validation"])
+
+
+@pytest.mark.parametrize("sharing", ["local", "fedper", "cefgl", "gcfl"])
+def test_it_works_behind_models_of_their_own_and_of_groups(sharing, tmp_path):
+    changes = {**SMOOTHED, "sharing": {"name": sharing}, "evaluation.averaging": 0.0}
+    summary = execute(load("graft_node", changes), tmp_path / "run")
+    assert summary["bytes"]["smoothing"] > 0
+    assert measured(execute(load("graft_node", {**changes, "runtime.workers": 2}))) == measured(summary)
+
+
+def test_every_byte_is_charged():
+    experiment, shards = small("graft_node", task__smoothing=2)
+    _, loop, runtime, _ = ran(experiment, shards)
+    for messages in (runtime.sent, runtime.received):  # the experimenter's own
+        messages[:] = [message for message in messages if message[0] != "smoothed"]
+    assert charged(runtime, loop.ledger)["smoothing"] > 0
+
+
+def test_scored_at_clients_the_score_is_charged_too():
+    sizes = []
+    for at in ("server", "clients"):
+        experiment, shards = small("graft_node", task__smoothing=2, evaluation__at=at)
+        state, *_ = ran(experiment, shards)
+        sizes.append(state.bytes["smoothing"])
+    assert sizes[1] > sizes[0] + 1000
+
+
+def test_one_and_two_workers_give_the_same_bits(tmp_path):
+    changes = {**SMOOTHED, **LABELS}
+    one, two, here = (measured(execute(load("fedais", {**changes, "runtime.workers": n}))) for n in (1, 2, 0))
+    assert one == two == here
+
+
+@pytest.mark.parametrize("call", range(1, 40, 3))
+def test_killed_at_any_write_a_run_ends_as_if_it_had_not_been(tmp_path, dying, call):
+    changes = {**SMOOTHED, **LABELS, "rounds": 2}
+    expected = measured(execute(load("graft_node", changes), tmp_path / "whole"))
+    dying(call)
+    try:
+        execute(load("graft_node", changes), tmp_path / "run")
+    except Killed:
+        dying(0)
+        if not (tmp_path / "run" / "experiment.toml").is_file() or not Store.open(tmp_path / "run").has_checkpoint:
+            return
+        resume(tmp_path / "run")
+    assert measured(resume(tmp_path / "run")) == expected
+    ledgers = [(tmp_path / name / "ledger.jsonl").read_text() for name in ("whole", "run")]
+    assert ledgers[0] == ledgers[1]
+
+
+def test_killed_between_training_and_smoothing_only_smoothing_is_left(tmp_path, monkeypatch):
+    changes = {**SMOOTHED, **LABELS}
+    expected = measured(execute(load("graft_node", changes), tmp_path / "whole"))
+    with monkeypatch.context() as patch:
+        patch.setattr("fedgraft.engine.server.after_training.AfterTraining.run", lambda self, state: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            execute(load("graft_node", changes), tmp_path / "run")
+    state, _ = Store.open(tmp_path / "run").load()
+    assert (state.round, state.finished, state.smoothed) == (3, "rounds", {})
+    assert measured(resume(tmp_path / "run")) == expected
+    assert measured(resume(tmp_path / "run")) == expected, "which is done once"
+
+
+def test_the_digest_covers_how_answers_are_smoothed():
+    one, other = (execute(load("graft_node", {**SMOOTHED, "task.smoothing": hops}))["digest"] for hops in (1, 2))
+    assert one != other
+
+
+def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
+    free = execute(load("graft_node", {**SMOOTHED, "rounds": 50}))
+    for share in (0.5, 0.9):
+        budget = int(free["bytes"]["total"] * share)
+        found = execute(load("graft_node", {**SMOOTHED, "rounds": 50, "budget.bytes": budget}))
+        assert found["stopped_by"] == "budget"
+        assert found["bytes"]["total"] <= budget
+        assert found["bytes"]["smoothing"] == free["bytes"]["smoothing"]
+        assert found["bytes"]["total"] > 0.7 * budget, "and not much more"
+    with pytest.raises(BudgetError, match=r"does not pay for smoothing answers \(task\.smoothing\)"):
+        execute(load("graft_node", {**SMOOTHED, "budget.bytes": 3000}))
+
+
+@pytest.mark.parametrize("kind", ["border", "smooth", "hop", "tally", "choice", "smoothed"])
+def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
+    experiment, shards = small("graft_node", task__smoothing=2)
+
+    def tamper(asked, round, client, reply):
+        return ClientFailed("is gone") if (asked, client) == (kind, 1) else reply
+
+    state, *_, memories = ran(experiment, shards, tamper)
+    others = [wire.unpack(memories[client])["smoothing"] for client in (0, 2, 3)]
+    assert all("choice" in each for each in others)
+    assert state.curve[-1]["lacking"] == 1
+    assert np.isnan(state.curve[-1]["test"])
+    assert state.best["test"] == state.smoothed["before"]["test"], "no score of some is compared with scores of all"
+    if kind == "border":
+        assert state.failures["setup"] == 1
+    elif kind != "smoothed":
+        assert "1" in state.smoothed["failed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrays"),
+    [
+        ("smooth", {"rows": np.zeros((1, 2), np.int8)}),
+        ("hop", {"rows": np.zeros((9999, 2), np.int8)}),
+        ("tally", {"tallies": np.full(60, 10**6, np.uint32)}),
+        ("border", {"border": np.zeros(5, np.uint8)}),
+    ],
+)
+def test_replies_that_no_client_can_give_are_refused(kind, arrays):
+    experiment, shards = small("graft_node", task__smoothing=2)
+    layout = experiment.plan.reply_layouts[kind]
+
+    def tamper(asked, round, client, reply):
+        return wire.encode(Message(kind, round, arrays=arrays), layout) if (asked, client) == (kind, 1) else reply
+
+    state, *_ = ran(experiment, shards, tamper)
+    if kind == "border":
+        assert state.failures["setup"] == 1
+    elif kind != "smoothed":
+        assert "1" in state.smoothed["failed"]
+
+
+def test_labels_of_training_nodes_leave_their_client_only_where_they_are_shared():
+    """Messages of smoothing under one model do not depend on labels: not one bit of them."""
+    for labels in (False, True):
+        experiment, shards = small("graft_node", task__smoothing=2, task__share_labels=labels)
+        blind = [replace(each, label=np.where(each.split == 0, (each.label + 1) % 3, each.label)) for each in shards]
+        told = [_rows_of(experiment, shards, each) for each in (shards, blind)]
+        assert len(told[0]) == 4 * 2
+        assert (told[0] == told[1]) == (not labels)
+
+
+def _rows_of(experiment, shards, blind):
+    """What clients with these labels tell in the hops, after a training with the others'."""
+    plan = experiment.plan
+    with looped(experiment, shards=shards) as (loop, runtime):
+        state = loop.run(loop.start(), lambda state, row: None)
+        client = runtime.inner._inline
+        client._shards, client._prepared = blind, {}  # from here on
+        loop.smooth(state)
+    kinds = {"smooth", "hop"}
+    found = [wire.decode(reply, plan.reply_layouts) for kind, _, _, reply in runtime.received if kind in kinds]
+    return [message.arrays["rows"].tobytes() for message in found]
+
+
+def test_no_message_depends_on_labels_of_test_nodes():
+    experiment, shards = small("graft_node", task__smoothing=2, task__share_labels=True)
+    blind = [replace(each, label=np.where(each.split == 2, (each.label + 1) % 3, each.label)) for each in shards]
+    sent = []
+    for each in (shards, blind):
+        runtime = ran(experiment, each)[2]
+        sent.append([message for kind, *_, message in (*runtime.sent, *runtime.received) if kind != "smoothed"])
+    assert sent[0] == sent[1]
+
+
+def test_a_node_added_later_is_smoothed_over_its_edges(tmp_path):
+    folder = tmp_path / "run"
+    execute(load("graft_node", {**SMOOTHED, **LABELS, "rounds": 6}), folder)
+    run = FinishedRun(folder)
+    shard = run.shards[0]
+    features = {str(k): [0.0] for k in range(8)}
+    nodes = pd.DataFrame({"node": ["new"], "client": [shard.name], **features})
+    answers = []
+    for label in range(3):
+        of_class = shard.ids[(shard.label == label) & (shard.split == 0)][:4]
+        edges = pd.DataFrame({"source": ["new"] * len(of_class), "target": of_class})
+        found = predict(run, {"nodes": nodes, "edges": edges})
+        answers.append(found["class"][0])
+    known = run.memory(0)["smoothing"]["choice"]
+    assert known > 0
+    assert len(set(answers)) > 1, "its features are the same; its neighbours are not"
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(InputError, match=r"Node\.smoothing must be >= 0; got -1"):
+        load("graft_node", {**SMALL, "task.smoothing": -1})
+    with pytest.raises(InputError, match=r"Node\.share_labels must be false where Node\.smoothing is 0"):
+        load("fedlocal", {**SMALL, "task.share_labels": True})
+
+
+def test_a_resumed_run_refuses_borders_that_do_not_fit(tmp_path):
+    execute(load("graft_node", SMOOTHED), tmp_path / "run")
+    state, _ = Store.open(tmp_path / "run").load()
+    assert same(state.borders["own"], np.array([len(s.ids) for s in FinishedRun(tmp_path / "run").shards]))
