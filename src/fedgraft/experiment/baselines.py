@@ -82,7 +82,9 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     runtime = _local(experiment.runtime).start(plan, shards)
     try:
         loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), stopping, scoring)
-        best: dict[str, Sums] = loop.run(loop.start(), lambda state, row: None).best["sums"]
+        state = loop.run(loop.start(), lambda state, row: None)
+        loop.smooth(state)
+        best: dict[str, Sums] = state.best["sums"]
     finally:
         runtime.close()
     return best

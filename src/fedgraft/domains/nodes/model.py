@@ -26,7 +26,8 @@ class NodeModel(nn.Module):
         encoder: gives the convolutions.
         features: width of the inputs.
         classes: width of the outputs.
-        head: "linear" for a linear layer behind the encoder's convolutions, "convolution" for one more of them.
+        head: "linear" for a linear layer behind the encoder's convolutions, "convolution" for one more of them; of an
+            encoder without any this is the only layer.
         dropout: share of each hidden layer dropped in training.
         g: what it is drawn from.
     """
@@ -35,12 +36,13 @@ class NodeModel(nn.Module):
         self, encoder: LayeredEncoder, features: int, classes: int, head: str, dropout: float, g: torch.Generator
     ) -> None:
         super().__init__()
-        widths = [features, *encoder.widths, *([classes] if head == "convolution" else [])]
+        convolves = head == "convolution" or not encoder.depth
+        widths = [features, *encoder.widths, *([classes] if convolves else [])]
         self.convolutions = nn.ModuleList(
             encoder.convolution(before, after, g, linear if number else row_linear)
             for number, (before, after) in enumerate(itertools.pairwise(widths))
         )
-        self.head = linear(widths[-1], classes, g) if head == "linear" else None
+        self.head = None if convolves else linear(widths[-1], classes, g)
         self.dropout = dropout
         self._with_back = all(isinstance(convolution, WithBack) for convolution in self.convolutions)
 
@@ -88,7 +90,9 @@ class NodeModel(nn.Module):
         return torch.relu(self.convolutions[layer](inputs, hop.block))
 
     def represent(self, inputs: States, hops: Sequence[Hop], stored: Stored) -> Tensor:
-        """The last hidden layer [targets, width]."""
+        """The last hidden layer [targets, width]; without any the logits."""
+        if len(self.convolutions) == 1 and self.head is None:
+            return self.convolutions[0](inputs, hops[-1].block)  # type: ignore[no-any-return]
         last = self._last(inputs, hops, stored, None)
         if self.head is not None:
             return torch.relu(self.convolutions[-1](last, hops[-1].block))

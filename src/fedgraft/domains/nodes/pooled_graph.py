@@ -24,6 +24,12 @@ def judges(graph: NodeShard) -> Indices:
     return rows if len(rows) else graph.rows("train")
 
 
+def likeliest(shares: NDArray[np.floating]) -> Indices:
+    """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
+    found: Indices = shares.argmax(axis=1)
+    return found
+
+
 def accuracy(graph: NodeShard, predicted: NDArray[np.integer]) -> dict[str, float]:
     """{"validation": share, "test": share} of the nodes whose class was `predicted` [nodes]; nan where none is."""
     right = predicted == graph.label

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
+from fedgraft.errors import InputError
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, Sparse, States
 
@@ -21,7 +22,8 @@ class MLP(LayeredEncoder):
     Differs: nothing known; what comes between layers is the task's.
 
     Args:
-        hidden: width of every layer, >= 1 (64 as the encoders it is compared with), or a list of widths, one a layer.
+        hidden: width of every layer, >= 1 (64 as the encoders it is compared with), or a list of widths, one a layer;
+            [] leaves them out: the task `node` then learns a linear model of the features.
         layers: >= 1 (2, as they have); not used where `hidden` is a list.
     """
 
@@ -31,12 +33,20 @@ class MLP(LayeredEncoder):
     layers: int = 2
 
     def __post_init__(self) -> None:
-        check_widths("MLP", self.hidden, self.layers)
+        if self.hidden != ():
+            check_widths("MLP", self.hidden, self.layers)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Tuple of int, the width of each layer."""
         return widths_of(self.hidden, self.layers)
+
+    @property
+    def width(self) -> int:
+        """Width of the last layer's states. Raises `InputError` without layers."""
+        if not self.widths:
+            raise InputError("MLP.hidden = [] is a linear model, which only the task 'node' can have; name a width.")
+        return super().width
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`."""

@@ -172,7 +172,7 @@ class Node(
     @cached_property
     def layers(self) -> int:
         """Number of convolutions."""
-        return self.encoder.depth + (self.head == "convolution")
+        return self.encoder.depth + (self.head == "convolution" or not self.encoder.depth)
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With the width of features and the classes; raises for halos that no memory of this machine holds."""

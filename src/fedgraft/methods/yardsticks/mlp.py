@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.pooled_graph import accuracy, judges, of_length, pooled
+from fedgraft.domains.nodes.pooled_graph import accuracy, judges, likeliest, of_length, pooled
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.errors import require
 
@@ -65,14 +66,19 @@ class Mlp(Yardstick[NodeShard]):
         return accuracy(graph, self.predict(graph))
 
     def predict(self, graph: NodeShard) -> Indices:
-        """The predicted class of every node, int64 [nodes]; of equally good settings the first."""
+        """Return the predicted class of every node, int64 [nodes]."""
+        return likeliest(self.probabilities(graph))
+
+    def probabilities(self, graph: NodeShard) -> NDArray[np.float64]:
+        """Return those of every node, [nodes, classes]; of equally good settings the first."""
         from sklearn.neural_network import MLPClassifier  # takes a second, which only those who want it should wait for
 
         train, chosen_on = graph.rows("train"), judges(graph)
         label, wanted = graph.label[train], graph.label[chosen_on]
         classes = np.unique(label)
-        best, best_right = np.full(graph.own, classes[0]), -1
+        best, best_right = np.zeros((graph.own, len(graph.classes))), -1
         if len(classes) == 1:
+            best[:, classes[0]] = 1
             return best
         features = of_length(graph.features, self.length)
         inputs, judged = features[train], features[chosen_on]
@@ -91,7 +97,7 @@ class Mlp(Yardstick[NodeShard]):
                 if right > own_best:
                     own_best, best_epoch = right, epoch
                 if right > best_right:
-                    best, best_right = model.predict(features), right
+                    best[:, classes], best_right = model.predict_proba(features), right
                 if epoch - best_epoch >= self.patience:
                     break
         return best
