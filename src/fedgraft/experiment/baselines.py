@@ -2,31 +2,44 @@
 
 Most yardsticks are files of their own. Two train the experiment's own model, so they are made of the loop itself:
 `local_only` (every client alone, zero bytes) and `centralised` (all data in one place, which no federation allows).
+Every run is told two figures beside its own: what its clients reach alone, where that is quickly found out, and what
+sending all their data once would cost.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 from fedgraft.contracts import RuntimeOptions, Sums
+from fedgraft.contracts.data import Shards
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.discovery import find
 from fedgraft.experiment.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
 from fedgraft.experiment.provenance import digest_of
+from fedgraft.experiment.raw_data import raw_data_bytes
 from fedgraft.runtimes.processes import Processes
 
 Scores = dict[str, float]
+
+LOCAL_ONLY: Final = "local_only"
+MOST_ALONE_SECONDS: Final = 60.0
+"""What training each client alone may take, as estimated, for a run that has not asked for it."""
+RATE: Final = 2e9
+"""Operations in a second that the estimate counts on; a core of today does more."""
+ROUND_SECONDS, STEP_SECONDS = 0.01, 0.005
+"""What it adds for a client's round and for each of its steps, whatever they compute."""
 
 
 def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
@@ -39,15 +52,70 @@ def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] |
     return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
 
 
-def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
-    path = _cache() / f"{_key(experiment, shards, name)}.json"
-    if path.is_file():
-        kept: Scores = json.loads(path.read_text())
-        return kept
+def raw_data(shards: Sequence[Any]) -> int | None:
+    """Return what sending all clients' data once would take, bytes; None of more clients than make theirs when asked.
+
+    Args:
+        shards: all clients' data, here.
+    """
+    if isinstance(shards, Shards) and len(shards) > Shards.KEPT:
+        return None
+    key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
+    return int(_remembered(key, lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
+
+
+def client_alone(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> Scores | None:
+    """Return {"validation": score, "test": score} of the experiment's model where each client trains alone.
+
+    Where the experiment's yardsticks have it, it is theirs. Else None where it could take long, as `alone_seconds`
+    says; where no yardsticks are asked for, a sample is scored, or a task cannot be trained at one client alone; and
+    where a client fails.
+    """
+    asked = LOCAL_ONLY in experiment.yardsticks
+    if not experiment.yardsticks or experiment.evaluation.sample or not isinstance(experiment.plan.task, PooledTask):
+        return None
+    if not asked and alone_seconds(experiment, state) > MOST_ALONE_SECONDS:
+        return None
     try:
-        found = _train(experiment, shards, name) if name in TRAINED_YARDSTICKS else build_yardstick(name).score(shards)
-    except FedgraftError as error:
-        raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
+        found = _kept(experiment, shards, LOCAL_ONLY)
+    except FedgraftError:
+        if asked:
+            raise
+        return None
+    return {split: found[split] for split in SCORED_SPLITS}
+
+
+def alone_seconds(experiment: Experiment, state: RunState) -> float:
+    """Return an estimate of what training each client alone takes, from counts alone: the same on every machine.
+
+    Every client trains in every round. That takes as many operations as a client's round of the run did on average,
+    `RATE` of them a second, and `ROUND_SECONDS`, and `STEP_SECONDS` for each step that the sampler's options say.
+    """
+    sampler, selections = experiment.sections["sampler"], max(1, sum(state.chosen))
+    batches, size = sampler.get("batches") or 1, sampler.get("batch_size") or 0
+    passes = sum(max(1, round(examples / size)) if size else batches for examples in state.examples)
+    steps = experiment.plan.training.epochs * passes
+    computing = len(state.examples) * state.flops / selections / RATE
+    return experiment.stopping.rounds * (computing + ROUND_SECONDS * len(state.examples) + STEP_SECONDS * steps)
+
+
+def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+    def score() -> Scores:
+        try:
+            trained = name in TRAINED_YARDSTICKS
+            return _train(experiment, shards, name) if trained else build_yardstick(name).score(shards)
+        except FedgraftError as error:
+            raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
+
+    return _remembered(_key(experiment, shards, name), score)
+
+
+def _remembered(key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What was computed once under a key, here or by an earlier run."""
+    path = _cache() / f"{key}.json"
+    if path.is_file():
+        return cast(dict[str, Any], json.loads(path.read_text()))
+    found = compute()
     with suppress(OSError):  # where nothing can be kept, it is computed again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.new")
@@ -60,7 +128,7 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     task = experiment.plan.task
     if not isinstance(task, PooledTask):
         raise InputError(f"Task {type(task).__name__} cannot be trained in one place or by each client alone.")
-    groups = [[task.alone(shard)] for shard in shards] if name == "local_only" else [[task.pooled(shards)]]
+    groups = [[task.alone(shard)] for shard in shards] if name == LOCAL_ONLY else [[task.pooled(shards)]]
     sums = [_sums(experiment, group) for group in groups]
     added = {split: add(part[split] for part in sums) for split in SCORED_SPLITS}
     measures = experiment.plan.measures(added["test"])
@@ -91,8 +159,8 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
 
 
 def _local(options: RuntimeOptions) -> RuntimeOptions:
-    """Return the experiment's runtime if it is on this machine; else one that is."""
-    return options if isinstance(options, Processes) else Processes(options.threads, options.device)
+    """Return a runtime in this process: one client at a time keeps no second one busy, and a new one takes seconds."""
+    return Processes(options.threads, options.device, portable=options.portable, workers=0)
 
 
 def _cache() -> Path:

@@ -218,12 +218,12 @@ def _train(
         try:
             state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
         except AllClientsFailedError as error:
-            raise _kept(error, experiment, shards, store) from error
+            raise _kept(error, experiment, shards, store, sites is None) from error
         except Exception as error:
             if said := _machine_error(error, store):
                 raise said from error
             raise
-    result = summarise(experiment, state, shards, fingerprints)
+    result = summarise(experiment, state, shards, fingerprints, sites is None)
     if store is not None:
         store.finish(result, best_model(state))
     if sites is not None:
@@ -273,7 +273,7 @@ def _fingerprints(experiment: Experiment, runtime: Runtime) -> dict[int, bytes]:
 
 
 def _kept(
-    error: AllClientsFailedError, experiment: Experiment, shards: Sequence[Any], store: Store | None
+    error: AllClientsFailedError, experiment: Experiment, shards: Sequence[Any], store: Store | None, here: bool
 ) -> AllClientsFailedError:
     """The error of a run that cannot go on, once what was learnt until its last checkpoint is a result."""
     stored = None if store is None else store.load()
@@ -282,7 +282,7 @@ def _kept(
     state, memories = stored
     store.rewind()
     fingerprints = experiment.runtime.fingerprints(memories)
-    result = {**summarise(experiment, state, shards, fingerprints), "stopped_by": ALL_FAILED}
+    result = {**summarise(experiment, state, shards, fingerprints, here), "stopped_by": ALL_FAILED}
     store.finish(result, best_model(state))
     return AllClientsFailedError(
         error.round,

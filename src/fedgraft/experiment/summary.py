@@ -21,9 +21,15 @@ CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_
 
 
 def summarise(
-    experiment: Experiment, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes]
+    experiment: Experiment,
+    state: RunState,
+    shards: Sequence[Any],
+    fingerprints: Mapping[int, bytes],
+    here: bool = True,
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
+
+    Where clients' data are not `here` but at nodes of a federation, `shards` tell their names alone.
 
     "scored" is the size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then
     holds the clients of the sample, and yardsticks see their data alone.
@@ -68,7 +74,15 @@ def summarise(
         "digest": digest(_all_models(experiment, state, fingerprints)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": {name: _number(score) for name, score in scores.items()},
+        "raw_data_bytes": baselines.raw_data(shards) if here else None,
+        "client_alone": _alone(experiment, state, shards) if here else None,
     }
+
+
+def _alone(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> dict[str, float | None] | None:
+    """What clients reach alone, where that is known."""
+    found = baselines.client_alone(experiment, state, shards)
+    return None if found is None else {split: _number(score) for split, score in found.items()}
 
 
 def _smoothing(experiment: Experiment, state: RunState) -> dict[str, Any]:
