@@ -41,6 +41,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
     "node, rows asked for": ("node", {"pull": "asked", "head": "convolution"}),
+    "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),
     "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
     "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),

@@ -46,6 +46,7 @@ class Batch:
         counts: [graphs, colours], how many nodes of each.
         layers: one for each of the network's.
         label: int64 [graphs].
+        subtrees: float32 [graphs, buckets], counts of subtrees, where the model looks at them.
     """
 
     kind: Tensor
@@ -54,6 +55,7 @@ class Batch:
     counts: Sparse
     layers: tuple[Layer, ...]
     label: Tensor
+    subtrees: Sparse | None = None
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on another device."""
@@ -63,7 +65,8 @@ class Batch:
             Layer(layer.block.to(device), layer.share.to(device), layer.counts.to(device)) for layer in self.layers
         )
         first = self.kind.to(device), self.attributes.to(device), self.structure.to(device), self.counts.to(device)
-        return Batch(*first, layers, self.label.to(device))
+        subtrees = None if self.subtrees is None else self.subtrees.to(device)
+        return Batch(*first, layers, self.label.to(device), subtrees)
 
 
 class Collator:
@@ -76,12 +79,20 @@ class Collator:
         layers: of the network, >= 1.
         degrees: whether what a node sends depends on its degree.
         structure: float32 [nodes, s], features of the nodes' places, or none.
+        subtrees: float32 [graphs, buckets], the graphs' counts of subtrees, or none.
 
     Attributes:
         sizes: int64 [graphs], how many nodes each has.
     """
 
-    def __init__(self, shard: GraphShard, layers: int, degrees: bool, structure: Floats | None = None) -> None:
+    def __init__(
+        self,
+        shard: GraphShard,
+        layers: int,
+        degrees: bool,
+        structure: Floats | None = None,
+        subtrees: scipy.sparse.csr_matrix | None = None,
+    ) -> None:
         structure = np.zeros((shard.nodes, 0), np.float32) if structure is None else structure
         levels = refine(shard, np.concatenate([shard.attributes, structure], 1), layers, degrees)
         example = np.concatenate([level.example for level in levels])
@@ -96,6 +107,8 @@ class Collator:
         self._degree = shard.degree.astype(np.float32)[example]
         self._kind = np.where(shard.kind < 0, shard.kinds, shard.kind).astype(np.int64)[levels[0].example]
         self._attributes, self._structure = shard.attributes[levels[0].example], structure[levels[0].example]
+        self._subtrees = None if subtrees is None else _Table.of_matrix(subtrees)
+        self._buckets = 0 if subtrees is None else int(subtrees.shape[1])
         self._label, self.sizes = shard.label, shard.sizes
         self._number, self._here = np.zeros(len(example), np.int64), np.zeros(len(example), bool)
 
@@ -124,6 +137,9 @@ class Collator:
             counts=pools[0],
             layers=tuple(map(Layer, self._blocks(present, ends), shares[1:], pools[1:])),
             label=torch.from_numpy(self._label[graphs]),
+            subtrees=None
+            if self._subtrees is None
+            else Sparse(*self._subtrees.take(graphs), (len(graphs), self._buckets)),
         )
 
     def _blocks(self, present: Indices, ends: Sequence[int]) -> Iterator[Block]:
@@ -150,7 +166,11 @@ class _Table(NamedTuple):
     @classmethod
     def of(cls, rows: Indices, columns: Indices, shape: tuple[int, int]) -> "_Table":
         """Count how often each pair of row and column occurs."""
-        matrix = scipy.sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
+        return cls.of_matrix(scipy.sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape))
+
+    @classmethod
+    def of_matrix(cls, matrix: scipy.sparse.csr_matrix) -> "_Table":
+        """Take the entries of a matrix."""
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
 
     def take(self, rows: Indices) -> tuple[Indices, Indices, Floats]:

@@ -10,11 +10,15 @@ from torch import Tensor, nn
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.weighted_batch_norm import SharedNorm
-from fedgraft.nn.layers import linear, normal
+from fedgraft.nn.layers import RowLinear, linear, normal
 from fedgraft.nn.propagate import Block
 
 PERSONAL = ("inputs.", "norms.", "head.")
 """Parameters that never travel begin like this."""
+SUBTREES = "subtrees."
+"""What reads counts of subtrees begins like this; the task's options say whether it travels."""
+INTO = ("answer", "logits", "hidden")
+"""Where counts of subtrees go: `Subtrees`."""
 
 
 class Variant(NamedTuple):
@@ -35,6 +39,9 @@ class GraphModel(nn.Module):
         normalise: whether a batch normalisation follows each convolution.
         dropout: share of the head's inputs dropped in training.
         g: what is shared is drawn from it first, and so alike for all variants.
+        buckets: width of the counts of subtrees; 0 for none.
+        into: where they go, one of `INTO`.
+        loud: factor of the counts, > 0: the larger, the faster their part learns and the less its weights decay.
     """
 
     def __init__(
@@ -45,6 +52,9 @@ class GraphModel(nn.Module):
         normalise: bool,
         dropout: float,
         g: torch.Generator,
+        buckets: int = 0,
+        into: str = "answer",
+        loud: float = 1.0,
     ) -> None:
         super().__init__()
         width, depth = encoder.width, encoder.depth
@@ -54,19 +64,37 @@ class GraphModel(nn.Module):
         self.inputs = Inputs(variant.kinds, variant.attributes, width, g)
         self.norms = nn.ModuleList(SharedNorm(width) for _ in range(depth if normalise else 0))
         self.head = Head((depth + 1) * width + (both - width), width, variant.classes, dropout, g)
+        self.into = into
+        self.subtrees = Subtrees(buckets, width if into == "hidden" else variant.classes, loud) if buckets else None
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
-        logits: Tensor = self.head(self.read(batch))
-        return logits
+        return self.classify(self.represent(batch), batch)
 
-    def classify(self, hidden: Tensor) -> Tensor:
-        """Return logits, float32 [graphs, classes], of the last hidden layer."""
-        return self.head.classify(hidden)
+    def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Return logits, float32 [graphs, classes], of the last hidden layer and, if they have a say, of subtrees."""
+        logits = self.heads(hidden, batch)
+        return logits[0] if len(logits) == 1 else _mean_answer(logits)
+
+    def losses(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Cross-entropies, float32 [graphs], summed over heads: each learns as if it were alone."""
+        each = [
+            nn.functional.cross_entropy(logits, batch.label, reduction="none") for logits in self.heads(hidden, batch)
+        ]
+        return each[0] if len(each) == 1 else torch.stack(each).sum(0)
+
+    def heads(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+        """Logits, float32 [graphs, classes], of every head that answers for itself."""
+        logits = self.head.classify(hidden)
+        if self.subtrees is None or self.into == "hidden":
+            return [logits]
+        more = self.subtrees(batch)
+        return [logits + more] if self.into == "logits" else [logits, more]
 
     def represent(self, batch: Batch) -> Tensor:
         """The last hidden layer [graphs, width]."""
-        return self.head.represent(self.read(batch))
+        more = self.subtrees(batch) if self.subtrees is not None and self.into == "hidden" else None
+        return self.head.represent(self.read(batch), more)
 
     def read(self, batch: Batch) -> Tensor:
         """Return the readout of the graphs, float32 [graphs, ...]: sums of every layer's states."""
@@ -99,13 +127,43 @@ class Together(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
-        each = torch.stack([model(batch).log_softmax(1) for model in self.models])
-        return each.logsumexp(0) - math.log(len(self.models))
+        return _mean_answer([model(batch) for model in self.models])
 
     def represent(self, batch: Batch) -> Tensor:
         """The first model's last hidden layer."""
         first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
         return first
+
+
+def _mean_answer(logits: Sequence[Tensor]) -> Tensor:
+    """The logarithm of the mean of probabilities, of logits [graphs, classes] each."""
+    return torch.stack([each.log_softmax(1) for each in logits]).logsumexp(0) - math.log(len(logits))
+
+
+class Subtrees(nn.Module):
+    """A linear layer of counts of subtrees, which is a classifier with a Weisfeiler-Lehman kernel.
+
+    What it makes of them goes into the "answer" (a head of its own, whose probabilities are averaged with the
+    network's), is added to the network's "logits", or to its "hidden" layer before the ReLU. It begins with zeros.
+
+    Args:
+        buckets: width of the counts.
+        outputs: classes, or the hidden layer's width.
+        loud: factor of the counts.
+    """
+
+    def __init__(self, buckets: int, outputs: int, loud: float) -> None:
+        super().__init__()
+        self.loud = loud
+        self.layer = RowLinear(buckets, outputs)
+        for parameter in self.layer.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return float32 [graphs, outputs]."""
+        assert batch.subtrees is not None, "the collator counts subtrees where the model looks at them"
+        found: Tensor = self.layer.product(batch.subtrees) * self.loud + self.layer.bias
+        return found
 
 
 class Inputs(nn.Module):
@@ -152,15 +210,12 @@ class Head(nn.Module):
         self.outer = linear(hidden, classes, g)
         self.dropout = dropout
 
-    def represent(self, read: Tensor) -> Tensor:
-        """The last hidden layer [graphs, hidden]."""
-        return torch.relu(self.inner(read))
+    def represent(self, read: Tensor, more: Tensor | None = None) -> Tensor:
+        """The last hidden layer [graphs, hidden]; `more` is added before the ReLU."""
+        hidden: Tensor = self.inner(read)
+        return torch.relu(hidden if more is None else hidden + more)
 
     def classify(self, hidden: Tensor) -> Tensor:
         """Return logits, float32 [graphs, classes], of the last hidden layer."""
         logits: Tensor = self.outer(nn.functional.dropout(hidden, self.dropout, self.training))
         return logits
-
-    def forward(self, read: Tensor) -> Tensor:
-        """Return logits, float32 [graphs, classes]."""
-        return self.classify(self.represent(read))

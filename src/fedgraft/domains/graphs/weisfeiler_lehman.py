@@ -8,6 +8,7 @@ Source: Weisfeiler and Lehman 1968 (the refinement); Bollen et al., "Learning Gr
     Compression", GRADES-NDA 2023.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -40,21 +41,27 @@ def refine(shard: GraphShard, features: NDArray[np.float32], layers: int, degree
     Colours are told apart by hashes of 64 bits: of half a million, two are taken for one with a chance below 1e-7.
     They are numbered by their hashes, so that their order does not depend on what else there is.
     """
-    sender = shard.edges[1]
-    degree = shard.degree
-    ends = np.concatenate([[0], np.cumsum(degree)])
-    hashes = _mixed(shard.kind.astype(np.int64).view(np.uint64))
+    hashes = mixed(shard.kind.astype(np.int64).view(np.uint64))
     if degrees:
-        hashes = _mixed(hashes + degree.astype(np.uint64))
+        hashes = mixed(hashes + shard.degree.astype(np.uint64))
     for column in (features + np.float32(0)).T:  # which makes a zero of minus zero
-        hashes = _mixed(hashes + column.view(np.uint32))
-    found = [_colours(hashes)]
+        hashes = mixed(hashes + column.view(np.uint32))
+    return [_colours(found) for found in refined(shard, hashes, layers)]
+
+
+def refined(shard: GraphShard, hashes: Hashes, layers: int) -> Iterator[Hashes]:
+    """Colours as hashes, uint64 [nodes]: the given ones, then those after 1 .. `layers` steps.
+
+    They depend on a node's surroundings alone: equal ones have equal hashes in every graph, process and machine.
+    """
+    sender = shard.edges[1]
+    ends = np.concatenate([[0], np.cumsum(shard.degree)])
+    yield hashes
     for _ in range(layers):
         # Unsigned sums wrap around, and so do their differences.
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(hashes * NEIGHBOUR)[sender], dtype=np.uint64)])
-        hashes = _mixed(_mixed(hashes * OWN) + sums[ends[1:]] - sums[ends[:-1]])
-        found.append(_colours(hashes))
-    return found
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(hashes * NEIGHBOUR)[sender], dtype=np.uint64)])
+        hashes = mixed(mixed(hashes * OWN) + sums[ends[1:]] - sums[ends[:-1]])
+        yield hashes
 
 
 def _colours(hashes: Hashes) -> Colours:
@@ -62,9 +69,9 @@ def _colours(hashes: Hashes) -> Colours:
     return Colours(of, example)
 
 
-def _mixed(hashes: Hashes) -> Hashes:
+def mixed(hashes: Hashes) -> Hashes:
     """Every bit of the result depends on every bit (Steele et al., "SplitMix64", OOPSLA 2014)."""
-    mixed = hashes + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    bits = hashes + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -24,10 +24,11 @@ from fedgraft.contracts.task_abilities import (
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
-from fedgraft.domains.graphs.model import PERSONAL, GraphModel, Together, Variant
+from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
 from fedgraft.domains.graphs.queries import split_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
+from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -100,6 +101,13 @@ class Graph(
             no features; sharing methods that need one set it.
         walks: longest random walk that places are told by, >= 1 (FedStar: 16).
         degrees: largest degree that places are told by, >= 1 (FedStar: 16).
+        wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
+        wl_width: buckets that colours are hashed into, >= 1.
+        wl_root: whether counts are replaced by their square roots.
+        wl_scale: length of a graph's vector of counts, > 0 (ours).
+        wl_into: what counts go into: the "answer" (a linear head of their own, probabilities are averaged), "logits" or
+            "hidden" (added there).
+        wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own.
     """
 
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
@@ -112,12 +120,24 @@ class Graph(
     structure: bool = False
     walks: int = 16
     degrees: int = 16
+    wl: int = 0
+    wl_width: int = 256
+    wl_root: bool = True
+    wl_scale: float = 10.0
+    wl_into: str = "answer"
+    wl_shared: bool = False
 
     def __post_init__(self) -> None:
         require_one_of("Graph.normalise", self.normalise, ("batch", "nothing"))
         require(0 <= self.dropout < 1, "Graph.dropout", "in [0, 1)", self.dropout)
         require(self.walks >= 1, "Graph.walks", ">= 1", self.walks)
         require(self.degrees >= 1, "Graph.degrees", ">= 1", self.degrees)
+        require(self.wl >= 0, "Graph.wl", ">= 0", self.wl)
+        require(self.wl_width >= 1, "Graph.wl_width", ">= 1", self.wl_width)
+        require(self.wl_scale > 0, "Graph.wl_scale", "> 0", self.wl_scale)
+        require_one_of("Graph.wl_into", self.wl_into, INTO)
+        sound = not self.wl_shared or (self.wl > 0 and self.wl_into == "hidden")
+        require(sound, "Graph.wl_shared", "false unless wl > 0 and wl_into is 'hidden'", self.wl_shared)
         widths = self.encoder.widths
         require(
             len(set(widths)) == 1, "model.hidden", "one width for all layers, which task 'graph' needs", list(widths)
@@ -138,8 +158,8 @@ class Graph(
         return replace(self, structure=True) if "structure" in parts else self
 
     def personal(self, name: str) -> bool:
-        """The first layer, the normalisations and the head."""
-        return name.startswith(PERSONAL)
+        """The first layer, the normalisations and the head; what reads counts of subtrees, unless it is shared."""
+        return name.startswith(PERSONAL if self.wl_shared else (*PERSONAL, SUBTREES))
 
     def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
         """Held-out graphs as batches, training graphs to be put together."""
@@ -176,7 +196,8 @@ class Graph(
         """Convolutions first, so that they are drawn alike at every client."""
         places = self.walks + self.degrees if self.structure else 0
         own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
-        return GraphModel(self.encoder, own, places, self.normalise == "batch", self.dropout, g)
+        normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
+        return GraphModel(self.encoder, own, places, normalise, self.dropout, g, buckets, self.wl_into, self.wl_scale)
 
     @property
     def hidden_width(self) -> int:
@@ -187,8 +208,7 @@ class Graph(
         """Return the cross-entropy of each graph of the draw, and the head's hidden layer."""
         batch = data.collator.batch(data.train[draw.examples]).to(next(model.parameters()).device)
         hidden = model.represent(batch)  # type: ignore[operator]
-        logits = model.classify(hidden)  # type: ignore[operator]
-        return Losses(nn.functional.cross_entropy(logits, batch.label, reduction="none"), hidden=hidden)
+        return Losses(model.losses(hidden, batch), hidden=hidden)  # type: ignore[operator]
 
     def observe(self, model: nn.Module, data: GraphData) -> Observations:
         """What the model makes of all training graphs; the more nodes, the more central."""
@@ -196,8 +216,8 @@ class Graph(
         seen = []
         for batch in (part.to(device) for part in parts):
             hidden = model.represent(batch)  # type: ignore[operator]
-            logits = model.classify(hidden)  # type: ignore[operator]
-            each = nn.functional.cross_entropy(logits, batch.label, reduction="none")
+            logits = model.classify(hidden, batch)  # type: ignore[operator]
+            each = model.losses(hidden, batch)  # type: ignore[operator]
             seen.append((each, logits.softmax(1), hidden, logits.argmax(1) == batch.label))
         losses, shares, states, correct = (torch.cat(parts).numpy(force=True) for parts in zip(*seen, strict=True))
         return Observations(losses, shares, states, correct, data.collator.sizes[data.train].astype(np.float32))
@@ -257,11 +277,12 @@ class Graph(
     def _collator(self, shard: GraphShard) -> Collator:
         """With nodes' places if the model looks at them."""
         found = places(shard, self.walks, self.degrees) if self.places or self.structure else None
+        subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
         if self.places:
             shard = replace(shard, attributes=np.concatenate([shard.attributes, found], 1), attribute_names=())
         if self.structure:
-            return Collator(shard, self.encoder.depth, True, found)
-        return Collator(shard, self.encoder.depth, self.encoder.by_degree)
+            return Collator(shard, self.encoder.depth, True, found, subtrees)
+        return Collator(shard, self.encoder.depth, self.encoder.by_degree, subtrees=subtrees)
 
     def _batches(self, collator: Collator, graphs: Indices) -> list[Batch]:
         """Consecutive batches of at most so many nodes, or of one graph."""
