@@ -36,7 +36,7 @@ from fedgraft.reports import comparison, figures
 from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.choices import is_explained
 from fedgraft.reports.html_report import write_report
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored_runs import RunFolder, yardsticks_of
 
 DATA = "data"
 """Folder inside a run's folder that holds tables which were given as DataFrames."""
@@ -191,7 +191,8 @@ class Run:
             ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
             (f"{metric} on validation, best", _score(self._stored.best_validation)),
             (f"{metric} on test, there", _score(said["test_at_best_validation"])),
-            *((f"yardstick {name}", _score(score)) for name, score in said["yardsticks"].items()),
+            *([("all data, sent once", human_bytes(raw))] if (raw := said.get("raw_data_bytes")) is not None else []),
+            *((f"yardstick {name}", _score(score)) for name, score in yardsticks_of(said).items()),
             *([("failures", failures)] if (failures := human_failures(said.get("failures"))) else []),
             ("folder", str(self.folder)),
         ]
@@ -273,6 +274,7 @@ def compare(
     rows = comparison.compare(_folders(runs), target, against)
     for row in rows:
         row["failures"] = None if row["failures"] is None else sum(row["failures"].values())
+        row["client_alone"] = None if row["client_alone"] is None else row["client_alone"]["test"]
     yardsticks = [row.pop("yardsticks") for row in rows]
     scores = pd.DataFrame([{f"yardstick_{name}": score for name, score in each.items()} for each in yardsticks])
     return pd.concat([pd.DataFrame(rows), scores], axis=1).set_index("run")

@@ -11,7 +11,15 @@ from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
-from fedgraft.reports.stored_runs import COSTS, RunFolder, default_target, joined_yardsticks, open_runs
+from fedgraft.reports.stored_runs import (
+    COSTS,
+    RunFolder,
+    default_target,
+    joined_raw_data,
+    joined_yardsticks,
+    open_runs,
+    yardsticks_of,
+)
 
 METRICS = {"rmse": "lower", "accuracy": "higher", "auc": "higher"}
 """Metrics that a target may name, and which scores are better."""
@@ -74,10 +82,11 @@ def compare(
     Returns:
         Rows of: run, folder, recipe, dataset, clients, seed, metric, better, rounds, selections, validation, test,
         test_at_best_validation, bytes, bytes_down, bytes_up, flops, failures ({at what: how often clients failed}),
-        seconds, simulated_seconds, digest, yardsticks, target, and bytes_to_target, rounds_to_target,
+        seconds, simulated_seconds, digest, yardsticks, raw_data_bytes (what sending all data once would take),
+        client_alone ({split: what clients reach alone}), target, and bytes_to_target, rounds_to_target,
         seconds_to_target, simulated_seconds_to_target, flops_to_target, which are None where the target was not
         reached. Operations, failures and simulated seconds to the target are None where a run of an earlier version has
-        not counted any.
+        not counted any, and so are raw_data_bytes and client_alone.
     """
     if against is not None:
         require_one_of("against", against, COSTS)
@@ -106,7 +115,7 @@ def render(table: Sequence[dict[str, Any]], title: str = "", against: str | None
     """The rows as a table for a terminal; of costs to the target that of `against` first, as `compare` knows it.
 
     The best of each column, as `best_values` says, is bold and marked with a star. Yardsticks follow beneath: what a
-    person would try first.
+    person would try first, and the bytes of sending all data once.
     """
     caption = Text(_caption(table), "table.caption")
     drawn = Table(title=title or None, caption=caption, box=box.SIMPLE_HEAD, padding=0)
@@ -130,6 +139,8 @@ def render(table: Sequence[dict[str, Any]], title: str = "", against: str | None
     drawn.add_section()
     for name, score in joined_yardsticks(table):
         drawn.add_row(Text(name, style="dim"), "", Text(f"{score:.4f}" + (" " if "test" in best else ""), style="dim"))
+    for name, size in joined_raw_data(table):
+        drawn.add_row(Text(name, style="dim"), "", "", "", Text(human_bytes(size), style="dim"))
     return drawn
 
 
@@ -182,6 +193,7 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         "scored": said.get("scored", 0),
         "failures": said.get("failures"),
         **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
+        **{name: said.get(name) for name in ("raw_data_bytes", "client_alone")},
         "target": None if math.isnan(target) else target,
         "bytes_to_target": None if point is None else int(point["bytes"]),
         "rounds_to_target": None if point is None else int(point["round"]),
@@ -220,6 +232,6 @@ def _caption(table: Sequence[dict[str, Any]]) -> str:
         lines.append("Not the same data set: scores cannot be compared.")
     lines += [f"{row['run']}: {clients_text(row)} clients." for row in table if row["scored"]]
     lines += [f"{row['run']}: {failed}" for row in table if (failed := failures_text(row["failures"]))]
-    if any(row["yardsticks"] for row in table):
+    if any(yardsticks_of(row) for row in table):
         lines.append("Below the line: yardsticks, scored on the same test split.")
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from fedgraft.errors import InputError
 from fedgraft.reports import choices, client_figures, comparison, figures
 from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.figure_style import run_colour
-from fedgraft.reports.stored_runs import RunFolder, joined_yardsticks, open_runs
+from fedgraft.reports.stored_runs import RunFolder, joined_raw_data, joined_yardsticks, open_runs
 from fedgraft.reports.tsne import embed
 
 COLUMNS = {
@@ -108,6 +108,7 @@ def render(
         table=table,
         best=comparison.best_values(table),
         yardsticks=joined_yardsticks(table),
+        raw_data=joined_raw_data(table),
         metric=runs[0].metric,
         better=runs[0].better,
         target=table[0]["target"],

@@ -12,6 +12,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from fedgraft.contracts.scores import first_reaching
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, LATER, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
@@ -34,6 +35,11 @@ COSTS = {
 """{what scores are shown and runs are compared against: column of a run's curve}."""
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
+
+ALONE = "each client alone"
+"""What the model reaches where each client trains by itself, as a yardstick's name."""
+ALL_DATA = "all data, sent once"
+"""What sending every client's data once would take."""
 
 Check = Callable[[Any], bool]
 _TEXTS = ("recipe", "dataset", "metric", "better", "digest")
@@ -207,11 +213,34 @@ def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, fl
     """(name, score on test) of every yardstick: its mean over the runs of a data set, named if there are several.
 
     Args:
-        tables: summaries, or anything else with "dataset" and "yardsticks".
+        tables: summaries, or anything else with "dataset", "yardsticks" and "client_alone".
     """
+    return _joined(tables, yardsticks_of)
+
+
+def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """(`ALL_DATA`, bytes): the mean over the runs of a data set that know it, named if there are several.
+
+    Args:
+        tables: summaries, or anything else with "dataset" and "raw_data_bytes".
+    """
+    return _joined(tables, lambda table: {ALL_DATA: table.get("raw_data_bytes")})
+
+
+def yardsticks_of(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    """{yardstick: score on test} of a run, and `ALONE` where that is known and none of them: `local_only` is it."""
+    alone = summary.get("client_alone")  # earlier versions have none
+    told = {} if alone is None or "local_only" in summary["yardsticks"] else {ALONE: alone["test"]}
+    return {**summary["yardsticks"], **told}
+
+
+def _joined(
+    tables: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], Mapping[str, float | None]]
+) -> list[tuple[str, float]]:
+    """(name, mean over the runs of a data set) of what each run has, where it is known."""
     found: dict[tuple[str, str], list[float]] = {}
     for table in tables:
-        for name, score in table["yardsticks"].items():
+        for name, score in of(table).items():
             if score is not None:
                 found.setdefault((table["dataset"], name), []).append(score)
     several = len({table["dataset"] for table in tables}) > 1
@@ -277,6 +306,10 @@ def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "scored", _is_count(summary.get("scored", 0))
     yardsticks = summary.get("yardsticks")
     yield "yardsticks", isinstance(yardsticks, dict) and all(map(_is_score, yardsticks.values()))
+    yield "raw_data_bytes", (size := summary.get("raw_data_bytes")) is None or _is_count(size)
+    alone = summary.get("client_alone")
+    known = isinstance(alone, dict) and all(split in alone and _is_score(alone[split]) for split in SCORED_SPLITS)
+    yield "client_alone", alone is None or known
 
 
 def _is_count(value: object) -> bool:

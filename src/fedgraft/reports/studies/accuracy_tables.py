@@ -5,7 +5,7 @@ from statistics import mean
 from typing import Any
 
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, runs_by_setting, yardsticks_by_setting
+from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_text, runs_by_setting, yardsticks_by_setting
 from fedgraft.reports.studies.study import Study, failures_text, panel_cells
 
 
@@ -56,7 +56,7 @@ def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int) -> str:
 
 
 def _costs(study: Study, panel: Mapping[str, Any], runs: Mapping[tuple[str, str, str], Sequence[Run]]) -> str:
-    """Bytes of all messages, and how many times fewer than the reference's."""
+    """Bytes of all messages, and how many times fewer than the reference's; those of all data, where that is known."""
     settings, rows = _settings(panel, 1), []
     for model, method in map(tuple, panel["runs"]):
         cells, most = [], 0
@@ -71,4 +71,7 @@ def _costs(study: Study, panel: Mapping[str, Any], runs: Mapping[tuple[str, str,
             share = f" ({mean(run['bytes']['total'] for run in against) / own:.3g}x)" if against and own else ""
             cells.append(f"{own / 1e6:.3g}{share}")
         rows.append((f"{study.methods[method]['label']}, {model}", *cells, str(most)))
+    whole = [raw_data_text(run for key, each in runs.items() if key[2] == name for run in each) for name in settings]
+    if any(whole):
+        rows.append(("all data, sent once", *whole, ""))
     return table(("MB in all (the reference's / own)", *settings, "seeds"), rows)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import Results
+from fedgraft.reports.studies.panel_runs import Results, raw_data_line
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
 TOLERANCE = 0.002
@@ -44,6 +44,7 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         return lines[0] + "\nNot run yet.\n"
     lines.append(_main_table(study, panel, runs))
     lines.append(_yardsticks(runs))
+    lines += filter(None, [raw_data_line(run for by_seed in runs.values() for run in by_seed.values())])
     lines.append(_by_column(study, runs, "test RMSE within a share of full participation's bytes", BUDGETS, _at_budget))
     lines.append(
         _by_column(study, runs, "MB to a validation score this far above full participation's best", LEVELS, _to_level)

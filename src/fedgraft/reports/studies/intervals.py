@@ -36,19 +36,19 @@ class Interval(NamedTuple):
         return f"{self:.2}"
 
 
-def interval(differences: Sequence[float]) -> Interval:
-    """Return the mean of paired differences and half the width of its 95 % interval.
+def interval(differences: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """Return the mean of paired differences and half the width of its interval, by default of 95 %.
 
     >>> str(interval([1.0, 2.0, 3.0]))
     '+2.00 ± 2.48'
     """
     if not differences:
         return Interval(math.nan, math.nan)
-    return Interval(mean(differences), half_width(differences))
+    return Interval(mean(differences), half_width(differences, confidence))
 
 
-def half_width(values: Sequence[float]) -> float:
-    """Return half the width of the 95 % interval of a mean by Student's t; nan of fewer than two values."""
+def half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float:
+    """Return half the width of a mean's interval by Student's t, by default of 95 %; nan of fewer than two values."""
     if len(values) < 2:
         return math.nan
-    return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * stdev(values) / math.sqrt(len(values))
+    return float(stdtrit(len(values) - 1, (1 + confidence) / 2)) * stdev(values) / math.sqrt(len(values))

@@ -1,8 +1,10 @@
 """The runs and the yardsticks of a study's panel, by what its tables have in rows and columns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from statistics import mean
 from typing import Any, TypeAlias
 
+from fedgraft.reports.studies.markdown import figures
 from fedgraft.reports.studies.study import Cell, panel_cells
 
 Run: TypeAlias = Mapping[str, Any]
@@ -49,3 +51,15 @@ def yardsticks_by_setting(panel: Mapping[str, Any], results: Results, seeds: int
 def yardsticks_of(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, list[float]]:
     """Return {yardstick: its scores in percent, one a seed}, of a panel with one setting."""
     return next(iter(yardsticks_by_setting(panel, results, seeds).values()), {})
+
+
+def raw_data_text(runs: Iterable[Run]) -> str:
+    """Return the MB of sending all data once, the mean over runs; "" where none knows: earlier ones do not."""
+    known = [run["raw_data_bytes"] for run in runs if run.get("raw_data_bytes") is not None]
+    return figures(mean(known) / 1e6) if known else ""
+
+
+def raw_data_line(runs: Iterable[Run]) -> str:
+    """Return a line that says what sending all data once would take; "" where no run knows."""
+    size = raw_data_text(runs)
+    return f"Sending all data once would take {size} MB.\n" if size else ""

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from fedgraft.reports.studies.intervals import interval
 from fedgraft.reports.studies.markdown import figures, spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, runs_by_seed
+from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_by_seed
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
 MEGA = 1e6
@@ -39,7 +39,8 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
     rows = [
         _row(study.methods[method]["label"], by_seed, runs.get(study.reference, {})) for method, by_seed in runs.items()
     ]
-    parts = [f"### {split}\n", table(head, rows), failures_text(study, panel, results, seeds)]
+    whole = raw_data_line(run for by_seed in runs.values() for run in by_seed.values())
+    parts = [f"### {split}\n", table(head, rows), whole, failures_text(study, panel, results, seeds)]
     return "\n".join(filter(None, parts))
 
 

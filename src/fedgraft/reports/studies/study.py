@@ -360,6 +360,7 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page needs of a summary."""
     kept = ["metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"]
     kept += ["test_per_client", "measures", "bytes", "flops", "selections", "simulated_seconds", "digest"]
+    kept += ["raw_data_bytes"]
     curve = [
         [*point[:2], *(None if x is None else round(x, 5) for x in point[3:5]), point[5], round(point[6], 3)]
         for point in summary["curve"]

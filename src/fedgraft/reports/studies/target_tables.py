@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any
 
 from fedgraft.reports.studies.markdown import figures, spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, runs_of, yardsticks_of
+from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_of, yardsticks_of
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
 MEGA, GIGA = 1e6, 1e9
@@ -89,8 +89,11 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         table(_HEAD, rows),
         *_also(study, panel["runs"][0][1], model, runs),
     ]
-    told = failures_text(study, panel, results, seeds)
-    return "\n".join([*lines, _yardsticks(panel, results, seeds), *([told] if told else [])])
+    said_last = (
+        raw_data_line(run for each in runs.values() for run in each),
+        failures_text(study, panel, results, seeds),
+    )
+    return "\n".join([*lines, _yardsticks(panel, results, seeds), *filter(None, said_last)])
 
 
 def _also(study: Study, method: str, model: str, runs: Mapping[tuple[str, str], list[Run]]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies.intervals import half_width
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, runs_by_seed
+from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_by_seed
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
 MEGA = 1e6
@@ -74,7 +74,8 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
         [_quality(study, panel, split, method, by_seed, runs, names) for method, by_seed in runs.items()],
     )
     told = failures_text(study, panel, results, seeds)
-    parts = [f"### {split}\n", costs, quality, _yardsticks(panel, results, seeds, names), told]
+    whole = raw_data_line(run for by_seed in runs.values() for run in by_seed.values())
+    parts = [f"### {split}\n", costs, quality, _yardsticks(panel, results, seeds, names), whole, told]
     return "\n".join(filter(None, parts))
 
 
