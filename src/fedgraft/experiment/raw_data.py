@@ -282,7 +282,8 @@ def _graph(pointers: Whole, columns: Whole) -> bytes:
     own = columns < count
     there, back = rows[own] * count + columns[own], columns[own] * count + rows[own]
     if not np.array_equal(there, np.sort(back)) or len(np.unique(there)) != len(there):
-        return bytes([_GRAPH << 4]) + _rows(pointers, columns)
+        upper = bool((columns >= rows).all())
+        return bytes([_GRAPH << 4 | 2 * upper]) + _rows(pointers, columns, np.arange(count) if upper else None)
     kept = columns >= rows
     pointers = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=count))])
     return bytes([_GRAPH << 4 | 1]) + _rows(pointers, columns[kept], np.arange(count))

@@ -1,0 +1,93 @@
+"""Every summary tells what sending all data once would take, and what clients reach alone where that is quick."""
+
+import pytest
+
+from fedgraft.errors import FedgraftError
+from fedgraft.experiment import baselines
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.raw_data import raw_data_bytes
+from fedgraft.experiment.runner import execute
+from helpers.killed_runs import measured
+from helpers.tiny import TINY
+
+BLOCKS = {"data.name": "blocks", "data.nodes": 90, "data.clients": 3, "model.hidden": 8, "selector.clients": 2}
+TASKS = {
+    "rating": ("fedacs", TINY),
+    "node": ("fedais", {**BLOCKS, "task.neighbours": 3, "yardsticks": ["node_majority"]}),
+    "graph": (
+        "cefgl",
+        {"data.name": "molecules", "data.clients": 3, "data.graphs": 20, "model.hidden": 8, "yardsticks": ["majority"]},
+    ),
+    "ranking": (
+        "reputation_ucb",
+        {"data.clients": 3, "selector.clients": 2, "clock.devices": "lognormal", "yardsticks": ["popularity"]},
+    ),
+    "typed_node": ("rafhgl", {"data.clients": 3, "selector.clients": 2, "yardsticks": ["typed_majority"]}),
+}
+QUICK = {"rounds": 2, "runtime.workers": 0}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def rating(**changes):
+    return load("fedacs", {**TINY, **QUICK, **{key.replace("__", "."): value for key, value in changes.items()}})
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_both_figures_and_they_change_nothing(task):
+    recipe, changes = TASKS[task]
+    told = load(recipe, {**changes, **QUICK})
+    summary, shards = execute(told), told.data.load(told.seed)
+    assert summary["raw_data_bytes"] == raw_data_bytes(shards) > 0
+    expected = baselines.scores(told.fitted(shards), shards, ["local_only"])["local_only"]
+    assert summary["client_alone"] == {split: expected[split] for split in ("validation", "test")}
+    silent = execute(told.with_changes({"yardsticks": []}))
+    assert silent["client_alone"] is None
+    assert measured({**summary, "yardsticks": {}, "client_alone": None}) == measured(silent)
+
+
+def test_equal_seeds_give_equal_figures_wherever_clients_are_served():
+    assert measured(execute(rating())) == measured(execute(rating(runtime__workers=2)))
+
+
+def test_where_it_is_a_yardstick_it_is_that(monkeypatch):
+    monkeypatch.setattr(baselines, "MOST_ALONE_SECONDS", 0.0)
+    summary = execute(rating(yardsticks=["local_only"]))
+    assert summary["client_alone"]["test"] == summary["yardsticks"]["local_only"]
+    assert execute(rating())["client_alone"] is None, "it would take too long"
+
+
+def test_of_a_sample_it_is_not_told():
+    summary = execute(rating(evaluation__sample=2))
+    assert summary["client_alone"] is None
+    assert summary["raw_data_bytes"] == execute(rating())["raw_data_bytes"], "all clients'"
+
+
+def test_it_is_no_error_where_a_client_cannot_train_alone(monkeypatch):
+    def fail(*_):
+        raise FedgraftError("no")
+
+    monkeypatch.setattr(baselines, "_train", fail)
+    assert execute(rating())["client_alone"] is None
+    with pytest.raises(FedgraftError, match="'local_only' could not be computed"):
+        execute(rating(yardsticks=["local_only"]))
+
+
+class Ended:
+    """The end of a run of three clients with 100, 200 and 1000 examples, of whom ten were chosen."""
+
+    examples = (100, 200, 1000)
+    chosen = (4, 4, 2)
+    flops = 20_000_000_000
+
+
+def test_the_estimate_is_made_from_counts_alone():
+    whole = rating(rounds=7, sampler__batch_size=0, training__epochs=2)
+    assert baselines.alone_seconds(whole, Ended) == pytest.approx(7 * 3 * (1 + 0.01 + 2 * 0.005))
+    cut = whole.with_changes({"sampler.batch_size": 100})
+    assert baselines.alone_seconds(cut, Ended) == pytest.approx(7 * (3 * 1.01 + 2 * 13 * 0.005))
+    parts = whole.with_changes({"sampler.batches": 5})
+    assert baselines.alone_seconds(parts, Ended) == pytest.approx(7 * 3 * (1.01 + 2 * 5 * 0.005))
