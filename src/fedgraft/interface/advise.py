@@ -1,0 +1,70 @@
+"""The command `fedgraft advise`: whether to federate a user's own data, with which recipe, and what bytes buy."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fedgraft.errors import InputError, printable, require
+from fedgraft.experiment.recipe import parse_override
+from fedgraft.reports.advising.advise import advise as find_advice
+from fedgraft.reports.advising.page import as_json as object_of
+from fedgraft.reports.advising.page import padded
+from fedgraft.reports.advising.questions import Question
+
+
+def advise(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A data set ('fedgraft list data'), or a CSV or Parquet file.")
+    ],
+    rest: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[BUDGET] [SECTION.KEY=VALUE]", help="Bytes that a run may send, 8MB; overrides."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Paired seeds, at least 2; as many as the minutes allow.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Finished cells and the advice. Default: advice/DATA.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="No run is started that would not end in so many minutes.")] = 10.0,
+    share_labels: Annotated[
+        bool, typer.Option("--share-labels", help="Try recipes in which labels of training nodes leave their clients.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output, all else on stderr.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Say whether to federate your data, with which recipe, and what each further megabyte buys.
+
+    Runs a few recipes within the budget, and what each client and one place could do without a federation. Started
+    again, it runs only what is missing. Example: fedgraft advise ratings.csv 8MB data.clients=5 --out advice/mine.
+    """
+    budget, changes = _budget(rest or [])
+    require(minutes > 0, "--minutes", "above 0", minutes)
+    question = Question.of(data, budget, dict(map(parse_override, changes)), seeds, share_labels)
+    folder = out or Path("advice") / (Path(data).stem.replace(":", ".") or "data")
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(line: str) -> None:
+        if not quiet:
+            console.print(Text(printable(line)))
+
+    found = find_advice(question, folder, minutes, say)
+    say(f"{found.ran} of {found.ran + len(found.missing)} missing cells were run; {', '.join(map(str, found.written))}")
+    if as_json:
+        sys.stdout.write(json.dumps(object_of(found.verdict, found.missing), allow_nan=False) + "\n")
+        return
+    table = "\n".join(map(printable, padded(found.verdict).splitlines()))
+    print("\n\n".join([table, *map(printable, [*found.notes, found.verdict.sentence])]))
+
+
+def _budget(rest: list[str]) -> tuple[str, list[str]]:
+    """Return the budget, "" for none, and the overrides."""
+    plain = [each for each in rest if "=" not in each]
+    if len(plain) > 1:
+        raise InputError(f"One BUDGET such as 8MB can be given, and overrides section.key=value; got {plain!r}.")
+    return (plain[0] if plain else ""), [each for each in rest if "=" in each]

@@ -1,0 +1,121 @@
+"""What advice is made of: for each task a few recipes, what clients can do alone, and what one place could do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedgraft.errors import InputError
+from fedgraft.experiment.recipe import recipes
+
+LOCAL = "local_only"
+"""The yardstick that trains a recipe's own model at each client alone."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A recipe to try.
+
+    Args:
+        name: as the table has it.
+        recipe: of ours.
+        why: it is on the list.
+        changes: overrides of the recipe.
+        marked: what a user must agree to before it is tried; "" for nothing.
+    """
+
+    name: str
+    recipe: str
+    why: str
+    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    marked: str = ""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A yardstick that every client computes by itself.
+
+    Args:
+        name: of the yardstick.
+        own: whether each client chooses something by its own validation split, which flatters it there.
+    """
+
+    name: str
+    own: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The list of a task.
+
+    Args:
+        recipes: to try, the most useful first; one that is not among ours is passed over.
+        alone: yardsticks of clients alone, beside the recipe's own model trained alone.
+        central: cheap yardsticks that need all data in one place, the cheapest first.
+    """
+
+    recipes: tuple[Candidate, ...]
+    alone: tuple[Alone, ...] = ()
+    central: tuple[str, ...] = ()
+
+
+CHOICES = {
+    "rating": Choice(
+        (
+            Candidate("graft_rating", "graft_rating", "our own for ratings"),
+            Candidate("fedacs", "fedacs", "best of the published ones on Ciao and Epinions"),
+            Candidate("fedacs, random clients", "fedacs", "what choosing brings", {"selector.name": "random"}),
+        ),
+        (Alone("client_biases", own=False),),
+        ("central_biases",),
+    ),
+    "node": Choice(
+        (
+            Candidate("graft_node", "graft_node", "fewest bytes, best on most of our graphs"),
+            Candidate(
+                "graft_node, labels shared",
+                "graft_node",
+                "errors on training nodes are smoothed too",
+                {"task.share_labels": True},
+                marked="labels of training nodes leave their clients",
+            ),
+            Candidate("fedais", "fedais", "a deep model that sees features of neighbours elsewhere"),
+            Candidate("fedlocal", "fedlocal", "federated averaging on own parts: what edges elsewhere bring"),
+        ),
+        (),
+        ("smoothed_features", "mlp"),
+    ),
+    "graph": Choice(
+        (
+            Candidate("graft_graph", "graft_graph", "our own for graphs"),
+            Candidate("cefgl", "cefgl", "clients keep a part of the model; fewest bytes of the published ones"),
+            Candidate("cefgl, averaged", "cefgl", "one model for all", {"sharing.name": "fedavg"}),
+        ),
+        (Alone("wl_kernel", own=True), Alone("majority", own=False)),
+    ),
+    "ranking": Choice(
+        (
+            Candidate("reputation_ucb", "reputation_ucb", "the task's main recipe"),
+            Candidate("reputation_ucb, random clients", "reputation_ucb", "no bandit", {"selector.name": "random"}),
+        ),
+        (),
+        ("popularity", "ease"),
+    ),
+    "typed_node": Choice(
+        (
+            Candidate("rafhgl", "rafhgl", "the task's main recipe"),
+            Candidate("rafhgl, random clients", "rafhgl", "no agent that chooses clients", {"selector.name": "random"}),
+        ),
+        (),
+        ("typed_majority",),
+    ),
+}
+"""{task: its list}."""
+
+
+def choice_of(task: str, agreed: bool) -> Choice:
+    """Return a task's list, with marked recipes only if the user `agreed`. Raises `InputError` for other tasks."""
+    if task not in CHOICES:
+        raise InputError(f"There is no list of recipes for task {task!r}; there is one for {', '.join(CHOICES)}.")
+    choice, known = CHOICES[task], recipes()
+    tried = tuple(each for each in choice.recipes if each.recipe in known and (agreed or not each.marked))
+    return Choice(tried, choice.alone, choice.central)

@@ -1,0 +1,116 @@
+"""Finished jobs: each is a small JSON file, so that advice that is asked for again runs only what is missing."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
+from fedgraft.experiment import baselines
+from fedgraft.experiment.runner import execute
+from fedgraft.reports.advising.following import Following, TooSlowError
+from fedgraft.reports.advising.questions import Job, Question, key_of
+
+Cell = dict[str, Any]
+"""Result of a job: "validation" and "test"; of a federated run also "own", "bytes", "curve" and more; or "refused"."""
+
+KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections", "stopped_by", "raw_data_bytes")
+"""Of a run's summary."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Finished jobs of a question, in a folder.
+
+    Args:
+        question: whose jobs these are.
+        folder: `cells/` and `runs/` are in it.
+        done: {job: its result} of those that were found or run.
+    """
+
+    question: Question
+    folder: Path
+    done: dict[Job, Cell] = field(default_factory=dict)
+
+    def find(self, job: Job) -> Cell | None:
+        """Return the result of a job that was done with the same settings; None if it was not."""
+        if job in self.done:
+            return self.done[job]
+        settings = self.question.settings(job)
+        path = self._path(job, settings)
+        try:
+            cell: Cell = json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise InputError(f"{path} is damaged ({error}); remove it, and it is run again.") from error
+        if not isinstance(cell, dict) or cell.get("settings") != settings:
+            return None
+        self.done[job] = cell
+        return cell
+
+    def run(self, job: Job, allowed: float) -> Cell:
+        """Do a job and keep its result. Raises `TooSlowError` where a run would take more than `allowed` seconds."""
+        began, settings = time.monotonic(), self.question.settings(job)
+        try:
+            made = self._yardstick(job) if job.yardstick else self._federated(job, key_of(job, settings), allowed)
+        except BudgetError as error:
+            made = {"refused": f"the budget does not pay for a round ({str(error).rstrip('.')})"}
+        except AllClientsFailedError as error:
+            made = {"refused": f"all clients failed in round {error.round}"}
+        cell = {**made, "job_seconds": round(time.monotonic() - began, 2), "settings": settings}
+        path = self._path(job, settings)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(json.dumps(cell) + "\n")
+        temporary.replace(path)
+        self.done[job] = cell
+        return cell
+
+    def run_folder(self, job: Job) -> Path | None:
+        """Return the stored run of a federated job; None if there is none."""
+        folder = self.folder / "runs" / key_of(job, self.question.settings(job))
+        return folder if (folder / "summary.json").is_file() else None
+
+    def _path(self, job: Job, settings: Mapping[str, Any]) -> Path:
+        return self.folder / "cells" / f"{key_of(job, settings)}.json"
+
+    def _federated(self, job: Job, key: str, allowed: float) -> Cell:
+        experiment = self.question.experiment(job.candidate, job.seed)
+        folder = self.folder / "runs" / key
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that did not end
+        watcher = Following(experiment.stopping, allowed)
+        try:
+            summary = execute(experiment, folder, watcher)
+        except (TooSlowError, BudgetError, AllClientsFailedError):
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        curve = [[point[1], point[3]] for point in summary["curve"] if point[3] is not None]
+        if not curve:
+            return {"refused": "no round could be scored at all clients"}
+        better, metric = summary["better"], summary["metric"]
+        best = (min if better == "lower" else max)(score for _, score in curve)
+        sizes = [len(shard.rows("validation")) for shard in self.question.shards(job.seed)]
+        return {
+            **{name: summary.get(name) for name in KEPT},
+            "validation": best,
+            "own": watcher.own_gain(best, better, metric, sizes),
+            "test": summary["test_at_best_validation"],
+            "curve": curve,
+        }
+
+    def _yardstick(self, job: Job) -> Cell:
+        shards = self.question.shards(job.seed)
+        experiment = self.question.experiment(job.candidate, job.seed)
+        try:
+            found = baselines.scores(experiment.fitted(shards), shards, [job.yardstick]).get(job.yardstick)
+        except FedgraftError as error:
+            return {"refused": str(error)}
+        if found is None:
+            return {"refused": "a sample of clients has no such score"}
+        return {split: found[split] for split in SCORED_SPLITS}

@@ -1,0 +1,186 @@
+"""The verdict: rows with means over paired seeds, whether federation is better than every client alone, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import Final, Literal, TypeAlias
+
+from fedgraft.experiment.units import human_bytes
+from fedgraft.reports.advising.candidates import LOCAL, Candidate
+from fedgraft.reports.advising.cells import Cell
+from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
+from fedgraft.reports.studies.intervals import Interval, interval
+
+CONFIDENCE = 0.9
+"""Of the intervals that decide."""
+SHARES = (0.25, 0.5, 1.0)
+"""Shares of a run's bytes at which its score is told."""
+MEGABYTE = 10**6
+Answer: TypeAlias = Literal["federate", "do not federate"]
+FEDERATE: Final = "federate"
+KEEP_APART: Final = "do not federate"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found of a recipe or a yardstick.
+
+    Args:
+        kind: federated, by clients alone, or in one place.
+        name: of it.
+        cells: {seed: result}, without those that were refused.
+        own: whether each client chooses something by its own validation split; of a recipe always False.
+        candidate: the recipe, or whose model is trained.
+        note: why there is no result; "" where there is.
+    """
+
+    kind: str
+    name: str
+    cells: Mapping[int, Cell]
+    own: bool
+    candidate: Candidate
+    note: str = ""
+
+    def mean(self, split: str, seeds: Sequence[int] | None = None) -> float:
+        """Return the mean score over seeds, by default all of its own."""
+        return float(mean(self.cells[seed][split] for seed in (self.cells if seeds is None else seeds)))
+
+    @property
+    def bytes(self) -> float | None:
+        """Mean bytes of a run; None for a yardstick."""
+        return mean(cell["bytes"]["total"] for cell in self.cells.values()) if self.kind == TOGETHER else None
+
+    @property
+    def points(self) -> list[float | None]:
+        """Mean over seeds of the best validation score with each of `SHARES` of a run's bytes; None before any."""
+        by_seed = [[_best(cell, share * cell["bytes"]["total"]) for share in SHARES] for cell in self.cells.values()]
+        return [
+            None if None in scores else mean(s for s in scores if s is not None)
+            for scores in zip(*by_seed, strict=True)
+        ]
+
+    def per_megabyte(self, sign: int) -> list[float | None]:
+        """Return how much better a further megabyte makes the score, between one of `SHARES` and the next."""
+        points, total = self.points, self.bytes or 0.0
+        steps = zip(points, points[1:], SHARES, SHARES[1:], strict=False)
+        return [
+            None if a is None or b is None or not total else sign * (b - a) / ((late - early) * total / MEGABYTE)
+            for a, b, early, late in steps
+        ]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do.
+
+    Args:
+        advice: "federate" or "do not federate".
+        sentence: says it, with figures.
+        rows: all of them, kinds in order.
+        best: the recipe that is best on validation; None where none could be run on two seeds.
+        gains: {recipe: mean paired gain over the best that clients reach alone}.
+        metric: of scores; better: which are.
+    """
+
+    advice: Answer
+    sentence: str
+    rows: list[Row]
+    best: Row | None
+    gains: Mapping[str, Interval]
+    metric: str
+    better: str
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is."""
+        return -1 if self.better == "lower" else 1
+
+
+def rows_of(question: Question, results: Mapping[Job, Cell], slow: Mapping[str, float]) -> list[Row]:
+    """Return a row for each recipe and each yardstick that has results or was refused."""
+    own = {alone.name: alone.own for alone in question.choice.alone}
+    found: dict[tuple[str, str], dict[Job, Cell]] = {}
+    for job, cell in results.items():
+        found.setdefault(job.row, {})[job] = cell
+    rows = []
+    for (kind, name), cells in found.items():
+        job = next(iter(cells))
+        refused = next((str(cell["refused"]) for cell in cells.values() if "refused" in cell), "")
+        kept = {} if refused else {each.seed: cell for each, cell in sorted(cells.items(), key=lambda c: c[0].seed)}
+        is_own = kind == ALONE and own.get(name, job.yardstick == LOCAL)
+        rows.append(Row(kind, name, kept, is_own, job.candidate, refused))
+    late = [each for each in question.choice.recipes if each.name in slow and (TOGETHER, each.name) not in found]
+    rows += [Row(TOGETHER, each.name, {}, False, each, f"would take {slow[each.name]:.0f} s a run") for each in late]
+    return sorted(rows, key=lambda row: (TOGETHER, ALONE, ONE_PLACE).index(row.kind))
+
+
+def judge(question: Question, rows: list[Row], missing: Sequence[Job]) -> Verdict:
+    """Return the verdict: "federate" only where the best recipe is better than all that clients reach alone.
+
+    Paired by seed, and each with figures chosen alike: against a yardstick in which each client chooses by its own
+    validation split, clients of the recipe choose their round so too.
+    """
+    cells = [cell for row in rows if row.kind == TOGETHER for cell in row.cells.values()]
+    better = cells[0]["better"] if cells else "higher"
+    metric, sign = cells[0]["metric"] if cells else "score", -1 if better == "lower" else 1
+    federated = [row for row in rows if row.kind == TOGETHER and len(row.cells) >= LEAST_SEEDS]
+    alone = [row for row in rows if row.kind == ALONE and len(row.cells) >= LEAST_SEEDS]
+    rivals = {row.name: _rival(row, alone, sign) for row in federated}
+    gains = {name: gain for name, (gain, _) in rivals.items() if gain is not None}
+
+    def verdict(advice: Answer, said: str, best: Row | None) -> Verdict:
+        return Verdict(advice, said, rows, best, gains, metric, better)
+
+    if not federated:
+        return verdict(KEEP_APART, _none_ran(question, rows, missing), None)
+    shared = set.intersection(*(set(row.cells) for row in federated)) or {0}
+    best = max(federated, key=lambda row: sign * row.mean("validation", [*shared] if shared != {0} else None))
+    gain, rival = rivals[best.name]
+    trained = any(row.name.endswith("'s model") and row.kind == ALONE for row in rows)
+    if gain is None or rival is None or (not trained and any(job.yardstick == LOCAL for job in missing)):
+        said = (
+            f"Do not federate yet: {best.name} has {metric} {best.mean('validation'):.4f} on validation, but there was "
+            "no time to train its model at each client alone; give more --minutes, or fewer rounds=N."
+        )
+        return verdict(KEEP_APART, said, best)
+    return verdict(FEDERATE if gain.above else KEEP_APART, _compared(best, gain, rival, metric), best)
+
+
+def _rival(row: Row, alone: Sequence[Row], sign: int) -> tuple[Interval | None, Row | None]:
+    """A recipe's mean paired gain over the best of what clients reach alone, and what that is."""
+    gains = []
+    for other in alone:
+        seeds = sorted(row.cells.keys() & other.cells.keys())
+        figure = "own" if other.own else "validation"
+        differences = [sign * (row.cells[seed][figure] - other.cells[seed]["validation"]) for seed in seeds]
+        if len(differences) >= LEAST_SEEDS:
+            gains.append((interval(differences, CONFIDENCE), other))
+    return min(gains, key=lambda each: each[0].middle, default=(None, None))
+
+
+def _compared(best: Row, gain: Interval, rival: Row, metric: str) -> str:
+    seeds = sorted(best.cells.keys() & rival.cells.keys())
+    figures = (
+        f"{metric} on validation is {best.mean('own' if rival.own else 'validation', seeds):.4f} against "
+        f"{rival.mean('validation', seeds):.4f} of clients alone ({rival.name}), a gain of {gain:.4} "
+        f"({CONFIDENCE:.0%} interval, {len(seeds)} paired seeds)"
+    )
+    spent = human_bytes(best.bytes or 0)
+    if gain.above:
+        return f"Federate with {best.name}: {figures}, for {spent}."
+    why = "the interval includes no gain" if gain.middle > 0 else "that is no gain"
+    return f"Do not federate: of the best recipe, {best.name}, {figures}: {why} for {spent}."
+
+
+def _none_ran(question: Question, rows: Sequence[Row], missing: Sequence[Job]) -> str:
+    tried = [row for row in rows if row.kind == TOGETHER]
+    if tried and all(row.note.startswith("the budget") for row in tried) and not missing:
+        return f"Do not federate: {human_bytes(question.budget)} pay for no round of any recipe."
+    notes = "; ".join(f"{row.name}: {row.note or 'one seed'}" for row in tried)
+    return f"Do not federate yet: no recipe was run on two seeds ({notes or 'none ended'}); give more --minutes."
+
+
+def _best(cell: Cell, most: float) -> float | None:
+    """The best validation score of a run's curve with at most so many bytes."""
+    scores = [score for spent, score in cell["curve"] if spent <= most]
+    return (min if cell["better"] == "lower" else max)(scores, default=None)
