@@ -111,8 +111,56 @@ def test_the_channel_of_structure_sees_no_feature():
     torch.testing.assert_close(read[0], read[1])
 
 
+@pytest.mark.parametrize("into", ["answer", "logits", "hidden"])
+def test_counts_of_subtrees_begin_without_a_say_and_draw_nothing(into):
+    """The network starts as without them; a head of its own that knows nothing yet halves how sure the answer is."""
+    plain, counted = Graph(GIN(hidden=8)), Graph(GIN(hidden=8), wl=2, wl_width=32, wl_into=into)
+    found = [drawn(task, task.prepare(FOUR, {})) for task in (plain, counted)]
+    own = FlatModel(found[1]).initial
+    assert {name for name in own if name not in FlatModel(found[0]).initial} == {
+        "subtrees.layer.weight",
+        "subtrees.layer.bias",
+    }
+    assert all(np.array_equal(own[name], array) for name, array in FlatModel(found[0]).initial.items())
+    with torch.no_grad():
+        batches = [task.prepare(FOUR, {}).collator.batch(np.arange(6)) for task in (plain, counted)]
+        before, after = (model(batch).softmax(1) for model, batch in zip(found, batches, strict=True))
+    torch.testing.assert_close(after, (before + 0.5) / 2 if into == "answer" else before)
+
+
+def test_heads_that_answer_for_themselves_learn_for_themselves():
+    """The loss is the sum of both; what counts are worth is the network's answer, by hand."""
+    task = Graph(GIN(hidden=8), wl=1, wl_width=16, wl_scale=3.0)
+    data = task.prepare(FOUR, {})
+    model = drawn(task, data)
+    batch = data.collator.batch(np.arange(4))
+    dense = batch.subtrees @ torch.eye(16)
+    torch.testing.assert_close(dense.square().sum(1), torch.ones(4))
+    with torch.no_grad():
+        model.subtrees.layer.weight.normal_()
+        hidden = model.represent(batch)
+        network, counts = model.head.classify(hidden), 3.0 * dense @ model.subtrees.layer.weight
+        torch.testing.assert_close(model(batch).softmax(1), (network.softmax(1) + counts.softmax(1)) / 2)
+        expected = sum(
+            torch.nn.functional.cross_entropy(each, batch.label, reduction="none") for each in (network, counts)
+        )
+        torch.testing.assert_close(task.loss(model, data, Draw(np.arange(4)), None).each, expected)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_reads_counts_travels_if_it_is_shared(shared):
+    task = Graph(GIN(hidden=8), wl=1, wl_width=16, wl_into="hidden", wl_shared=shared)
+    layouts = [
+        {name: array.shape for name, array in FlatModel(task.model(torch.Generator(), variant)).initial.items()}
+        for variant in (None, Variant(2, 1, 2), Variant(30, 0, 6))
+    ]
+    travels = [{name: shape for name, shape in each.items() if not task.personal(name)} for each in layouts]
+    assert travels[0] == travels[1] == travels[2]
+    assert travels[0].get("subtrees.layer.weight") == ((16, 8) if shared else None)
+
+
 def test_test_graphs_are_in_nothing_that_training_sees():
-    task, g = Graph(GIN(hidden=8)), np.random.default_rng(0)
+    task, g = Graph(GIN(hidden=8), wl=1), np.random.default_rng(0)
     other = dataclasses.replace(FOUR, attributes=FOUR.attributes.copy(), label=FOUR.label.copy())
     held_out = np.repeat(FOUR.split != 0, FOUR.sizes)
     other.attributes[held_out] = g.standard_normal((int(held_out.sum()), 1))
@@ -155,6 +203,11 @@ def test_large_held_out_splits_come_in_several_batches(monkeypatch):
         ({"dropout": 1.0}, r"Graph\.dropout must be in \[0, 1\); got 1\.0"),
         ({"walks": 0}, r"Graph\.walks must be >= 1; got 0"),
         ({"degrees": 0}, r"Graph\.degrees must be >= 1; got 0"),
+        ({"wl": -1}, r"Graph\.wl must be >= 0; got -1"),
+        ({"wl_width": 0}, r"Graph\.wl_width must be >= 1; got 0"),
+        ({"wl_scale": 0.0}, r"Graph\.wl_scale must be > 0; got 0"),
+        ({"wl_into": "head"}, "Graph.wl_into"),
+        ({"wl": 1, "wl_shared": True}, r"Graph\.wl_shared must be false unless wl > 0 and wl_into is 'hidden'"),
     ],
 )
 def test_impossible_options_are_refused(options, reason):
