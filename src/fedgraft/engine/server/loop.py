@@ -31,7 +31,7 @@ from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import PROBE, SCORING, Evaluation, Row, Stopping
 from fedgraft.engine.server.views import Views, losses_of
-from fedgraft.errors import AllClientsFailedError, BudgetError
+from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays
 
 DISCONNECTED = "its connection is down"
@@ -200,7 +200,7 @@ class Loop:
         self._broadcast.received(trained.reports)
         self._broadcast.sent()
         if reached:
-            self._note_failures(state, trained, view.round)
+            state.note_training(trained.reports, trained.failed, view.round)
         missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
         trained = replace(trained, failed={**trained.failed, **missed})
         weights = self._merging.weights(selection)
@@ -247,7 +247,7 @@ class Loop:
         models = self._models(state, cohort, frozenset(cohort) - frozenset(lacking))
         trained = self._messenger.train_silently(models, view.round, self._stopping.progress(state))
         self._broadcast.received(client for client in trained.reports if client in lacking)
-        self._note_failures(state, trained, view.round)
+        state.note_training(trained.reports, trained.failed, view.round)
         timings = self._timings(state, cohort, trained)
         seconds = max(timing.total for timing in timings.values())
         state.simulated_seconds += seconds
@@ -322,19 +322,6 @@ class Loop:
 
     def _view(self, state: RunState, round: int) -> View:
         return self._views.of(state, round, self._arrivals.busy, self._selector.score_split)
-
-    def _note_failures(self, state: RunState, trained: Trained, round: int) -> None:
-        """Remember whose last round failed; when that is everybody, there is nothing left to train."""
-        state.failures["training"] += len(trained.failed)
-        state.answered += len(trained.reports)
-        for client in trained.reports:
-            state.failing.pop(str(client), None)
-        state.failing.update({str(client): reason for client, reason in trained.failed.items()})
-        if trained.reports:
-            return
-        able = {str(client) for client, examples in enumerate(self._examples) if examples}
-        if able <= state.failing.keys():
-            raise AllClientsFailedError(round, {int(client): reason for client, reason in state.failing.items()})
 
     def _timings(self, state: RunState, cohort: Iterable[int], trained: Trained) -> dict[int, Timing]:
         """Count the selections; the simulated seconds of each client's round."""

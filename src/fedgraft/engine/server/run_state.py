@@ -1,12 +1,13 @@
 """Everything a run is, between two rounds: one tree that a checkpoint holds and a resume starts from."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
+from fedgraft.errors import AllClientsFailedError
 from fedgraft.wire.layouts import Array, Arrays, Tree
 
 FAILURES = ("setup", "probe", "training", "scoring")
@@ -106,6 +107,21 @@ class RunState:
     def joined(self) -> list[int]:
         """The clients that answered at the start: those that the run is about."""
         return [client for client, profile in enumerate(self.profiles) if profile]
+
+    def note_training(self, answered: Iterable[int], failed: Mapping[int, str], round: int) -> None:
+        """Remember who answered a round, and whose last one failed.
+
+        Raises `AllClientsFailedError` when that is everybody: there is nothing left to train.
+        """
+        answered = list(answered)
+        self.failures["training"] += len(failed)
+        self.answered += len(answered)
+        for client in answered:
+            self.failing.pop(str(client), None)
+        self.failing.update({str(client): reason for client, reason in failed.items()})
+        able = {str(client) for client, examples in enumerate(self.examples) if examples}
+        if not answered and able <= self.failing.keys():
+            raise AllClientsFailedError(round, {int(client): reason for client, reason in self.failing.items()})
 
     def to_tree(self) -> dict[str, Tree]:
         """Return the state as a tree; the curve as columns."""

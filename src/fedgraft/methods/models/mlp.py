@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
-from fedgraft.errors import InputError
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, Sparse, States
 
@@ -40,13 +39,6 @@ class MLP(LayeredEncoder):
     def widths(self) -> tuple[int, ...]:
         """Tuple of int, the width of each layer."""
         return widths_of(self.hidden, self.layers)
-
-    @property
-    def width(self) -> int:
-        """Width of the last layer's states. Raises `InputError` without layers."""
-        if not self.widths:
-            raise InputError("MLP.hidden = [] is a linear model, which only the task 'node' can have; name a width.")
-        return super().width
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`."""

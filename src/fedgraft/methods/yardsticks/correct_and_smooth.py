@@ -11,10 +11,10 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.domains.nodes.perceptron import Perceptron
 from fedgraft.domains.nodes.pooled_graph import accuracy, judges, likeliest, pooled
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.errors import require
-from fedgraft.methods.yardsticks.mlp import Mlp
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
     the answers, `scale` times. Smooth: training nodes get their labels, and all answers are spread in the same way.
 
     Source: Huang et al., "Combining Label Propagation and Simple Models Out-performs Graph Neural Networks", ICLR 2021,
-        Eq. (4) to (9), with a fixed scale ("FDiff-scale"); its base model here is the yardstick `mlp`.
+        Eq. (4) to (9), with a fixed scale ("FDiff-scale"); its base model here is that of the yardstick `mlp`.
     Differs: the errors of training nodes are not held fixed while they spread, as Huang et al. do for this scale.
 
     Args:
@@ -59,7 +59,7 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
 
     def predict(self, graph: NodeShard) -> Indices:
         """Return the predicted class of every node, int64 [nodes]; of equally good settings the first."""
-        said, chosen_on = Mlp().probabilities(graph), judges(graph)
+        said, chosen_on = Perceptron().probabilities(graph), judges(graph)
         best, best_right = likeliest(said), int((likeliest(said) == graph.label)[chosen_on].sum())
         for correct in self.alphas:
             errors = self._spread(graph, _errors(graph, said), correct)

@@ -1,15 +1,15 @@
 """A perceptron over all clients' nodes together, by their features alone, as if there were no edges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.pooled_graph import accuracy, judges, likeliest, of_length, pooled
+from fedgraft.domains.nodes.perceptron import Perceptron
+from fedgraft.domains.nodes.pooled_graph import accuracy, likeliest, pooled
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.errors import require
 
@@ -67,37 +67,5 @@ class Mlp(Yardstick[NodeShard]):
 
     def predict(self, graph: NodeShard) -> Indices:
         """Return the predicted class of every node, int64 [nodes]."""
-        return likeliest(self.probabilities(graph))
-
-    def probabilities(self, graph: NodeShard) -> NDArray[np.float64]:
-        """Return those of every node, [nodes, classes]; of equally good settings the first."""
-        from sklearn.neural_network import MLPClassifier  # takes a second, which only those who want it should wait for
-
-        train, chosen_on = graph.rows("train"), judges(graph)
-        label, wanted = graph.label[train], graph.label[chosen_on]
-        classes = np.unique(label)
-        best, best_right = np.zeros((graph.own, len(graph.classes))), -1
-        if len(classes) == 1:
-            best[:, classes[0]] = 1
-            return best
-        features = of_length(graph.features, self.length)
-        inputs, judged = features[train], features[chosen_on]
-        for alpha in self.alphas:
-            model = MLPClassifier(
-                self.hidden,
-                alpha=alpha,
-                batch_size=min(self.batch_size, len(train)),
-                learning_rate_init=self.learning_rate,
-                random_state=self.seed,
-            )
-            own_best, best_epoch = -1, 0
-            for epoch in range(self.epochs):
-                model.partial_fit(inputs, label, classes=classes)
-                right = int((model.predict(judged) == wanted).sum())
-                if right > own_best:
-                    own_best, best_epoch = right, epoch
-                if right > best_right:
-                    best[:, classes], best_right = model.predict_proba(features), right
-                if epoch - best_epoch >= self.patience:
-                    break
-        return best
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        return likeliest(Perceptron(**options).probabilities(graph))
