@@ -7,8 +7,8 @@ from typing import Any
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipe import recipes
 
-LOCAL = "local_only"
-"""The yardstick that trains a recipe's own model at each client alone."""
+LOCAL = "model alone"
+"""In place of a yardstick's name: a recipe's own model, trained by each client alone."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,12 @@ class Alone:
 
     Args:
         name: of the yardstick.
-        own: whether each client chooses something by its own validation split, which flatters it there.
+        figure: of a recipe that it is held against: "validation", its score; or "own", where clients of the recipe,
+            too, choose by their own validation split, as the yardstick's do, which flatters both.
     """
 
     name: str
-    own: bool
+    figure: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ CHOICES = {
             Candidate("fedacs", "fedacs", "best of the published ones on Ciao and Epinions"),
             Candidate("fedacs, random clients", "fedacs", "what choosing brings", {"selector.name": "random"}),
         ),
-        (Alone("client_biases", own=False),),
+        (Alone("client_biases", "validation"),),
         ("central_biases",),
     ),
     "node": Choice(
@@ -90,7 +91,7 @@ CHOICES = {
             Candidate("cefgl", "cefgl", "clients keep a part of the model; fewest bytes of the published ones"),
             Candidate("cefgl, averaged", "cefgl", "one model for all", {"sharing.name": "fedavg"}),
         ),
-        (Alone("wl_kernel", own=True), Alone("majority", own=False)),
+        (Alone("wl_kernel", "own"), Alone("majority", "validation")),
     ),
     "ranking": Choice(
         (

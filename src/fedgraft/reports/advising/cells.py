@@ -13,11 +13,13 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
 from fedgraft.experiment import baselines
 from fedgraft.experiment.runner import execute
+from fedgraft.reports.advising.candidates import LOCAL
 from fedgraft.reports.advising.following import Following, TooSlowError
 from fedgraft.reports.advising.questions import Job, Question, key_of
+from fedgraft.reports.advising.trained_alone import trained_alone
 
 Cell = dict[str, Any]
-"""Result of a job: "validation" and "test"; of a federated run also "own", "bytes", "curve" and more; or "refused"."""
+"""Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused"."""
 
 KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections", "stopped_by", "raw_data_bytes")
 """Of a run's summary."""
@@ -58,11 +60,15 @@ class Cells:
         """Do a job and keep its result. Raises `TooSlowError` where a run would take more than `allowed` seconds."""
         began, settings = time.monotonic(), self.question.settings(job)
         try:
-            made = self._yardstick(job) if job.yardstick else self._federated(job, key_of(job, settings), allowed)
+            made = (
+                self._yardstick(job, allowed) if job.yardstick else self._federated(job, key_of(job, settings), allowed)
+            )
         except BudgetError as error:
             made = {"refused": f"the budget does not pay for a round ({str(error).rstrip('.')})"}
         except AllClientsFailedError as error:
             made = {"refused": f"all clients failed in round {error.round}"}
+        except InputError as error:
+            made = {"refused": f"does not fit: {error}"}
         cell = {**made, "job_seconds": round(time.monotonic() - began, 2), "settings": settings}
         path = self._path(job, settings)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,16 +105,23 @@ class Cells:
         return {
             **{name: summary.get(name) for name in KEPT},
             "validation": best,
-            "own": watcher.own_gain(best, better, metric, sizes),
+            "pooled": best,
+            "own": best,
+            **watcher.figures(better, metric, sizes),
             "test": summary["test_at_best_validation"],
             "curve": curve,
         }
 
-    def _yardstick(self, job: Job) -> Cell:
+    def _yardstick(self, job: Job, allowed: float) -> Cell:
         shards = self.question.shards(job.seed)
         experiment = self.question.experiment(job.candidate, job.seed)
+        experiment = experiment.fitted(shards)
         try:
-            found = baselines.scores(experiment.fitted(shards), shards, [job.yardstick]).get(job.yardstick)
+            if job.yardstick == LOCAL:
+                return trained_alone(experiment, shards, experiment.plan.task.metric, allowed)
+            found = baselines.scores(experiment, shards, [job.yardstick]).get(job.yardstick)
+        except TooSlowError:
+            raise
         except FedgraftError as error:
             return {"refused": str(error)}
         if found is None:

@@ -47,33 +47,40 @@ class Following:
         if state.round >= SURE_ROUNDS and spent >= SURE_SECONDS and spent / done > self._allowed:
             raise TooSlowError(spent / done)
 
-    def own_gain(self, best: float, better: str, metric: str, sizes: Sequence[int]) -> float:
-        """Return the validation score if every client kept the round that is best on its own validation split.
+    def figures(self, better: str, metric: str, sizes: Sequence[int]) -> dict[str, float]:
+        """Return scores over clients on validation; none where some client was never scored.
+
+        "pooled" is that of the round that is best for all; "own", where every client keeps the round that is best on
+        its own split. Smoothed answers come after the last round: they are one more, and the only one that is pooled.
 
         Args:
-            best: score of the round that is best for all.
             better: "lower" or "higher".
-            metric: its name; errors add up as squares.
+            metric: its name.
             sizes: of the clients' validation splits.
         """
-        last = [] if self._state is None or self._state.scores in self._scored else [self._state.scores]
+        choose = min if better == "lower" else max
+        smoothed = [] if self._state is None or self._scored[-1:] == [self._state.scores] else [self._state.scores]
         having = [client for client, size in enumerate(sizes) if size]
-        sizes = [sizes[client] for client in having]
-        rounds = [_of_clients(scores, having) for scores in [*self._scored, *last]]
+        counts = [sizes[client] for client in having]
+        rounds = [_of_clients(scores, having) for scores in [*self._scored, *smoothed]]
         rounds = [scores for scores in rounds if not any(map(math.isnan, scores))]
         if not rounds:
-            return best
-        choose = min if better == "lower" else max
-        kept = [choose(scores) for scores in zip(*rounds, strict=True)]
-        pooled = choose(_pooled(scores, sizes, metric) for scores in rounds)
-        return best + _pooled(kept, sizes, metric) - pooled
+            return {}
+        own = [choose(scores) for scores in zip(*rounds, strict=True)]
+        of_all = [pooled(scores, counts, metric) for scores in (rounds[-1:] if smoothed else rounds)]
+        return {"pooled": choose(of_all), "own": pooled(own, counts, metric)}
+
+
+def pooled(scores: Sequence[float], sizes: Sequence[int], metric: str) -> float:
+    """Return the score over all clients' examples, from those of each client; errors add up as squares.
+
+    >>> pooled([0.5, 1.0], [3, 1], "accuracy")
+    0.625
+    """
+    power = 2 if metric == "rmse" else 1
+    total = math.fsum(n * score**power for score, n in zip(scores, sizes, strict=True))
+    return float((total / max(1, sum(sizes))) ** (1 / power))
 
 
 def _of_clients(scores: dict[str, dict[str, float]], clients: Sequence[int]) -> list[float]:
     return [scores.get(str(client), {}).get("validation", math.nan) for client in clients]
-
-
-def _pooled(scores: Sequence[float], sizes: Sequence[int], metric: str) -> float:
-    power = 2 if metric == "rmse" else 1
-    total = math.fsum(n * score**power for score, n in zip(scores, sizes, strict=True))
-    return float((total / sum(sizes)) ** (1 / power))

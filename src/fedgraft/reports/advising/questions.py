@@ -70,6 +70,7 @@ class Question:
     agreed: bool = False
     _loaded: dict[int, Sequence[Any]] = field(default_factory=dict, repr=False)
     _digests: dict[int, str] = field(default_factory=dict, repr=False)
+    _clients: dict[int, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: str, budget: str, given: Mapping[str, Any], seeds: int, agreed: bool) -> "Question":
@@ -106,13 +107,22 @@ class Question:
         return Choice(tuple(fitting), listed.alone, listed.central)
 
     def experiment(self, candidate: Candidate, seed: int, yardsticks: bool = False) -> Experiment:
-        """Return a candidate's experiment on the data, within the budget; `yardsticks`: whether with its own."""
+        """Return a candidate's experiment on the data, within the budget; `yardsticks`: whether with its own.
+
+        A recipe that chooses more clients than there are chooses all of them, unless the user says how many.
+        """
         content = override(read_recipe(candidate.recipe)[1], {"data.name": self.data["name"]})
         content["data"] = dict(self.data)
         changes = {**candidate.changes, **self.changes, "seed": seed, "budget.bytes": self.budget}
         if not yardsticks:
             changes["yardsticks"] = []
-        return build(candidate.recipe, override(content, changes))
+        content = override(content, changes)
+        selector, clients = content.get("selector"), self._clients.get(seed)
+        if clients and isinstance(selector, dict) and "selector.clients" not in self.changes:
+            content["selector"] = {
+                key: min(value, clients) if key == "clients" else value for key, value in selector.items()
+            }
+        return build(candidate.recipe, content)
 
     def shards(self, seed: int) -> Sequence[Any]:
         """Return the clients' data; those of one seed are kept. Raises `InputError` for fewer than two clients."""
@@ -124,7 +134,7 @@ class Question:
                     "These data are of one client, so there is nothing to federate: say how many hold them with "
                     "data.clients=N, or name the client of each row in a column."
                 )
-            self._loaded[seed] = shards
+            self._loaded[seed], self._clients[seed] = shards, len(shards)
             self._digests[seed] = digest_of(shards)
         return self._loaded[seed]
 

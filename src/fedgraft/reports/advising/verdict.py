@@ -29,7 +29,8 @@ class Row:
         kind: federated, by clients alone, or in one place.
         name: of it.
         cells: {seed: result}, without those that were refused.
-        own: whether each client chooses something by its own validation split; of a recipe always False.
+        figure: of a recipe that it is held against; see `Alone`. A model that is trained alone: "pooled", one round for
+            all clients, and a mean over clients like its own.
         candidate: the recipe, or whose model is trained.
         note: why there is no result; "" where there is.
     """
@@ -37,7 +38,7 @@ class Row:
     kind: str
     name: str
     cells: Mapping[int, Cell]
-    own: bool
+    figure: str
     candidate: Candidate
     note: str = ""
 
@@ -98,7 +99,7 @@ class Verdict:
 
 def rows_of(question: Question, results: Mapping[Job, Cell], slow: Mapping[str, float]) -> list[Row]:
     """Return a row for each recipe and each yardstick that has results or was refused."""
-    own = {alone.name: alone.own for alone in question.choice.alone}
+    figures = {alone.name: alone.figure for alone in question.choice.alone}
     found: dict[tuple[str, str], dict[Job, Cell]] = {}
     for job, cell in results.items():
         found.setdefault(job.row, {})[job] = cell
@@ -107,18 +108,17 @@ def rows_of(question: Question, results: Mapping[Job, Cell], slow: Mapping[str, 
         job = next(iter(cells))
         refused = next((str(cell["refused"]) for cell in cells.values() if "refused" in cell), "")
         kept = {} if refused else {each.seed: cell for each, cell in sorted(cells.items(), key=lambda c: c[0].seed)}
-        is_own = kind == ALONE and own.get(name, job.yardstick == LOCAL)
-        rows.append(Row(kind, name, kept, is_own, job.candidate, refused))
+        figure = "pooled" if job.yardstick == LOCAL else figures.get(name, "validation")
+        rows.append(Row(kind, name, kept, figure, job.candidate, refused))
     late = [each for each in question.choice.recipes if each.name in slow and (TOGETHER, each.name) not in found]
-    rows += [Row(TOGETHER, each.name, {}, False, each, f"would take {slow[each.name]:.0f} s a run") for each in late]
+    rows += [Row(TOGETHER, each.name, {}, "", each, f"would take {slow[each.name]:.0f} s a run") for each in late]
     return sorted(rows, key=lambda row: (TOGETHER, ALONE, ONE_PLACE).index(row.kind))
 
 
 def judge(question: Question, rows: list[Row], missing: Sequence[Job]) -> Verdict:
     """Return the verdict: "federate" only where the best recipe is better than all that clients reach alone.
 
-    Paired by seed, and each with figures chosen alike: against a yardstick in which each client chooses by its own
-    validation split, clients of the recipe choose their round so too.
+    Paired by seed, with figures that were chosen alike: see `Alone`.
     """
     cells = [cell for row in rows if row.kind == TOGETHER for cell in row.cells.values()]
     better = cells[0]["better"] if cells else "higher"
@@ -151,8 +151,7 @@ def _rival(row: Row, alone: Sequence[Row], sign: int) -> tuple[Interval | None, 
     gains = []
     for other in alone:
         seeds = sorted(row.cells.keys() & other.cells.keys())
-        figure = "own" if other.own else "validation"
-        differences = [sign * (row.cells[seed][figure] - other.cells[seed]["validation"]) for seed in seeds]
+        differences = [sign * (row.cells[seed][other.figure] - other.cells[seed]["validation"]) for seed in seeds]
         if len(differences) >= LEAST_SEEDS:
             gains.append((interval(differences, CONFIDENCE), other))
     return min(gains, key=lambda each: each[0].middle, default=(None, None))
@@ -161,7 +160,7 @@ def _rival(row: Row, alone: Sequence[Row], sign: int) -> tuple[Interval | None, 
 def _compared(best: Row, gain: Interval, rival: Row, metric: str) -> str:
     seeds = sorted(best.cells.keys() & rival.cells.keys())
     figures = (
-        f"{metric} on validation is {best.mean('own' if rival.own else 'validation', seeds):.4f} against "
+        f"{metric} on validation is {best.mean(rival.figure, seeds):.4f} against "
         f"{rival.mean('validation', seeds):.4f} of clients alone ({rival.name}), a gain of {gain:.4} "
         f"({CONFIDENCE:.0%} interval, {len(seeds)} paired seeds)"
     )
