@@ -14,10 +14,11 @@ from fedgraft.experiment.finished_run import FinishedRun
 from fedgraft.experiment.predict import predict
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.stored_state import check_state
 from fedgraft.wire import Message
 from helpers.killed_runs import Killed, measured
 from helpers.node_runs import SMALL, small
-from helpers.toy_runs import charged, looped, same
+from helpers.toy_runs import charged, looped
 
 SMOOTHED = {**SMALL, "task.smoothing": 2, "checkpoint.every_seconds": 0}
 LABELS = {"task.share_labels": True}
@@ -229,7 +230,32 @@ def test_what_does_not_fit_is_refused():
         load("fedlocal", {**SMALL, "task.share_labels": True})
 
 
-def test_a_resumed_run_refuses_borders_that_do_not_fit(tmp_path):
-    execute(load("graft_node", SMOOTHED), tmp_path / "run")
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("own", lambda own: own[:-1]),
+        ("sizes", lambda sizes: sizes + 1),
+        ("senders", lambda senders: senders + 10**6),
+        ("pointers", lambda pointers: pointers[::-1].copy()),
+    ],
+)
+def test_edges_between_clients_that_do_not_fit_are_damage(tmp_path, name, change):
+    experiment = load("graft_node", SMOOTHED)
+    execute(experiment, tmp_path / "run")
     state, _ = Store.open(tmp_path / "run").load()
-    assert same(state.borders["own"], np.array([len(s.ids) for s in FinishedRun(tmp_path / "run").shards]))
+    experiment = experiment.fitted(experiment.data.load(1))
+    check_state(state, experiment.plan, experiment.selector, "state.bin")
+    state.borders = {**state.borders, name: change(state.borders[name])}
+    with pytest.raises(InputError, match=r"state\.bin is damaged: state\.borders do not fit"):
+        check_state(state, experiment.plan, experiment.selector, "state.bin")
+
+
+def test_edges_between_clients_belong_to_a_task_that_smooths(tmp_path):
+    experiment = load("graft_node", {**SMOOTHED, "task.smoothing": 0})
+    execute(experiment, tmp_path / "run")
+    state, _ = Store.open(tmp_path / "run").load()
+    assert (state.borders, state.smoothed) == ({}, {})
+    state.borders = {"own": np.zeros(4, np.int64)}
+    experiment = experiment.fitted(experiment.data.load(1))
+    with pytest.raises(InputError, match=r"state\.borders are of another task"):
+        check_state(state, experiment.plan, experiment.selector, "state.bin")
