@@ -162,8 +162,8 @@ class Subtrees(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Return float32 [graphs, outputs]."""
         assert batch.subtrees is not None, "the collator counts subtrees where the model looks at them"
-        found: Tensor = self.layer.product(batch.subtrees) * self.loud + self.layer.bias
-        return found
+        assert self.layer.bias is not None, "it was asked for"
+        return self.layer.product(batch.subtrees) * self.loud + self.layer.bias
 
 
 class Inputs(nn.Module):
