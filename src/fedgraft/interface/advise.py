@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from signal import SIGINT
 from typing import Annotated
 
 import typer
@@ -11,10 +12,12 @@ from rich.text import Text
 
 from fedgraft.errors import InputError, printable, require
 from fedgraft.experiment.recipe import parse_override
+from fedgraft.experiment.runner import Interrupted
 from fedgraft.reports.advising.advise import advise as find_advice
 from fedgraft.reports.advising.page import as_json as object_of
 from fedgraft.reports.advising.page import padded
 from fedgraft.reports.advising.questions import Question
+from fedgraft.runtimes.workers import signals
 
 
 def advise(
@@ -53,7 +56,12 @@ def advise(
         if not quiet:
             console.print(Text(printable(line)))
 
-    found = find_advice(question, folder, minutes, say)
+    try:
+        found = find_advice(question, folder, minutes, say)
+    except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
+        number = getattr(error, "number", SIGINT)
+        console.print(Text(f"{signals.said(number)}. What is finished is kept: the same command goes on from there."))
+        raise Interrupted("interrupted", number) from error
     say(f"{found.ran} of {found.ran + len(found.missing)} missing cells were run; {', '.join(map(str, found.written))}")
     if as_json:
         sys.stdout.write(json.dumps(object_of(found.verdict, found.missing), allow_nan=False) + "\n")

@@ -44,7 +44,7 @@ class Asking:
     def ask(self) -> None:
         """Do every job that there is time for."""
         for job in self._jobs():
-            if self.cells.find(job) is None:
+            if job not in self.skipped and self.cells.find(job) is None:
                 self._do(job)
 
     @property

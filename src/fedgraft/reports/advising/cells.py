@@ -109,6 +109,7 @@ class Cells:
             "own": best,
             **watcher.figures(better, metric, sizes),
             "test": summary["test_at_best_validation"],
+            "test_per_client": [*summary["test_per_client"].values()],
             "curve": curve,
         }
 

@@ -1,8 +1,10 @@
 """Advice as a person reads it, a table and a sentence, and as JSON."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.experiment.units import human_bytes
 from fedgraft.reports.advising.questions import TOGETHER, Question
 from fedgraft.reports.advising.verdict import CONFIDENCE, SHARES, Row, Verdict
@@ -29,6 +31,7 @@ def as_json(verdict: Verdict, missing: Sequence[str]) -> dict[str, Any]:
         "sentence": verdict.sentence,
         "metric": verdict.metric,
         "better": verdict.better,
+        "clients_better_off": verdict.better_off,
         "rows": [_fields(row, verdict) for row in verdict.rows],
         "not_run": list(missing),
     }
@@ -53,6 +56,10 @@ def markdown(question: Question, verdict: Verdict, notes: Sequence[str]) -> str:
 def notes_of(verdict: Verdict, missing: Sequence[str]) -> list[str]:
     """Return what is to be said beside the table: what one place could do, what all data weigh, what was not run."""
     notes, best = [], verdict.best
+    if best is not None and (share := verdict.better_off) is not None:
+        notes.append(
+            f"With {best.name}, {share:.0%} of clients are better on test than with a model that they train alone."
+        )
     central = [row for row in verdict.rows if row.kind not in (TOGETHER, "alone") and row.cells]
     if best is not None and central:
         top = max(central, key=lambda row: verdict.sign * row.mean("validation"))
@@ -70,7 +77,10 @@ def notes_of(verdict: Verdict, missing: Sequence[str]) -> list[str]:
 def _texts(row: Row, verdict: Verdict) -> list[str]:
     if not row.cells:
         return [row.name, row.kind, "0", row.note, *[""] * 5]
-    scores = [spread([cell[split] for cell in row.cells.values()], 4) for split in ("validation", "test")]
+    scores = [
+        spread([cell[split] for cell in row.cells.values() if cell[split] is not None], 4)
+        for split in ("validation", "test")
+    ]
     gain = verdict.gains.get(row.name) if row.kind == TOGETHER else None
     points = " / ".join(_number(point) for point in row.points) if row.kind == TOGETHER else ""
     slopes = ", then ".join(_slope(slope) for slope in row.per_megabyte(verdict.sign)) if points else ""
@@ -94,13 +104,17 @@ def _fields(row: Row, verdict: Verdict) -> dict[str, Any]:
         "name": row.name,
         "kind": row.kind,
         "seeds": list(row.cells),
-        "validation": row.mean("validation") if known else None,
-        "test": row.mean("test") if known else None,
+        **{split: _finite(row.mean(split)) if known else None for split in SCORED_SPLITS},
         "bytes": row.bytes if known else None,
         "better_than_alone": None if gain is None else {"mean": gain.middle, "half": gain.half},
         "note": row.note,
         **curve,
     }
+
+
+def _finite(value: float) -> float | None:
+    """A number that JSON can hold."""
+    return value if math.isfinite(value) else None
 
 
 def _number(value: float | None) -> str:

@@ -23,6 +23,8 @@ UNUSED = ("description", "runtime", "checkpoint")
 """Sections that no score depends on."""
 TRAINED = ("data", "task", "model", "sampler", "sharing", "training", "rounds", "evaluation")
 """Sections that a model which clients train alone depends on."""
+FORMAT = 1
+"""Of what a finished cell holds; those of another are run again."""
 LEAST_SEEDS = 2
 """Fewer say nothing of how much scores vary."""
 
@@ -142,7 +144,12 @@ class Question:
         """Return what a job's score depends on, as JSON has it."""
         if job.seed not in self._digests:
             self.shards(job.seed)
-        used: dict[str, Any] = {"yardstick": job.yardstick, "data": self._digests[job.seed], "seed": job.seed}
+        used: dict[str, Any] = {
+            "format": FORMAT,
+            "yardstick": job.yardstick,
+            "data": self._digests[job.seed],
+            "seed": job.seed,
+        }
         if job.yardstick in ("", LOCAL):
             sections = self.experiment(job.candidate, job.seed).sections
             wanted = TRAINED if job.yardstick else [name for name in sections if name not in UNUSED]

@@ -5,6 +5,7 @@ that flatters: on generated molecules it is 9 points better there than on test. 
 that are chosen alike, so here the round is the same for all, as of a federated run.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,8 +26,10 @@ Scored = list[dict[str, float]]
 """A client's scores by split, a round each."""
 
 
-def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, allowed: float) -> dict[str, float]:
+def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, allowed: float) -> dict[str, Any]:
     """Return {"validation": score, "test": score} of clients that train alone, in the round that is best for all.
+
+    And "test_per_client", each client's own test score there, in order; None where it has none.
 
     With smoothing it is the last round, whose answers each client smooths over its own edges.
 
@@ -51,7 +54,9 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, al
         for scores in zip(*clients, strict=True)
     ]
     choose = min if task.better == "lower" else max
-    return choose(rounds, key=lambda scores: scores["validation"])
+    best = choose(range(len(rounds)), key=lambda place: rounds[place]["validation"])
+    tests = [scores[best]["test"] for scores in clients]
+    return {**rounds[best], "test_per_client": [score if math.isfinite(score) else None for score in tests]}
 
 
 def _rounds(experiment: Experiment, shard: Any) -> Scored:

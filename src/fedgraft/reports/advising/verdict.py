@@ -1,5 +1,6 @@
 """The verdict: rows with means over paired seeds, whether federation is better than every client alone, and why."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
@@ -43,8 +44,9 @@ class Row:
     note: str = ""
 
     def mean(self, split: str, seeds: Sequence[int] | None = None) -> float:
-        """Return the mean score over seeds, by default all of its own."""
-        return float(mean(self.cells[seed][split] for seed in (self.cells if seeds is None else seeds)))
+        """Return the mean score over seeds, by default all of its own; nan where one is not known."""
+        scores = [self.cells[seed][split] for seed in (self.cells if seeds is None else seeds)]
+        return math.nan if None in scores else float(mean(scores))
 
     @property
     def bytes(self) -> float | None:
@@ -95,6 +97,24 @@ class Verdict:
     def sign(self) -> int:
         """1 where higher is better, -1 where lower is."""
         return -1 if self.better == "lower" else 1
+
+    @property
+    def better_off(self) -> float | None:
+        """Share of clients whose test score is better with the best recipe than with a model of their own.
+
+        Over all seeds; None where it is not known.
+        """
+        alone = next((row for row in self.rows if row.kind == ALONE and row.figure == "pooled" and row.cells), None)
+        if self.best is None or alone is None:
+            return None
+        pairs = [
+            (together, apart)
+            for seed, cell in self.best.cells.items()
+            if seed in alone.cells and len(cell["test_per_client"]) == cell["clients"]
+            for together, apart in zip(cell["test_per_client"], alone.cells[seed]["test_per_client"], strict=True)
+            if together is not None and apart is not None
+        ]
+        return mean(self.sign * (together - apart) > 0 for together, apart in pairs) if pairs else None
 
 
 def rows_of(question: Question, results: Mapping[Job, Cell], slow: Mapping[str, float]) -> list[Row]:
