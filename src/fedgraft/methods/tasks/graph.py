@@ -121,9 +121,9 @@ class Graph(
     walks: int = 16
     degrees: int = 16
     wl: int = 0
-    wl_width: int = 16384
+    wl_width: int = 8192
     wl_root: bool = True
-    wl_scale: float = 10.0
+    wl_scale: float = 5.0
     wl_into: str = "answer"
     wl_shared: bool = False
 
