@@ -122,4 +122,4 @@ def _number(value: float | None) -> str:
 
 
 def _slope(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.2g}"
+    return "-" if value is None else f"{value + 0.0:+.2g}"
