@@ -33,17 +33,16 @@ from fedgraft.experiment.recipe import parse_override
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import Interrupted, execute
 from fedgraft.experiment.runner import resume as resume_run
-from fedgraft.experiment.units import human_bytes
 from fedgraft.interface import advise, catalogue, federated, federation
+from fedgraft.interface.closing import closing_lines
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 from fedgraft.interface.progress import Progress
 from fedgraft.interface.shard import shard
-from fedgraft.reports.comparison import clients_text, failures_text
 from fedgraft.reports.comparison import compare as compare_runs
 from fedgraft.reports.comparison import render as render_comparison
 from fedgraft.reports.html_report import write_report
-from fedgraft.reports.stored_runs import COSTS, yardsticks_of
+from fedgraft.reports.stored_runs import COSTS
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import tables, write_page
@@ -331,23 +330,7 @@ def _show_summary(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         _print_json(summary)
         return
-    metric, total, raw = summary["metric"], summary["bytes"], summary.get("raw_data_bytes")
-    lines = [
-        f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})",
-        f"  {metric}: validation {_score(summary['validation'])}, test {_score(summary['test'])}",
-        f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}",
-        f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
-        *([f"  sending all data once would take {human_bytes(raw)}"] if raw is not None else []),
-        *(f"  yardstick {name}: {_score(score)}" for name, score in yardsticks_of(summary).items()),
-        *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
-        *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
-        f"  digest {summary['digest']}, in {folder}",
-    ]
-    print("\n".join(map(printable, lines)))
-
-
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    print("\n".join(map(printable, closing_lines(summary, folder))))
 
 
 def _print_json(value: Any) -> None:
