@@ -7,6 +7,7 @@ import signal
 import tempfile
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # or Ray warns
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -34,10 +35,13 @@ def local_ray(cpus=2):
 def cluster_of(workers):
     """A cluster whose head has no CPU, so that actors live on other nodes: (cluster, those nodes)."""
     import ray
+    from ray._private.utils import get_ray_address_file
     from ray.cluster_utils import Cluster
 
     with _folder() as folder, unwarned():
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20, "temp_dir": folder}
+        # Ray notes the cluster's address in its own folder, which it does not make where a cluster has another.
+        Path(get_ray_address_file(None)).parent.mkdir(parents=True, exist_ok=True)
         cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             nodes = [cluster.add_node(**NODE, temp_dir=folder) for _ in range(workers)]
