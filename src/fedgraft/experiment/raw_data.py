@@ -38,8 +38,6 @@ from fedgraft.wire.layouts import Array
 
 MOST_LZMA: Final = 8_000_000
 """Bytes of all clients, before they are compressed, of which LZMA takes a few seconds."""
-MOST_MADE: Final = 1000
-"""Clients whose data are made for this when asked for; of more it is not known."""
 SEEN_BYTES: Final = 16
 """Of a fingerprint, which stands for an array that was sent before."""
 LEAST_SEEN: Final = 1024
@@ -59,22 +57,17 @@ Leaf: TypeAlias = "Array | sparse.csr_matrix"
 
 
 def raw_data_bytes(shards: Sequence[Any]) -> int | None:
-    """Return the bytes of sending all clients' data once; None where it `is_too_much` to know them.
+    """Return the bytes of sending all clients' data once; None where these are made only when used.
 
     Args:
         shards: all clients' data, here.
     """
-    if is_too_much(shards):
+    if isinstance(shards, Shards) and len(shards) > Shards.KEPT:
         return None
     seen: set[bytes] = set()
     contents = [_content(shard, seen) for shard in shards]
     best = sum(map(len, contents)) <= MOST_LZMA
     return sum(wire.message_bytes() + _compressed(content, best) for content in contents)
-
-
-def is_too_much(shards: Sequence[Any]) -> bool:
-    """Return whether these are more clients than make their data for this."""
-    return isinstance(shards, Shards) and len(shards) > MOST_MADE
 
 
 def _content(shard: Any, seen: set[bytes]) -> bytes:

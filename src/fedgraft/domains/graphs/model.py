@@ -215,6 +215,10 @@ class Head(nn.Module):
         hidden: Tensor = self.inner(read)
         return torch.relu(hidden if more is None else hidden + more)
 
+    def forward(self, read: Tensor) -> Tensor:
+        """Return logits, float32 [graphs, classes]."""
+        return self.classify(self.represent(read))
+
     def classify(self, hidden: Tensor) -> Tensor:
         """Return logits, float32 [graphs, classes], of the last hidden layer."""
         logits: Tensor = self.outer(nn.functional.dropout(hidden, self.dropout, self.training))
