@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from fedgraft.contracts import RuntimeOptions, Sums
-from fedgraft.contracts.data import Shards
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -28,7 +27,7 @@ from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.discovery import find
 from fedgraft.experiment.experiment import TRAINED_YARDSTICKS, Experiment, build_yardstick
 from fedgraft.experiment.provenance import digest_of
-from fedgraft.experiment.raw_data import raw_data_bytes
+from fedgraft.experiment.raw_data import made_when_used, raw_data_bytes
 from fedgraft.runtimes.processes import Processes
 
 Scores = dict[str, float]
@@ -58,7 +57,7 @@ def raw_data(shards: Sequence[Any]) -> int | None:
     Args:
         shards: all clients' data, here.
     """
-    if isinstance(shards, Shards) and len(shards) > Shards.KEPT:
+    if made_when_used(shards):
         return None
     key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
     return int(_remembered(key, lambda: {"bytes": raw_data_bytes(shards)})["bytes"])

@@ -62,12 +62,17 @@ def raw_data_bytes(shards: Sequence[Any]) -> int | None:
     Args:
         shards: all clients' data, here.
     """
-    if isinstance(shards, Shards) and len(shards) > Shards.KEPT:
+    if made_when_used(shards):
         return None
     seen: set[bytes] = set()
     contents = [_content(shard, seen) for shard in shards]
     best = sum(map(len, contents)) <= MOST_LZMA
     return sum(wire.message_bytes() + _compressed(content, best) for content in contents)
+
+
+def made_when_used(shards: Sequence[Any]) -> bool:
+    """Return whether these are made when used, and more than are kept: then not all are made to measure them."""
+    return isinstance(shards, Shards) and len(shards) > Shards.KEPT
 
 
 def _content(shard: Any, seen: set[bytes]) -> bytes:

@@ -1,7 +1,7 @@
 """A perceptron over all clients' nodes together, by their features alone, as if there were no edges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from fedgraft.errors import require
 
 
 @dataclass(frozen=True)
-class Mlp(Yardstick[NodeShard]):
+class Mlp(Perceptron, Yardstick[NodeShard]):
     """A perceptron on features alone, at one place; regularisation and epochs tuned on validation.
 
     Source: the baseline "MLP" of Shchur et al., "Pitfalls of Graph Neural Network Evaluation", arXiv:1811.05868, sec.
@@ -41,15 +41,6 @@ class Mlp(Yardstick[NodeShard]):
     task: ClassVar[str] = "node"
     default: ClassVar[bool] = True
 
-    hidden: tuple[int, ...] = (128,)
-    alphas: tuple[float, ...] = (0.01, 0.1, 1.0)
-    length: float = 4.0
-    epochs: int = 60
-    patience: int = 10
-    batch_size: int = 256
-    learning_rate: float = 0.001
-    seed: int = 0
-
     def __post_init__(self) -> None:
         require(min(self.hidden, default=1) >= 1, "Mlp.hidden", "numbers, each at least 1", self.hidden)
         sound = len(self.alphas) > 0 and min(self.alphas) >= 0
@@ -67,5 +58,4 @@ class Mlp(Yardstick[NodeShard]):
 
     def predict(self, graph: NodeShard) -> Indices:
         """Return the predicted class of every node, int64 [nodes]."""
-        options = {field.name: getattr(self, field.name) for field in fields(self)}
-        return likeliest(Perceptron(**options).probabilities(graph))
+        return likeliest(self.probabilities(graph))
