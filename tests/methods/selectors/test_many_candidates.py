@@ -62,3 +62,11 @@ def test_reputations_ties_fall_at_random(view):
     assert share[2] == 1
     assert share[7] == 0
     assert np.allclose(share[[0, 1, 3, 4, 5, 6, 8]], 2 / 7, atol=0.04)
+
+
+def test_one_behind_its_quota_that_is_too_dear_does_not_end_the_run(view):
+    selector = ReputationUCB(clients=1, least_share=0.5)
+    seen = replace(view(2, round=3, bytes_left=50), bytes_per_client=np.array([40, 60]))
+    state = {**selector.init(seen), "tries": np.array([0, 0])}
+    for seed in range(20):
+        assert selector.select(state, seen, np.random.default_rng(seed)).clients == (0,)

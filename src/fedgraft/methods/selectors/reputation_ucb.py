@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require, require_one_of
-from fedgraft.methods.cohorts import MANY, affordable, available, falling, first_falling, size
+from fedgraft.methods.cohorts import MANY, affordable, falling, first_falling, reachable, size
 
 LOG = logging.getLogger("fedgraft.selectors.reputation_ucb")
 Floats = NDArray[np.float64]
@@ -161,7 +161,7 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
 
     def select(self, state: ReputationState, view: View, g: np.random.Generator) -> Selection:
         """Those behind their quota, then by the policy, then those beyond their quota."""
-        wanted, pool = size(self.clients, view, "ReputationUCB.clients"), available(view)
+        wanted, pool = size(self.clients, view, "ReputationUCB.clients"), reachable(view)
         # Ties fall at random: all are shuffled; of many those alone that tie where it matters.
         ties = g if len(pool) > MANY and self.policy != "greedy" else None
         pool = pool if ties else g.permutation(pool)
