@@ -25,6 +25,8 @@ LONE = 8
 
 FORM: Laws[Encoder] = Laws()
 LAWS: Laws[EdgeEncoder] = Laws()
+LOOKING: Laws[EdgeEncoder] = Laws()
+"""Those of encoders that look at neighbours."""
 
 
 def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> None:
@@ -44,7 +46,7 @@ def laws(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> list[
     """Return the laws of an encoder, to be called one by one; arguments as `check_encoder`."""
     encoder: Any = cls(**options)
     found: list[Law[Any]] = []
-    for family in (FORM, LAWS, metapath_encoders.LAWS):
+    for family in (FORM, LAWS, metapath_encoders.LAWS, *([] if alone else [LOOKING])):
         found += family.held(cls, lambda: encoder)
     return found + layered_encoders.LAWS.held(cls, lambda: layered_encoders.LayeredCase(encoder, alone))
 
@@ -73,7 +75,7 @@ def relabelling_nodes_relabels_embeddings(encoder: EdgeEncoder) -> None:
         torch.testing.assert_close(module(_relabelled(view, order)), module(view)[order], rtol=1e-4, atol=1e-5)
 
 
-@LAWS.having(EdgeEncoder)
+@LOOKING.having(EdgeEncoder)
 def neighbours_matter(encoder: EdgeEncoder) -> None:
     """Let a neighbour move a node's embedding, and nobody move that of a node without any."""
     view, module = _view(_structure(), _structure()), _drawn(encoder)

@@ -34,13 +34,13 @@ class Pairs:
 
 
 class RatingModel(nn.Module):
-    """Base + head(features of the pair, embeddings of both ends)."""
+    """Base + head(features of the pair, embeddings of both ends); the encoder may have none to give."""
 
     def __init__(self, encoder: nn.Module, width: int, pair_width: int, hidden: int, g: torch.Generator) -> None:
         super().__init__()
         self.encoder = encoder
         self.pair = linear(pair_width, hidden, g)
-        self.ends = linear(2 * width, hidden, g, bias=False)
+        self.ends = linear(2 * width, hidden, g, bias=False) if width else None
         self.inner = linear(hidden, hidden, g)
         self.out = linear(hidden, 1, g)
         nn.init.zeros_(self.out.weight)
@@ -51,8 +51,10 @@ class RatingModel(nn.Module):
         user, item, features, base = pairs.user, pairs.item, pairs.features, pairs.base
         if place is not None:
             user, item, features, base = user[place], item[place], features[place], base[place]
-        nodes = self.encoder(pairs.view) if nodes is None else nodes
-        ends = self.ends(torch.cat([nodes[user], nodes[item]], 1))
-        state = torch.relu(self.inner(torch.relu(self.pair(features) + ends)))
+        state = self.pair(features)
+        if self.ends is not None:
+            nodes = self.encoder(pairs.view) if nodes is None else nodes
+            state = state + self.ends(torch.cat([nodes[user], nodes[item]], 1))
+        state = torch.relu(self.inner(torch.relu(state)))
         predicted: Tensor = base + self.out(state)[:, 0]
         return predicted
