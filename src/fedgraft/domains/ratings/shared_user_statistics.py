@@ -1,12 +1,13 @@
 """What users do at other clients, published once in a byte each: an exchange of statistics before training.
 
 Shops share customers. Each client publishes which users it has (one bit per user of the common id space, up to its
-last) and a byte for each: a coarse mean of its residuals and a coarse number of ratings. The server adds, for each
-client and user, what the *other* clients said, and answers with a byte per user of that client. No item, no rating and
-no link leaves a client; who its users are and how generously they rate there does, so this is an option that a recipe
+last) and, of each, a mean of its residuals and a number of ratings, in one byte (`COARSE`) or two (`FINE`). The server
+adds, for each client and user, what the *other* clients said, and answers in the same code. No item, no rating and no
+link leaves a client; who its users are and how generously they rate there does, so this is an option that a recipe
 names.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,10 +23,8 @@ from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
-LEVELS, RANGE = 32, 0.5
-"""A byte's five bits for a mean: equal steps over +-RANGE of the scale's width."""
-COUNT_CODES = 8
-"""Its other three bits: 0, 1, 2-3, 4-7, ... ratings, told by the power of two below."""
+RANGE = 0.5
+"""Means are told within +-RANGE of the scale's width."""
 
 FRIEND_SHRINKAGE = 5.0
 """Friends without any bias that everybody is given beside the own."""
@@ -72,7 +71,99 @@ class Elsewhere:
 PAIR_COLUMNS, NODE_COLUMNS = 3, 2
 
 
-def publish(known: Known) -> Arrays:
+class Code(ABC):
+    """How a user's mean and number of ratings are told.
+
+    Args:
+        width: bytes a user.
+        levels: equal steps between the lowest and the highest mean, both told exactly.
+    """
+
+    width: int
+    levels: int
+
+    @abstractmethod
+    def encode(self, mean: Floats, ratings: NDArray[np.integer] | Floats) -> Bytes:
+        """Return uint8 [width users]."""
+
+    @abstractmethod
+    def decode(self, codes: Array) -> tuple[Floats, Floats]:
+        """Return means and numbers, float64 [users] each; both 0 where there are no ratings."""
+
+    def weights(self, ratings: Floats) -> Floats:
+        """Return how much a client's mean counts beside others' by its ratings, float64 [users] of whole numbers."""
+        return ratings
+
+    def ratings(self, weights: Floats) -> Floats:
+        """Return how many ratings the weights of several clients are worth, float64 [users]."""
+        return weights
+
+    def level(self, mean: Floats) -> NDArray[np.int64]:
+        """Return the nearest step to each mean, int64, from 0."""
+        return np.clip(np.rint((mean + RANGE) / (2 * RANGE) * self.levels), 0, self.levels).astype(np.int64)
+
+    def mean(self, level: NDArray[np.int64]) -> Floats:
+        """Return the mean at each step."""
+        return np.asarray(level / self.levels * (2 * RANGE) - RANGE)
+
+
+class Coarse(Code):
+    """A byte: five bits for a mean, three for a number: 0, 1, 2-3, 4-7, ... ratings, told by the power of two below.
+
+    A mean counts by its ratings.
+    """
+
+    width, levels, counts = 1, 31, 8
+
+    def encode(self, mean: Floats, ratings: NDArray[np.integer] | Floats) -> Bytes:
+        """Return uint8 [users]."""
+        # 0 ratings have code 0, 1 has 1, 2-3 have 2, 4-7 have 3 ...
+        power = np.minimum(np.floor(np.log2(np.maximum(ratings, 1))) + 1, self.counts - 1)
+        return (self.level(mean) * self.counts + np.where(ratings > 0, power, 0)).astype(np.uint8)
+
+    def decode(self, codes: Array) -> tuple[Floats, Floats]:
+        """Return means and numbers; the middle of 2-3, 4-7 ..., exact for none and one."""
+        level, code = np.divmod(codes.astype(np.int64), self.counts)
+        count = np.where(code > 0, np.where(code > 1, 1.5, 1.0) * 2.0 ** (code - 1), 0.0)
+        return np.where(code > 0, self.mean(level), 0.0), count
+
+
+class Fine(Code):
+    """Two bytes: one for a mean, one for its weight v = n / (n + SPREAD) by its number of ratings n.
+
+    A user rates somewhat otherwise at each client. With this random effect, many ratings at one client tell less than a
+    few at each of several, and v is the weight of a mean, up to a factor: var(noise) / var(effect) is SPREAD.
+    """
+
+    width, levels = 2, 254
+
+    def encode(self, mean: Floats, ratings: NDArray[np.integer] | Floats) -> Bytes:
+        """Return uint8 [2 users]: each user's mean, then its weight, at least 1 where there are ratings."""
+        weight = np.where(ratings > 0, np.clip(np.rint(255 * ratings / (ratings + SPREAD)), 1, 254), 0)
+        return np.stack([self.level(mean), weight], axis=1).astype(np.uint8).ravel()
+
+    def decode(self, codes: Array) -> tuple[Floats, Floats]:
+        """Return means and numbers."""
+        level, weight = codes.astype(np.int64).reshape(-1, 2).T
+        return np.where(weight > 0, self.mean(level), 0.0), SPREAD * weight / (255.0 - np.minimum(weight, 254))
+
+    def weights(self, ratings: Floats) -> Floats:
+        """Return 255 v, rounded."""
+        return np.rint(255 * ratings / (ratings + SPREAD))
+
+    def ratings(self, weights: Floats) -> Floats:
+        """Return how many ratings at clients without number would tell as much."""
+        return SPREAD * weights / 255
+
+
+SPREAD = 12.0
+"""Ratings whose mean is as uncertain as a user differs from client to client: about that of Ciao and Epinions."""
+COARSE, FINE = Coarse(), Fine()
+CODES: dict[str, Code] = {"users": COARSE, "effects": FINE}
+"""By what the task is asked to share."""
+
+
+def publish(known: Known, code: Code) -> Arrays:
     """A client's bits and bytes, about its users with known ratings."""
     _, _, item_bias = known.biases
     low, high = known.shard.scale
@@ -81,22 +172,23 @@ def publish(known: Known) -> Arrays:
     having = np.flatnonzero(count)
     present = np.zeros(int(known.shard.users[having].max(initial=-1)) + 1, dtype=np.uint8)
     present[known.shard.users[having]] = 1
-    return {"users": np.packbits(present), "codes": _encode(total[having] / count[having], count[having])}
+    return {"users": np.packbits(present), "codes": code.encode(total[having] / count[having], count[having])}
 
 
-def check(published: Arrays) -> None:
-    """Raise `WireError` unless there is one byte per user named."""
-    users, codes = count_bits(published["users"]), len(published["codes"])
+def check(published: Arrays, code: Code) -> None:
+    """Raise `WireError` unless there is one code per user named."""
+    users, codes = count_bits(published["users"]), len(published["codes"]) / code.width
     if users != codes:
-        raise WireError(f"names {users} users but has {codes} codes")
+        raise WireError(f"names {users} users but has {codes:g} codes")
 
 
-def combine(published: Mapping[int, Arrays], least: int) -> dict[int, Arrays]:
+def combine(published: Mapping[int, Arrays], least: int, code: Code) -> dict[int, Arrays]:
     """Server: what the other clients said of each client's users, in ascending order of users.
 
     Args:
         published: of every client.
         least: fewest clients that must have a user, the one that is answered among them; nothing is said of others.
+        code: of what is published and of the answers.
     """
     named = {client: set_bits(arrays["users"]) for client, arrays in published.items()}
     # A row for each user that anybody has: how far ids reach costs the server nothing.
@@ -106,9 +198,10 @@ def combine(published: Mapping[int, Arrays], least: int) -> dict[int, Arrays]:
     reported: dict[int, tuple[Floats, Floats]] = {}
     total, count, having = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
     for client, ids in users.items():
-        mean, ratings = _decode(published[client]["codes"])
+        mean, ratings = code.decode(published[client]["codes"])
+        weights = code.weights(ratings)
         # In whole steps, so that taking a client's own part away leaves nothing of it, not even a rounding error.
-        reported[client] = np.rint(mean * (LEVELS - 1) / RANGE) * ratings, ratings
+        reported[client] = np.rint(mean * code.levels / RANGE) * weights, weights
         total[ids] += reported[client][0]
         count[ids] += reported[client][1]
         having[ids] += 1
@@ -118,31 +211,17 @@ def combine(published: Mapping[int, Arrays], least: int) -> dict[int, Arrays]:
         others = np.where(told, count[ids] - reported[client][1], 0.0)
         rest = np.where(told, total[ids] - reported[client][0], 0.0)
         mean = np.divide(rest, others, out=np.zeros(len(ids)), where=others > 0)
-        answers[client] = {"codes": _encode(mean * RANGE / (LEVELS - 1), others)}
+        answers[client] = {"codes": code.encode(mean * RANGE / code.levels, code.ratings(others))}
     return answers
 
 
-def understand(known: Known, codes: Array) -> Elsewhere:
+def understand(known: Known, codes: Array, code: Code) -> Elsewhere:
     """A client's reading of the server's answer; nothing if it never came."""
     residual, ratings = np.zeros(known.users), np.zeros(known.users)
     having = np.flatnonzero(known.by_user.ratings)
-    if len(codes) == len(having):
-        residual[having], ratings[having] = _decode(codes)
+    if len(codes) == code.width * len(having):
+        residual[having], ratings[having] = code.decode(codes)
     elif len(codes):
-        raise WireError(f"The server's answer is about {len(codes)} users; {len(having)} were asked about.")
+        about = len(codes) / code.width
+        raise WireError(f"The server's answer is about {about:g} users; {len(having)} were asked about.")
     return Elsewhere(residual, ratings)
-
-
-def _encode(mean: Floats, count: NDArray[np.integer] | Floats) -> Bytes:
-    level = np.clip(np.rint((mean + RANGE) / (2 * RANGE) * (LEVELS - 1)), 0, LEVELS - 1)
-    # 0 ratings have code 0, 1 has 1, 2-3 have 2, 4-7 have 3 ...
-    code = np.where(count > 0, np.minimum(np.floor(np.log2(np.maximum(count, 1))) + 1, COUNT_CODES - 1), 0)
-    return (level * COUNT_CODES + code).astype(np.uint8)
-
-
-def _decode(codes: Array) -> tuple[Floats, Floats]:
-    level, code = np.divmod(codes.astype(np.int64), COUNT_CODES)
-    mean = level / (LEVELS - 1) * (2 * RANGE) - RANGE
-    # The middle of 2-3, 4-7 ...; exact for none and one.
-    count = np.where(code > 0, np.where(code > 1, 1.5, 1.0) * 2.0 ** (code - 1), 0.0)
-    return np.where(code > 0, mean, 0.0), count

@@ -30,7 +30,7 @@ from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.pairs import Pairs, RatingModel
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
-from fedgraft.domains.ratings.shared_user_statistics import Elsewhere
+from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, pseudo_items, training_losses
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.propagate import GraphView
@@ -96,8 +96,8 @@ class Rating(
     items with attention over ratings and, with the part "relations", over trust links
     (`fedgraft.domains.ratings.social_model`). Encoder, head, biases and features then play no part.
 
-    Asked: a table `pairs` with columns "user", "item" and perhaps "client". One client's own tables: `data` with the
-    columns of the run's ratings; `trust`, if it has links, with "user" and "trusts".
+    Asked: a table `pairs` with columns "user", "item" and perhaps "client". One client's own tables: `data` with columns
+    as the run's ratings; `trust`, if it has links, with "user" and "trusts".
 
     Source: FedACS (Xu et al., IEEE TMC 2025), sec. III and VI: graph, transition probabilities, RMSE.
     Differs: the paper trains embeddings of nodes and says nothing about a rating that sees itself; here node and pair
@@ -110,9 +110,10 @@ class Rating(
         walk: longest random walk of the edge features, >= 1.
         user_shrinkage: pseudo-ratings of bias 0 per user in the biases, >= 0.
         item_shrinkage: the same per item, >= 0.
-        share: "nothing", or "users": each client tells, once and in a byte per user, how its users rate there, and
-            learns how they rate elsewhere (`fedgraft.domains.ratings.shared_user_statistics`; charged as statistics).
-        share_least: with `share = "users"`, fewest clients that must have a user for anything to be told of him, >= 2;
+        share: "nothing"; "users": each client tells, once and in a byte per user, how its users rate there, and learns
+            how they rate elsewhere; or "effects": the same in two bytes, where a client counts by what its mean tells
+            of others (`fedgraft.domains.ratings.shared_user_statistics`; charged as statistics).
+        share_least: unless nothing is shared, fewest clients that must have a user for anything to be told of him, >= 2;
             with 2, of a user whom two have, each is told just what the other said. The server sees all in any case.
         embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
         relations: whether that model sees trust links, and training pseudo-labels items; likewise.
@@ -150,7 +151,7 @@ class Rating(
         require(self.walk >= 1, "Rating.walk", ">= 1", self.walk)
         require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
         require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
-        require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", "users"))
+        require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", *CODES))
         require(self.share_least >= 2, "Rating.share_least", ">= 2", self.share_least)
         require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
         require(self.width >= 1, "Rating.width", ">= 1", self.width)
@@ -186,25 +187,26 @@ class Rating(
 
     @property
     def statistics_layout(self) -> Layout:
-        """Users' bits and bytes if they are shared."""
-        return users_elsewhere.PUBLISHED if self.share == "users" else Layout(())
+        """Users' bits and codes if they are shared."""
+        return users_elsewhere.PUBLISHED if self.share in CODES else Layout(())
 
     def statistics(self, shard: RatingShard) -> Arrays:
         """Which users the client has, and how they rate here."""
-        return users_elsewhere.publish(self._known(shard, shard.rows("train"))) if self.share == "users" else {}
+        code = CODES.get(self.share)
+        return users_elsewhere.publish(self._known(shard, shard.rows("train")), code) if code else {}
 
     def check(self, statistics: Arrays) -> None:
-        """One byte per user named."""
-        users_elsewhere.check(statistics)
+        """One code per user named."""
+        users_elsewhere.check(statistics, CODES[self.share])
 
     @property
     def combined_layout(self) -> Layout:
-        """`Layout` of a byte for each user."""
-        return users_elsewhere.ANSWERED if self.share == "users" else Layout(())
+        """`Layout` of a code for each user."""
+        return users_elsewhere.ANSWERED if self.share in CODES else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Return how each client's users rate at the others."""
-        return users_elsewhere.combine(statistics, self.share_least)
+        return users_elsewhere.combine(statistics, self.share_least, CODES[self.share])
 
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
         """Biases, features and graphs of every fold and of the whole training set."""
@@ -254,7 +256,7 @@ class Rating(
         if self.embeddings:
             rows = max(1, self.users), max(1, self.items)
             return SocialModel(*rows, self.width, self.relations, g)
-        shared = self.share == "users"
+        shared = self.share in CODES
         node_width = NODE_WIDTH + shared * users_elsewhere.NODE_COLUMNS
         pair_width = PAIR_WIDTH + shared * users_elsewhere.PAIR_COLUMNS
         encoder = self.encoder.build(node_width, edge_width(self.walk), g)
@@ -342,10 +344,10 @@ class Rating(
 
     def _elsewhere(self, shard: RatingShard, shared: Arrays) -> Elsewhere | None:
         """Return what is known of the client's users elsewhere; None if nothing is shared."""
-        if self.share == "nothing":
+        if self.share not in CODES:
             return None
         known = self._known(shard, shard.rows("train"))
-        return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)))
+        return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)), CODES[self.share])
 
     def _view(
         self, known: Known, graph: RatingGraph, elsewhere: Elsewhere | None, had: tuple[int, int] | None = None
