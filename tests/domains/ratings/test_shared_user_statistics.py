@@ -60,7 +60,9 @@ def test_three_shops_by_hand():
     published = {client: publish(known, COARSE) for client, known in enumerate(shops)}
     assert np.flatnonzero(np.unpackbits(published[0]["users"])).tolist() == [2, 5]
     assert [len(each["codes"]) for each in published.values()] == [2, 2, 2]
-    told = [understand(known, combine(published, 2, COARSE)[client]["codes"], COARSE) for client, known in enumerate(shops)]
+    told = [
+        understand(known, combine(published, 2, COARSE)[client]["codes"], COARSE) for client, known in enumerate(shops)
+    ]
     # user 2 is nowhere else; user 5 has 2-3 at the second shop, told as 3, and 1 at the third: 4-7, told as 6
     assert told[0].ratings.tolist() == [0, 6]
     assert told[0].residual[0] == 0
@@ -83,7 +85,9 @@ def test_a_client_never_hears_itself(code):
 def test_no_rounding_error_of_a_clients_own_part_comes_back(code, seed, clients):
     g = np.random.default_rng(seed)
     everybody = np.packbits(np.ones(48, np.uint8))
-    published = {c: {"users": everybody, "codes": g.integers(0, 256, 48 * code.width).astype(np.uint8)} for c in range(clients)}
+    published = {
+        c: {"users": everybody, "codes": g.integers(0, 256, 48 * code.width).astype(np.uint8)} for c in range(clients)
+    }
     first = combine(published, 2, code)[0]["codes"]
     published[0] = {"users": everybody, "codes": g.integers(0, 256, 48 * code.width).astype(np.uint8)}
     assert combine(published, 2, code)[0]["codes"].tolist() == first.tolist()
@@ -113,7 +117,9 @@ def test_error_of_two_bytes(pairs):
 def test_with_two_bytes_a_client_counts_by_what_its_mean_tells_of_others():
     # User 1 gave 12 ratings at one client and 36 at another: v = 1/2 and 3/4; a byte holds them nearly.
     mean, ratings = np.array([0.1, -0.1]), np.array([12.0, 36.0])
-    said = [{"users": np.array([64], np.uint8), "codes": FINE.encode(mean[k : k + 1], ratings[k : k + 1])} for k in (0, 1)]
+    said = [
+        {"users": np.array([64], np.uint8), "codes": FINE.encode(mean[k : k + 1], ratings[k : k + 1])} for k in (0, 1)
+    ]
     asking = {"users": np.array([64], np.uint8), "codes": FINE.encode(np.zeros(1), np.ones(1))}
     found, worth = FINE.decode(combine({0: said[0], 1: said[1], 2: asking}, 2, FINE)[2]["codes"])
     assert found[0] == pytest.approx((0.1 * 0.5 - 0.1 * 0.75) / 1.25, abs=2 * RANGE / 254)
@@ -135,7 +141,7 @@ def test_answers_that_do_not_fit_are_refused():
         check({"users": np.packbits(np.array([1, 1], np.uint8)), "codes": np.zeros(1, np.uint8)}, COARSE)
     with pytest.raises(WireError, match=r"names 2 users but has 1\.5 codes"):
         check({"users": np.packbits(np.array([1, 1], np.uint8)), "codes": np.zeros(3, np.uint8)}, FINE)
-    with pytest.raises(WireError, match="about 1.5 users; 2 were asked about"):
+    with pytest.raises(WireError, match=r"about 1\.5 users; 2 were asked about"):
         understand(known, np.zeros(3, np.uint8), FINE)
 
 
@@ -158,11 +164,14 @@ def test_of_a_user_whom_fewer_clients_have_than_the_threshold_nothing_is_told():
     ]
     published = {client: publish(known, COARSE) for client, known in enumerate(shops)}
     told = [
-        understand(known, combine(published, 3, COARSE)[client]["codes"], COARSE).ratings.tolist() for client, known in enumerate(shops)
+        understand(known, combine(published, 3, COARSE)[client]["codes"], COARSE).ratings.tolist()
+        for client, known in enumerate(shops)
     ]
     assert [each[-1] for each in told[1:]] == [0, 0], "user 9 is at two of them"
     assert told[0][1] == 6, "user 5 is at all three"
-    assert all(not understand(k, combine(published, 4, COARSE)[c]["codes"], COARSE).ratings.any() for c, k in enumerate(shops))
+    assert all(
+        not understand(k, combine(published, 4, COARSE)[c]["codes"], COARSE).ratings.any() for c, k in enumerate(shops)
+    )
 
 
 def test_how_far_a_client_says_that_users_reach_costs_nothing():

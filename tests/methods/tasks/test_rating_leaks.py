@@ -111,9 +111,10 @@ def test_a_training_rating_whose_users_and_items_all_touch_is_not_seen_through_t
         check_blind_to_itself(Rating(ENCODERS["gat"], folds=4), shard, row)
 
 
+@pytest.mark.parametrize("share", ["users", "effects"])
 @pytest.mark.parametrize("seed", range(4))
-def test_what_users_do_elsewhere_holds_nothing_of_the_rating_that_is_predicted(seed):
-    task = Rating(ENCODERS["gat"], folds=3, share="users")
+def test_what_users_do_elsewhere_holds_nothing_of_the_rating_that_is_predicted(seed, share):
+    task = Rating(ENCODERS["gat"], folds=3, share=share)
     shards = [random_shard(seed + number) for number in range(3)]
 
     def prepared(own: RatingShard) -> RatingData:

@@ -96,8 +96,8 @@ class Rating(
     items with attention over ratings and, with the part "relations", over trust links
     (`fedgraft.domains.ratings.social_model`). Encoder, head, biases and features then play no part.
 
-    Asked: a table `pairs` with columns "user", "item" and perhaps "client". One client's own tables: `data` with columns
-    as the run's ratings; `trust`, if it has links, with "user" and "trusts".
+    Asked: a table `pairs` with columns "user", "item" and perhaps "client". One client's own tables: `data`, with the
+    columns of the run's ratings; if it has links, `trust` with "user" and "trusts".
 
     Source: FedACS (Xu et al., IEEE TMC 2025), sec. III and VI: graph, transition probabilities, RMSE.
     Differs: the paper trains embeddings of nodes and says nothing about a rating that sees itself; here node and pair
@@ -110,10 +110,9 @@ class Rating(
         walk: longest random walk of the edge features, >= 1.
         user_shrinkage: pseudo-ratings of bias 0 per user in the biases, >= 0.
         item_shrinkage: the same per item, >= 0.
-        share: "nothing"; "users": each client tells, once and in a byte per user, how its users rate there, and learns
-            how they rate elsewhere; or "effects": the same in two bytes, where a client counts by what its mean tells
-            of others (`fedgraft.domains.ratings.shared_user_statistics`; charged as statistics).
-        share_least: unless nothing is shared, fewest clients that must have a user for anything to be told of him, >= 2;
+        share: "nothing"; "users": each client tells, once, how its users rate there, and learns how they rate
+            elsewhere, a byte each; "effects": two (`domains.ratings.shared_user_statistics`; charged as statistics).
+        share_least: with these, fewest clients that must have a user for anything to be told of him, >= 2;
             with 2, of a user whom two have, each is told just what the other said. The server sees all in any case.
         embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
         relations: whether that model sees trust links, and training pseudo-labels items; likewise.
@@ -215,8 +214,7 @@ class Rating(
         folds = min(self.folds, len(rows))
         # The folds are the client's own business; a fixed seed keeps them the same after a resume.
         fold = randomness.generator(0, "folds", client=len(rows)).permutation(len(rows)) % max(1, folds)
-        place = np.empty(len(rows), dtype=np.int64)
-        parts = []
+        place, parts = np.empty(len(rows), dtype=np.int64), []
         for number in range(folds):
             inside = np.flatnonzero(fold == number)
             place[inside] = np.arange(len(inside))
