@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients bench-selection same-results testbed study-fedacs \
-  study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers clean
+  study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,9 @@ study-rafhgl: .venv/.installed  ## the RAFHGL tables: selectors on typed graphs,
 
 study-selectors: .venv/.installed  ## all selectors side by side on ratings, nodes, graphs and typed graphs
 	$(BIN)/fedgraft study selectors $(ARGS)
+
+study-graft: .venv/.installed  ## our own recipes, part by part, paired with the published ones
+	for task in node rating; do $(BIN)/fedgraft study graft_$$task --seeds 5 $(ARGS) || exit 1; done
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
