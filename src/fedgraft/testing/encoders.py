@@ -46,8 +46,9 @@ def laws(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> list[
     """Return the laws of an encoder, to be called one by one; arguments as `check_encoder`."""
     encoder: Any = cls(**options)
     found: list[Law[Any]] = []
-    for family in (FORM, LAWS, metapath_encoders.LAWS, *([] if alone else [LOOKING])):
+    for family in (FORM, LAWS, metapath_encoders.LAWS):
         found += family.held(cls, lambda: encoder)
+    found += [] if alone else LOOKING.held(cls, lambda: encoder)
     return found + layered_encoders.LAWS.held(cls, lambda: layered_encoders.LayeredCase(encoder, alone))
 
 
