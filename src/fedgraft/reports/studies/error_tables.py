@@ -9,6 +9,8 @@ from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, raw_data_line
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
 
+Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
+"""{(model, method): {seed: its result}}."""
 TOLERANCE = 0.002
 """The target is the best validation score of the reference method, worsened by this share."""
 LEVELS = (0.02, 0.01, 0.005, TOLERANCE)
@@ -54,13 +56,11 @@ def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: in
     return "\n".join(lines)
 
 
-def _main_table(
-    study: Study, panel: Mapping[str, Any], runs: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
-) -> str:
+def _main_table(study: Study, panel: Mapping[str, Any], runs: Runs) -> str:
     paper = panel["paper"].get(panel["data"][0], {})
     rows = []
     for (model, method), by_seed in runs.items():
-        against = runs.get((model, study.reference), {})
+        against = _reference(study, runs, model)
         costs, shares, gains = [], [], []
         for seed, run in by_seed.items():
             biases = run["yardsticks"].get("client_biases", {}).get("test")
@@ -74,7 +74,7 @@ def _main_table(
         printed = paper.get(f"{model}-{method}", [])
         base = paper.get(f"{model}-{study.reference}", paper.get(f"gcn-{study.reference}", []))
         share = f"{printed[1] / base[1]:.0%}" if len(printed) > 1 and len(base) > 1 else ""
-        cells = [f"{study.methods[method]['label']} ({model.upper()})"]
+        cells = [_label(study, model, method)]
         cells += [spread([_score(run) for run in by_seed.values()], 4), spread(gains, 4)]
         cells += [spread([run["bytes"]["total"] / 1e6 for run in by_seed.values()])]
         cells += [spread(costs), spread([100 * s for s in shares], 0, " %")]
@@ -83,7 +83,7 @@ def _main_table(
     return table(_HEAD, rows)
 
 
-def _yardsticks(runs: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]) -> str:
+def _yardsticks(runs: Runs) -> str:
     first = next(iter(runs.values()))
     found = [
         f"{name} {spread([run['yardsticks'][name]['test'] for run in first.values() if name in run['yardsticks']], 4)}"
@@ -94,20 +94,34 @@ def _yardsticks(runs: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]])
 
 def _by_column(
     study: Study,
-    runs: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]],
+    runs: Runs,
     title: str,
     columns: Sequence[float],
     value: Callable[[Mapping[str, Any], Mapping[str, Any], float], float],
 ) -> str:
     rows = []
     for (model, method), by_seed in runs.items():
-        against = runs.get((model, study.reference), {})
+        against = _reference(study, runs, model)
         cells = []
         for column in columns:
             values = [value(run, against[seed], column) for seed, run in by_seed.items() if seed in against]
             cells.append(spread(values, 4 if value is _at_budget else 2))
-        rows.append((f"{study.methods[method]['label']} ({model.upper()})", *cells))
+        rows.append((_label(study, model, method), *cells))
     return table((title, *(f"{c:.1%}" if c < 0.1 else f"{c:.0%}" for c in columns)), rows)
+
+
+def _label(study: Study, model: str, method: str) -> str:
+    """Return a method's label, with the model's name where the study names one."""
+    label = str(study.methods[method]["label"])
+    return f"{label} ({model.upper()})" if model else label
+
+
+def _reference(study: Study, runs: Runs, model: str) -> Mapping[int, Mapping[str, Any]]:
+    """Return the reference's runs with the same model; for a method with a model of its own those with any."""
+    for (used, method), by_seed in runs.items():
+        if method == study.reference and model in (used, ""):
+            return by_seed
+    return {}
 
 
 def _score(run: Mapping[str, Any]) -> float:
