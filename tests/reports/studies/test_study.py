@@ -247,6 +247,12 @@ def test_tables_count_what_was_never_reached():
     none = {**half, "curve": [[*point[:2], None, None] for point in half["curve"]], "test_at_best_validation": None}
     assert "| FedACS (GCN) | never | never |" in tables(TINY, {cells[0]: full, cells[1]: none}, 1)
     assert "Not run yet." in tables(dataclasses.replace(TINY), {}, 1)
+    own = dataclasses.replace(TINY, panels=({**TINY.panels[0], "runs": [["gcn", "all"], ["", "fedacs"]], "paper": {}},))
+    cells = list(panel_cells(own.panels[0], 1))
+    text = tables(own, {cells[0]: full, cells[1]: half}, 1)
+    assert "| FedACS | 0.9700 | 0.0300 | 2.00 | 1.00 | 50 % |" in text, (
+        "a recipe's own model, held against the reference"
+    )
 
 
 ACCURACIES = dataclasses.replace(
