@@ -1,4 +1,4 @@
-"""What users do at other clients, published once in a byte each: an exchange of statistics before training.
+"""What users do at other clients, published once in a byte or two each: an exchange of statistics before training.
 
 Shops share customers. Each client publishes which users it has (one bit per user of the common id space, up to its
 last) and, of each, a mean of its residuals and a number of ratings, in one byte (`COARSE`) or two (`FINE`). The server
@@ -152,7 +152,7 @@ class Fine(Code):
         return np.rint(255 * ratings / (ratings + SPREAD))
 
     def ratings(self, weights: Floats) -> Floats:
-        """Return how many ratings at clients without number would tell as much."""
+        """Return how many ratings would tell as much, were there no such effect."""
         return SPREAD * weights / 255
 
 
