@@ -301,6 +301,15 @@ def test_a_file_may_have_a_sign_of_equality_in_its_path(tmp_path: Path) -> None:
     assert client_at(experiments.load(recipe, said), [str(path)], 1, "south")[0].name == "south"
 
 
+@pytest.mark.parametrize("share", ["users", "effects"])
+def test_a_site_that_tells_of_users_numbers_them_as_all_sites_do(tmp_path: Path, share: str) -> None:
+    tables = north("rating")
+    assert site("rating", tables, tmp_path / "all", **{"task.share": share})[0].name == "north"
+    del tables["users"]
+    with pytest.raises(InputError, match="--data users=FILE is missing"):
+        site("rating", tables, tmp_path / "none", **{"task.share": share})
+
+
 def test_tables_that_all_sites_have_alike_are_told_apart_by_their_fingerprints(tmp_path: Path) -> None:
     recipe = experiments.load(*recipe_of("rating", {"ratings": "nowhere.csv"}))
     for name, ids in {"one": "user\na\nb\n", "two": "user\na\nb\n", "other": "user\nb\na\n"}.items():

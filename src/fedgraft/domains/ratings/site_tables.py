@@ -36,7 +36,7 @@ def read_site(form: Format, tables: Mapping[str, Given], task: Any) -> Ratings:
             "The recipe must say data.low and data.high, the lowest and highest rating there can be: no site knows "
             "the ratings of the others."
         )
-    needed = {"users": task.embeddings or task.share == "users", "items": task.embeddings}
+    needed = {"users": task.embeddings or task.share != "nothing", "items": task.embeddings}
     for name, is_needed in needed.items():
         if is_needed and name not in tables:
             why = "the model's tables are numbered" if task.embeddings else "clients tell of users (task.share)"
