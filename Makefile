@@ -87,7 +87,7 @@ study-selectors: .venv/.installed  ## all selectors side by side on ratings, nod
 	$(BIN)/fedgraft study selectors $(ARGS)
 
 study-graft: .venv/.installed  ## our own recipes, part by part, paired with the published ones
-	for task in node rating; do $(BIN)/fedgraft study graft_$$task --seeds 5 $(ARGS) || exit 1; done
+	for task in node graph rating; do $(BIN)/fedgraft study graft_$$task --seeds 5 $(ARGS) || exit 1; done
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

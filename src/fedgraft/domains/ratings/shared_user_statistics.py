@@ -139,7 +139,7 @@ class Fine(Code):
 
     def encode(self, mean: Floats, ratings: NDArray[np.integer] | Floats) -> Bytes:
         """Return uint8 [2 users]: each user's mean, then its weight, at least 1 where there are ratings."""
-        weight = np.where(ratings > 0, np.clip(np.rint(255 * ratings / (ratings + SPREAD)), 1, 254), 0)
+        weight = np.where(ratings > 0, np.clip(self.weights(ratings), 1, 254), 0)
         return np.stack([self.level(mean), weight], axis=1).astype(np.uint8).ravel()
 
     def decode(self, codes: Array) -> tuple[Floats, Floats]:
@@ -147,9 +147,9 @@ class Fine(Code):
         level, weight = codes.astype(np.int64).reshape(-1, 2).T
         return np.where(weight > 0, self.mean(level), 0.0), SPREAD * weight / (255.0 - np.minimum(weight, 254))
 
-    def weights(self, ratings: Floats) -> Floats:
+    def weights(self, ratings: NDArray[np.integer] | Floats) -> Floats:
         """Return 255 v, rounded."""
-        return np.rint(255 * ratings / (ratings + SPREAD))
+        return np.asarray(np.rint(255 * ratings / (ratings + SPREAD)))
 
     def ratings(self, weights: Floats) -> Floats:
         """Return how many ratings would tell as much, were there no such effect."""
