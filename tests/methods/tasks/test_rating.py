@@ -2,10 +2,8 @@
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -14,15 +12,11 @@ from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, nod
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.shards import merge_shards
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute
 from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.models.gat import GAT
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.rating import Rating
 from helpers.rating_shards import ENCODERS, HAND, lively, random_shard, shard_of
-from helpers.tiny import TINY
 
 
 def hand_known() -> Known:
@@ -278,15 +272,3 @@ def test_the_default_model_is_small(name):
 def test_options_are_checked(options, message):
     with pytest.raises(InputError, match=message):
         Rating(GCN(), **options)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device here")
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("model", ["gcn", "gat"])
-def test_a_run_on_cuda_scores_as_on_the_cpu(model, workers, tmp_path: Path):
-    changes = {**TINY, "model.name": model, "runtime.workers": workers}
-    here = execute(experiment.load("fedacs", {**changes, "runtime.workers": 0}))
-    there = execute(experiment.load("fedacs", {**changes, "runtime.device": "cuda"}), tmp_path / "run")
-    assert there["validation"] == pytest.approx(here["validation"], rel=1e-3)
-    answers = predict(tmp_path / "run", {"pairs": pd.DataFrame({"user": ["user-01"], "item": ["item-01"]})})
-    assert math.isfinite(answers["rating"][0])
