@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -39,24 +39,24 @@ LARGE = {
 
 @dataclass(frozen=True)
 class Row:
-    """A recipe on a data set: its changes, and the rounds that are run."""
+    """A recipe on a data set: its changes, the set's folder under ROOT if it is real, and how many rounds are run."""
 
     recipe: str
     changes: Mapping[str, Any]
+    folder: str | None = "."
     rounds: int = 8
-    real: bool = field(default=True)
 
 
 ROWS = (
-    Row("fedacs", {"data.name": "ciao"}),
-    Row("graft_rating", {"data.name": "ciao"}),
-    Row("reputation_ucb", {"data.name": "ml100k"}),
-    Row("fedais", {"data.name": "pubmed"}),
-    Row("graft_node", {"data.name": "pubmed"}),
-    Row("cefgl", {"data.name": "mutag", "data.clients": 7}),
-    Row("graft_graph", {"data.name": "proteins", "data.clients": 7}),
+    Row("fedacs", {"data.name": "ciao"}, "ciao"),
+    Row("graft_rating", {"data.name": "ciao"}, "ciao"),
+    Row("reputation_ucb", {"data.name": "ml100k"}, "ml-100k"),
+    Row("fedais", {"data.name": "pubmed"}, "Planetoid"),
+    Row("graft_node", {"data.name": "pubmed"}, "Planetoid"),
+    Row("cefgl", {"data.name": "mutag", "data.clients": 7}, "TUDataset"),
+    Row("graft_graph", {"data.name": "proteins", "data.clients": 7}, "TUDataset"),
     Row("rafhgl", {"data.name": "acm", "data.clients": 20}),
-    Row("fedall_full", LARGE, 4, False),
+    Row("fedall_full", LARGE, None, 4),
 )
 
 
@@ -73,7 +73,7 @@ class Rounds:
 
 def measured(row: Row, device: str) -> dict[str, Any]:
     """Run it once; its figures."""
-    root = {"data.root": str(ROOT)} if row.real else {}
+    root = {} if row.folder is None else {"data.root": str(ROOT / row.folder)}
     fixed = {"rounds": row.rounds, "seed": 1, "yardsticks": [], "runtime.workers": 0, "runtime.device": device}
     built = experiment.load(row.recipe, {**row.changes, **root, **fixed})
     watcher = Rounds()
