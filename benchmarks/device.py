@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
-from fedgraft.errors import InputError
+from fedgraft.errors import FedgraftError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.runner import execute
 
@@ -108,8 +108,8 @@ def main() -> None:
         for device in devices:
             try:
                 figures = measured(row, device)
-            except InputError as error:
-                print(f"{row.recipe:16}{row.changes['data.name']:10}{device:6}{error}")
+            except FedgraftError as error:
+                print(f"{row.recipe:16}{row.changes['data.name']:10}{device:6}{str(error).splitlines()[0]}")
                 continue
             found["rows"].append({"recipe": row.recipe, "data": row.changes["data.name"], "on": device, **figures})
             print(

@@ -16,12 +16,17 @@ from helpers.tiny import TINY
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device here")
 
 TYPED = {"data.clients": 3, "selector.clients": 2, "rounds": 2, "runtime.workers": 0, "yardsticks": []}
+BLOCKS = {name: SMALL[name] for name in SMALL if "sampler" not in name} | {"selector": {"name": "all"}}
+del BLOCKS["selector.clients"]
 CASES = {
     **RUNS,
     "attention": ("fedacs", {**TINY, "model.name": "gat"}),
     "convolution": ("fedacs", {**TINY, "model.name": "gcn"}),
     "pairs": ("graft_rating", TINY | {"rounds": 3}),
-    "smoothed": ("graft_node", {**{name: SMALL[name] for name in SMALL if "sampler" not in name}, "rounds": 3}),
+    "mended": ("fedsage_plus", BLOCKS | {"rounds": 4}),
+    "aggregates": ("fedgcn", BLOCKS),
+    "sampled": ("fedgraph", BLOCKS),
+    "smoothed": ("graft_node", BLOCKS),
     "subtrees": ("graft_graph", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "yardsticks": []}),
     "typed": ("rafhgl", TYPED),
 }

@@ -31,6 +31,11 @@ def normal(*shape: int, std: float, g: torch.Generator) -> nn.Parameter:
     return nn.Parameter(torch.randn(*shape, generator=g) * std)
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Return where a model's parameters are."""
+    return next(model.parameters()).device
+
+
 class Linear(nn.Linear):
     """A linear layer of torch whose operations are counted."""
 

@@ -169,7 +169,7 @@ class Block:
 
     def to(self, device: str | torch.device) -> "Block":
         """Return the block on another device."""
-        return Block(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+        return type(self)(**{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
 
     def sums(
         self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None

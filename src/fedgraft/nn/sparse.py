@@ -1,7 +1,7 @@
 """Matrices and tables that do not learn, as what learns is multiplied by them: `Sparse` and `Stacked`."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -250,6 +250,7 @@ class Stacked:
 
     upper: Tensor
     lower: Tensor
+    _moved: "dict[str, Stacked]" = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -271,8 +272,12 @@ class Stacked:
         return torch.cat([self.upper @ weight, self.lower @ weight])
 
     def to(self, device: str | torch.device) -> "Stacked":
-        """Return the matrix on another device."""
-        return Stacked(self.upper.to(device), self.lower.to(device))
+        """Return the tables on another device; moved there once."""
+        if torch.device(device) == self.upper.device:
+            return self
+        if str(device) not in self._moved:
+            self._moved[str(device)] = Stacked(self.upper.to(device), self.lower.to(device))
+        return self._moved[str(device)]
 
 
 class _Product(torch.autograd.Function):

@@ -19,6 +19,7 @@ from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighgen import generator_of
 from fedgraft.domains.nodes.smoothing import Neighbours
 from fedgraft.nn import flops, propagate
+from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Given
 from fedgraft.wire.layouts import Array, Tree
 
@@ -144,41 +145,42 @@ class NodeData:
         Those of all own nodes are kept in `relayed`, for the layers behind it.
         """
         del self.relayed[layer:]
-        computed = self.whole(received=layer)
+        computed = self.whole(received=layer).on(device_of(model))
         with torch.no_grad():
             for number in range(len(self.relayed), layer + 1):
                 hidden: Tensor = model.hidden(number, self._before(computed, number), computed.hops[number])  # type: ignore[operator]
                 self.relayed.append(hidden)
-        sent = HaloRows(self.needed, self.relayed[layer].numpy()[self.needed])
+        sent = HaloRows(self.needed, self.relayed[layer].numpy(force=True)[self.needed])
         nothing = [HaloRows(self.needed[:0], np.zeros((0, width), np.float32)) for width in self.states.widths]
         return [sent if number == layer else none for number, none in enumerate(nothing)]
 
     def scored(self, model: nn.Module) -> Tensor:
         """Logits [own, classes] of all own nodes, with all their neighbours, from the last layer that was relayed."""
-        computed, begin = self.whole(), len(self.relayed)
+        computed, begin = self.whole().on(device_of(model)), len(self.relayed)
         with torch.no_grad():
             found: Tensor = model(self._before(computed, begin), computed.hops[begin:], self.stored)
-        return found
+        return found.cpu()
 
     def _before(self, computed: "Computed", layer: int) -> propagate.States:
         """Return the states of a layer's senders before it, where all own nodes are computed."""
         if not layer:
             return computed.inputs
         own, hop = self.relayed[layer - 1], computed.hops[layer]
-        return torch.cat([own, self.stored(layer - 1, hop)]) if len(hop.stored) else own
+        return torch.cat([own, self.stored(layer - 1, hop).to(own.device)]) if len(hop.stored) else own
 
     def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
-        """Logits [targets, classes]; with `notes` fresh states are remembered."""
+        """Logits [targets, classes], where the model is; with `notes` fresh states are remembered."""
+        computed = computed.on(device_of(model))
         note = self.note if notes and self.exchanges else None
         found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
         return found
 
     def represented(self, model: nn.Module) -> tuple[Array, Indices]:
         """The last hidden layer of the test nodes, float32 [nodes, width], and their labels."""
-        computed, test = self.whole(), self.rows["test"]
+        computed, test = self.whole().on(device_of(model)), self.rows["test"]
         with torch.no_grad():
             hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
-        return hidden[test].numpy(), self.label[test]
+        return hidden.cpu()[test].numpy(), self.label[test]
 
     def opened(self, states: Tree) -> "NodeData":
         """Return the same part with these hidden states; None = none is known.
@@ -214,7 +216,7 @@ class NodeData:
 
     def note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
         """Remember fresh states of a hidden layer, float32 [receivers, width]."""
-        self.states.write(layer, hop.receivers, fresh.numpy())
+        self.states.write(layer, hop.receivers, fresh.numpy(force=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +229,16 @@ class Computed:
     hops: list[Hop]
     inputs: propagate.States
     label: Tensor
+    _moved: "dict[str, Computed]" = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> "Computed":
+        """Return the same on a device; moved there once."""
+        if device.type == "cpu":
+            return self
+        if str(device) not in self._moved:
+            hops = [hop.to(device) for hop in self.hops]
+            self._moved[str(device)] = Computed(hops, self.inputs.to(device), self.label.to(device))
+        return self._moved[str(device)]
 
 
 def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:

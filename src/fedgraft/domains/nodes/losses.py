@@ -12,6 +12,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.mended_graph import Part
 from fedgraft.domains.nodes.neighgen import generator_of
+from fedgraft.nn.layers import device_of
 from fedgraft.nn.manual_gradients import cross_entropies
 from fedgraft.wire.layouts import Array
 
@@ -30,11 +31,11 @@ class Objective:
 
     def raised(self, logits: Tensor, data: NodeData) -> Tensor:
         """Logits as the losses see them."""
-        return logits + self.adjustment * data.log_shares if self.adjustment else logits
+        return logits + self.adjustment * data.log_shares.to(logits.device) if self.adjustment else logits
 
-    def spread(self, data: NodeData) -> Tensor | None:
+    def spread(self, data: NodeData, device: torch.device) -> Tensor | None:
         """Return the share of every label that every class gets, float32 [classes]; None for nothing."""
-        return self.smoothing * data.shares if self.smoothing else None
+        return self.smoothing * data.shares.to(device) if self.smoothing else None
 
 
 objective_of = cache(Objective)
@@ -43,7 +44,7 @@ objective_of = cache(Objective)
 
 def losses_among(logits: Tensor, label: Indices, nodes: Indices) -> Array:
     """Cross-entropies of some nodes, float32 [nodes], from everybody's logits and labels."""
-    return nn.functional.cross_entropy(logits[nodes], torch.from_numpy(label[nodes]), reduction="none").numpy()
+    return nn.functional.cross_entropy(logits.cpu()[nodes], torch.from_numpy(label[nodes]), reduction="none").numpy()
 
 
 def learning(model: nn.Module, data: NodeData) -> Part | None:
@@ -61,8 +62,8 @@ def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objecti
         objective: which losses.
     """
     logits = objective.raised(data.logits(model, computed, model.training), data)
-    logs, spread = torch.log_softmax(logits, 1), objective.spread(data)
-    losses = nn.functional.nll_loss(logs, computed.label, reduction="none")
+    logs, spread = torch.log_softmax(logits, 1), objective.spread(data, logits.device)
+    losses = nn.functional.nll_loss(logs, computed.label.to(logits.device), reduction="none")
     return losses if spread is None else losses * (1.0 - float(spread.sum())) - logs @ spread
 
 
@@ -74,6 +75,8 @@ def by_hand(model: Any, data: NodeData) -> bool:
 def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBackward:
     """Return the same losses without autograd, and a function that sets all gradients, given that of the losses."""
     note = data.note if data.exchanges and model.training else None
+    computed = computed.on(device_of(model))
     logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
-    losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, objective.spread(data))
+    spread = objective.spread(data, logits.device)
+    losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, spread)
     return losses, lambda gradient: back(to_logits(gradient))

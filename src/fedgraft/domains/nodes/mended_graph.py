@@ -18,6 +18,7 @@ from fedgraft.domains.nodes.neighgen import WIDTHS, Generator, generator_of
 from fedgraft.domains.nodes.shards import Features, NodeShard
 from fedgraft.errors import DivergedError, WireError
 from fedgraft.nn import flops
+from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Sparse
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
@@ -161,7 +162,7 @@ class Mending:
         if len(needed) and generator.learns:
             with torch.no_grad():
                 z = self._embeddings(generator, part, part.around, part.offered[needed], most, seed)
-            states.write(0, needed, z.numpy())
+            states.write(0, needed, z.numpy(force=True))
 
     def read(self, states: States, most: int, seed: int) -> Indices:
         """Return the slots whose embeddings a step of `most` nodes holds its generator against, int64 ascending."""
@@ -174,7 +175,7 @@ class Mending:
             z = self._embeddings(generator, part, part.around, everybody, 0, 0)
             counts = self._counts(generator.missing(z))
             lacking = np.flatnonzero(counts)
-            made = _first(generator.neighbours(z[lacking], 0), counts[lacking]).numpy()
+            made = _first(generator.neighbours(z[lacking], 0), counts[lacking]).numpy(force=True)
         owners = np.repeat(lacking, counts[lacking])
         if not len(owners):
             return {}
@@ -209,7 +210,7 @@ class Mending:
             most: most neighbours of a node that take part, per layer of the model.
             seed: where noise comes from, and which nodes are hidden.
         """
-        generator = generator_of(model)
+        generator, device = generator_of(model), device_of(model)
         hidden = scattered(np.arange(part.own), seed) < self.hidden * _HASHES
         hidden[nodes] = False
         kept = ~hidden[part.receivers] & ~hidden[part.senders]
@@ -227,9 +228,10 @@ class Mending:
         if counts.any():
             owners = np.repeat(read, counts)
             hops = _hops(_joined(*edges, owners), part.own + len(owners), nodes, most, seed)
-        logits = model(_inputs(part, hops, _first(made, counts[lacking])), hops, None)
-        losses = nn.functional.cross_entropy(logits, torch.from_numpy(part.label[nodes]), reduction="none")
-        truth = torch.from_numpy(count.astype(np.float32))
+        inputs, hops = _inputs(part, hops, _first(made, counts[lacking])).to(device), _on(hops, device)
+        label = torch.from_numpy(part.label[nodes]).to(device)
+        losses = nn.functional.cross_entropy(model(inputs, hops, None), label, reduction="none")
+        truth = torch.from_numpy(count.astype(np.float32)).to(device)
         losses = losses + nn.functional.smooth_l1_loss(guessed[: len(nodes)], truth, reduction="none")
         if len(lost):
             short = np.flatnonzero(count)  # of the nodes
@@ -237,10 +239,10 @@ class Mending:
             pairs[of, np.arange(len(lost))] = True
             theirs = made[torch.from_numpy((np.cumsum(lacking) - 1)[short])]
             near = _nearest(theirs, part.rows.rows(lost), part.squares[lost], pairs[short])
-            losses = losses.index_add(0, torch.from_numpy(short), near)
+            losses = losses.index_add(0, torch.from_numpy(short).to(device), near)
         pulled = self._pulled(states, len(nodes), seed)
         if len(pulled):
-            foreign = generator.neighbours(pulled, seed)
+            foreign = generator.neighbours(pulled.to(device), seed)
             losses = losses + _nearest(foreign, part.theirs, part.squares[part.matched]).mean()
         return losses
 
@@ -248,13 +250,14 @@ class Mending:
         self, generator: Generator, part: Part, around: Neighbourhoods, nodes: Indices, most: int, seed: int
     ) -> Tensor:
         hops = _hops(around, part.own, nodes, (most,) * len(WIDTHS), seed)
-        return generator.encode(_inputs(part, hops), hops)
+        device = device_of(generator)
+        return generator.encode(_inputs(part, hops).to(device), _on(hops, device))
 
     def _counts(self, guessed: Tensor) -> Indices:
         """Return how many neighbours nodes are given, int64 [nodes]. Raises `DivergedError` where that diverged."""
         if guessed.isnan().any():
             raise DivergedError("training diverged: the generator's counts of neighbours are not finite")
-        return guessed.detach().round().clamp(max=self.most).long().numpy()
+        return guessed.detach().round().clamp(max=self.most).long().numpy(force=True)
 
     def _pulled(self, states: States, most: int, seed: int) -> Tensor:
         """Return embeddings of others' nodes, at most so many, float32 [pulled, width]."""
@@ -286,7 +289,11 @@ def _inputs(part: Part, hops: Sequence[Hop], made: Tensor | None = None) -> Tens
     order = np.empty(len(senders), np.int64)
     order[real] = np.arange(len(dense))
     order[~real] = len(dense) + senders[~real] - part.own
-    return torch.cat([dense, made]).index_select(0, torch.from_numpy(order))
+    return torch.cat([dense.to(made.device), made]).index_select(0, torch.from_numpy(order).to(made.device))
+
+
+def _on(hops: Sequence[Hop], device: torch.device) -> list[Hop]:
+    return [hop.to(device) for hop in hops]
 
 
 def _joined(receivers: Indices, senders: Indices, own: int, owners: Indices | None = None) -> Neighbourhoods:
@@ -336,6 +343,7 @@ def _nearest(made: Tensor, rows: Tensor | Sparse, squares: Tensor, pairs: NDArra
         pairs: bool [nodes, rows], which rows are a node's to be near to; None for all.
     """
     nodes, most, width = made.shape
+    rows, squares = rows.to(made.device), squares.to(made.device)
     flat = made.reshape(-1, width)
     if isinstance(rows, Sparse):
         products = (rows @ flat.t().contiguous()).t()
@@ -344,5 +352,5 @@ def _nearest(made: Tensor, rows: Tensor | Sparse, squares: Tensor, pairs: NDArra
         products = flat @ rows.t()
     distances = (flat.square().sum(1, keepdim=True) - 2 * products + squares).view(nodes, most, -1)
     if pairs is not None:
-        distances = distances.masked_fill(~torch.from_numpy(pairs)[:, None], torch.inf)
+        distances = distances.masked_fill(~torch.from_numpy(pairs).to(made.device)[:, None], torch.inf)
     return distances.amin(2).mean(1)

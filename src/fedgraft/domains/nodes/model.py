@@ -81,7 +81,7 @@ class NodeModel(nn.Module):
                 if note is not None:
                     note(layer, hop, hidden)
                 if len(hops[layer + 1].stored):
-                    state = torch.cat([hidden, stored(layer, hops[layer + 1])])
+                    state = torch.cat([hidden, stored(layer, hops[layer + 1]).to(hidden.device)])
         assert self.head is not None
         return self.head(hidden), _chained([*stages, (partial(self.head.back, hidden), None)])
 
@@ -110,9 +110,9 @@ class NodeModel(nn.Module):
             fresh = self.hidden(layer, state, hop)
             if note is not None:
                 note(layer, hop, fresh.detach())
-            state = (
-                torch.cat([self._dropped(fresh), stored(layer, after)]) if len(after.stored) else self._dropped(fresh)
-            )
+            state = self._dropped(fresh)
+            if len(after.stored):
+                state = torch.cat([state, stored(layer, after).to(state.device)])
         return state
 
     def _dropped(self, state: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Which states a batch of nodes is computed from: neighbours drawn over a client's CSR, layer by layer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -45,6 +45,10 @@ class Hop:
     fresh: Indices
     stored: Indices
     block: Block
+
+    def to(self, device: torch.device) -> "Hop":
+        """Return the layer with its block on a device."""
+        return self if device.type == "cpu" else replace(self, block=self.block.to(device))
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ class Generator(nn.Module):
 
     def neighbours(self, z: Tensor, seed: int) -> Tensor:
         """Features of the most neighbours that nodes can lack, [nodes, most, width]."""
-        noise = torch.randn(z.shape, generator=torch.Generator().manual_seed(seed))
+        noise = torch.randn(z.shape, generator=torch.Generator().manual_seed(seed)).to(z.device)
         made: Tensor = torch.tanh(self.features(z + noise))
         return made.view(len(z), *self._shape)
 

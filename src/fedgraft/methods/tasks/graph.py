@@ -30,6 +30,7 @@ from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.errors import require, require_one_of
+from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
 LABEL_BINS = 5
@@ -206,13 +207,13 @@ class Graph(
 
     def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each graph of the draw, and the head's hidden layer."""
-        batch = data.collator.batch(data.train[draw.examples]).to(next(model.parameters()).device)
+        batch = data.collator.batch(data.train[draw.examples]).to(device_of(model))
         hidden = model.represent(batch)  # type: ignore[operator]
         return Losses(model.losses(hidden, batch), hidden=hidden)  # type: ignore[operator]
 
     def observe(self, model: nn.Module, data: GraphData) -> Observations:
         """What the model makes of all training graphs; the more nodes, the more central."""
-        device, parts = next(model.parameters()).device, self._batches(data.collator, data.train)
+        device, parts = device_of(model), self._batches(data.collator, data.train)
         seen = []
         for batch in (part.to(device) for part in parts):
             hidden = model.represent(batch)  # type: ignore[operator]
@@ -224,7 +225,7 @@ class Graph(
 
     def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
         """Right answers, graphs and summed cross-entropies."""
-        device, sums = next(model.parameters()).device, {}
+        device, sums = device_of(model), {}
         for split in SCORED_SPLITS:
             found = dict.fromkeys(self.sums, 0.0)
             for batch in data.on(device, split):
@@ -239,7 +240,7 @@ class Graph(
         """The head's hidden layer over the test graphs, and their classes by number."""
         hidden, label = [], []
         with torch.no_grad():
-            for batch in data.on(next(model.parameters()).device, "test"):
+            for batch in data.on(device_of(model), "test"):
                 hidden.append(model.represent(batch).cpu())  # type: ignore[operator]
                 label.append(batch.label.cpu())
         return torch.cat(hidden).numpy(), torch.cat(label).numpy()
@@ -263,7 +264,7 @@ class Graph(
         self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
     ) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it to be."""
-        device = next(model.parameters()).device
+        device = device_of(model)
         with torch.no_grad():
             batches = self._batches(self._collator(asked), np.arange(asked.graphs))
             shares = torch.cat([model(batch.to(device)).softmax(1) for batch in batches]).cpu()

@@ -33,6 +33,7 @@ from fedgraft.domains.ratings.shards import RatingShard, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, pseudo_items, training_losses
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import GraphView
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
@@ -279,13 +280,13 @@ class Rating(
         return (predicted - pairs.rating[place]) ** 2
 
     def _fold(self, model: nn.Module, data: RatingData, examples: Indices) -> Pairs:
-        return data.on(next(model.parameters()).device, str(data.fold[examples[0]]))
+        return data.on(device_of(model), str(data.fold[examples[0]]))
 
     def evaluate(self, model: nn.Module, data: RatingData) -> dict[str, Sums]:
         """Squared error and count, predictions clipped to the scale; both splits are seen from the same graph."""
-        device, sums, nodes = next(model.parameters()).device, {}, None
+        sums, nodes = {}, None
         for split in data.held_out:
-            pairs = data.on(device, split)
+            pairs = data.on(device_of(model), split)
             nodes = model.encoder(pairs.view) if nodes is None else nodes  # type: ignore[operator]
             error = (model(pairs, nodes=nodes).clamp(*data.scale) - pairs.rating).double()
             sums[split] = {"squared_error": float((error**2).sum()), "count": float(len(error))}
@@ -328,7 +329,7 @@ class Rating(
         view = self._view(known, RatingGraph(shard, self.walk), elsewhere, had)
         pairs = self._describe_pairs(known, view, user, item, item_categories(shard)[item], elsewhere)
         with torch.no_grad():
-            predicted = model(pairs.to(next(model.parameters()).device)).clamp(*shard.scale).cpu().numpy()
+            predicted = model(pairs.to(device_of(model))).clamp(*shard.scale).cpu().numpy()
         new_user, new_item = known.by_user.ratings[user] == 0, known.by_item.ratings[item] == 0
         basis = np.select(
             [new_user & new_item, new_user, new_item],

@@ -26,6 +26,7 @@ from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, answered, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.errors import InputError, require
+from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
 LABEL_BINS = 5
@@ -148,7 +149,7 @@ class TypedNode(
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each node of the draw, and their embeddings."""
-        data = data.on(_device(model))
+        data = data.on(device_of(model))
         nodes = torch.from_numpy(data.rows["train"][draw.examples]).to(data.label.device)
         hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
         logits = model.classify(hidden)  # type: ignore[operator]
@@ -156,7 +157,7 @@ class TypedNode(
 
     def observe(self, model: nn.Module, data: TypedData) -> Observations:
         """What the model makes of all training nodes, and their PageRank."""
-        there, nodes = data.on(_device(model)), data.rows["train"]
+        there, nodes = data.on(device_of(model)), data.rows["train"]
         hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
         logits = model.classify(hidden)  # type: ignore[operator]
         label = there.label[nodes]
@@ -185,7 +186,7 @@ class TypedNode(
 
     def represent(self, model: nn.Module, data: TypedData) -> tuple[Array, Array] | None:
         """The embeddings of the test nodes, and their classes by number."""
-        there, nodes = data.on(_device(model)), data.rows["test"]
+        there, nodes = data.on(device_of(model)), data.rows["test"]
         with torch.no_grad():
             hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
         return hidden.cpu().numpy(), data.part.label[nodes]
@@ -205,10 +206,6 @@ class TypedNode(
 
     def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
         """Logits of all target nodes, float32 [targets, classes], on the CPU."""
-        there = data.on(_device(model))
+        there = data.on(device_of(model))
         logits: Tensor = model(there.features, there.graphs)
         return logits.cpu()
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
