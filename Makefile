@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients bench-selection same-results testbed study-fedacs \
+.PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients bench-selection bench-device same-results testbed study-fedacs \
   study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft clean
 
 help:  ## list the targets (what plain `make` does)
@@ -55,6 +55,9 @@ bench-clients: .venv/.installed  ## measure federations of up to 100,000 made-up
 
 bench-selection: .venv/.installed  ## measure each selector among 100, 1,000 and some among a million clients; half a minute
 	$(BIN)/python benchmarks/selection.py $(ARGS)
+
+bench-device: .venv/.installed  ## measure every task on a CUDA device and on one core; six minutes
+	$(BIN)/python benchmarks/device.py $(ARGS)
 
 same-results: .venv/.installed  ## run two commits in turns and compare digests, bytes, scores:  make same-results ARGS=HEAD~1
 	$(BIN)/python benchmarks/same_results.py $(ARGS)

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from typing_extensions import TypeAliasType
 
 from fedgraft.engine.server.run_state import POINT
 from fedgraft.errors import InputError
@@ -14,7 +15,7 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predict import predict
 from fedgraft.experiment.run_folder import FORMAT, Store
 from fedgraft.experiment.runner import Interrupted, execute, resume
-from fedgraft.experiment.stored_state import LATER_FIELDS
+from fedgraft.experiment.stored_state import LATER_FIELDS, _misfit
 from fedgraft.reports import comparison
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import RunFolder
@@ -382,3 +383,10 @@ def test_what_was_not_changed_goes_on(nodes, tmp_path):
     changes = {**SMALL, "rounds": 4, "yardsticks": []}
     assert resume(run)["digest"] == execute(load("fedais", changes))["digest"]
     assert Store.open(run).load()[0].round == 4
+
+
+def test_arrays_are_told_where_numpy_names_them_by_an_alias():
+    """From NumPy 2.5 on NDArray is made by a `type` statement, which no value is an instance of."""
+    alias = TypeAliasType("Named", np.ndarray[tuple[int, ...], np.dtype[np.int64]])
+    assert _misfit(np.zeros(2, np.int64), alias, "own") == ""
+    assert _misfit({"a": 1}, alias, "own") == "own is no array"

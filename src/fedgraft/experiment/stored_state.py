@@ -322,9 +322,11 @@ def _check_record(tree: Any, hints: Mapping[str, Any], where: str) -> None:
 
 def _misfit(value: Any, hint: Any, where: str) -> str:
     """Return what is wrong with a value that should be of a type; "" for nothing. Whole numbers are counts."""
-    base, inner = get_origin(hint) or hint, get_args(hint)
     if hint is Any:
         return ""
+    base, inner = get_origin(hint) or hint, get_args(hint)
+    if alias := getattr(base, "__value__", None):  # NDArray is a `type` statement's from NumPy 2.5 on
+        base = get_origin(alias) or alias
     if base is np.ndarray:
         return "" if isinstance(value, np.ndarray) else f"{where} is no array"
     if base is int:

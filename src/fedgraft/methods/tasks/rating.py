@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
@@ -386,13 +385,9 @@ class Rating(
             user=torch.from_numpy(user),
             item=torch.from_numpy(item + known.users),
             features=torch.from_numpy(features),
-            base=_float32(base),
+            base=torch.from_numpy(base.astype(np.float32)),
             rating=torch.full((len(user),), torch.nan),
         )
-
-
-def _float32(array: NDArray[np.float64]) -> Tensor:
-    return torch.from_numpy(array.astype(np.float32))
 
 
 def _label_shares(shard: RatingShard, rows: Indices) -> tuple[float, ...]:
