@@ -11,11 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, MachineError
+    from fedgraft.errors import (
+        AllClientsFailedError,
+        BudgetError,
+        FedgraftError,
+        InputError,
+        Interrupted,
+        MachineError,
+    )
     from fedgraft.experiment.experiment import Experiment
     from fedgraft.experiment.outside_classes import trust
-    from fedgraft.experiment.runner import Interrupted
-    from fedgraft.interface.api import Run, compare, open, resume, run
+    from fedgraft.interface.api import compare, open, resume, run
+    from fedgraft.interface.finished import Run
 
     __version__: str
 
@@ -37,10 +44,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Run", "compare", "open", "resume", "run"), "interface.api"),
-    **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError", "MachineError"), "errors"),
+    **dict.fromkeys(("compare", "open", "resume", "run"), "interface.api"),
+    "Run": "interface.finished",
+    **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),
+    **dict.fromkeys(("Interrupted", "MachineError"), "errors"),
     "Experiment": "experiment.experiment",
-    "Interrupted": "experiment.runner",
     "trust": "experiment.outside_classes",
 }
 """Where each name lives."""

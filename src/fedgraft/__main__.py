@@ -1,4 +1,4 @@
-"""The command, `fedgraft` and `python -m fedgraft`: what is told when a signal or a lack of memory ends it.
+"""The command, `fedgraft` and `python -m fedgraft`: what is told when a signal ends it.
 
 Nothing large is imported here, so that an end while all else is imported is one line too.
 """
@@ -7,22 +7,15 @@ import sys
 from signal import SIGINT
 from typing import NoReturn
 
-from fedgraft.errors import memory_shortage
 from fedgraft.runtimes.workers import signals
-
-FAILED = 1
-"""Exit code where the command cannot be loaded."""
 
 
 def main() -> None:
     """Run the command `fedgraft`."""
     signals.handle(signals.interrupt)
     try:
-        try:
-            from fedgraft.interface.cli import main as command
-        except (ImportError, OSError, MemoryError, SystemError) as error:  # the last of a library that lacks memory
-            why = memory_shortage(error) or " ".join(str(error).split())
-            _end(f"error: fedgraft cannot be loaded: {why}.", FAILED)
+        from fedgraft.interface.cli import main as command  # whose libraries take a while, too
+
         command()
     except KeyboardInterrupt:
         _end(f"{signals.said(SIGINT)}.", 128 + SIGINT)

@@ -8,6 +8,7 @@ FedgraftError
 │   ├── DivergedError         its training left all finite numbers
 │   └── UnknownRequestError   it is asked what no client answers
 ├── AllClientsFailedError no client of a cohort answered, with every reason              (exit code 1)
+├── Interrupted           the process was asked to stop; the run can be resumed          (exit code 128 + signal)
 └── MachineError          this machine could not do its part: memory, a worker process  (exit code 1)
 """
 
@@ -16,6 +17,7 @@ import errno
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from signal import SIGINT
 
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of control and format characters, surrogates, ends of lines and of paragraphs."""
@@ -68,6 +70,19 @@ class AllClientsFailedError(FedgraftError):
         lines = "\n".join(f"  client {client}: {reason}" for client, reason in sorted(self.reasons.items()))
         kept = f"\n{self.kept}" if self.kept else ""
         return f"Round {self.round}: all {len(self.reasons)} selected clients failed.\n{lines}{kept}"
+
+
+class Interrupted(FedgraftError):
+    """The process was asked to stop; the run is stored and can be resumed.
+
+    Args:
+        message: after which round.
+        number: of the signal that asked.
+    """
+
+    def __init__(self, message: str, number: int = SIGINT) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 class MachineError(FedgraftError):

@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from fedgraft.errors import FedgraftError
-from fedgraft.experiment.runner import Interrupted, execute, resume
+from fedgraft.errors import FedgraftError, Interrupted
+from fedgraft.experiment.runner import execute, resume
 from fedgraft.reports import comparison
 from fedgraft.reports.stored_runs import RunFolder
 from helpers.toy_runs import toy

@@ -136,7 +136,7 @@ def test_folders_that_are_made_are_told_outermost_first(tmp_path):
 
 def started(folder):
     """A run that was interrupted after two rounds."""
-    from fedgraft.experiment.runner import Interrupted
+    from fedgraft.errors import Interrupted
 
     class Stops:
         def after_round(self, state, row):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment import runner
 from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.runner import Interrupted, execute, resume
+from fedgraft.experiment.runner import execute, resume
 from fedgraft.runtimes.workers.signals import Terminated
 from helpers.toy_runs import EVERYTHING, execute_and_die, toy
 

@@ -109,7 +109,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["report", "nowhere", "-o", "x.html"], ["nowhere"]),
         (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.csv"], ["nowhere is not a run's folder"]),
         (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.txt"], ["--out o.txt must end in .csv or .parquet"]),
-        (["rum"], ["No such command 'rum'"]),
+        (["rum"], ["No command named 'rum'. Did you mean 'run'"]),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else None,
 )

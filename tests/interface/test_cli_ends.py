@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedgraft.errors import AllClientsFailedError
-from fedgraft.interface import cli
+from fedgraft.interface.commands import compare, report, run
 from helpers.tiny import ARGUMENTS
 
 
@@ -46,11 +46,11 @@ def test_an_interruption_before_the_first_round_is_exit_code_130_too(fedgraft, m
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "execute", interrupted)
+    monkeypatch.setattr(run, "execute", interrupted)
     done = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a")
     assert done.code == 130
     assert done.out == ""
-    monkeypatch.setattr(cli, "compare_runs", interrupted)
+    monkeypatch.setattr(compare, "compare_runs", interrupted)
     assert fedgraft("compare", "a").code == 130
 
 
@@ -58,7 +58,7 @@ def test_errors_that_are_not_the_users_keep_their_own_exit_code(fedgraft, monkey
     def failed(*arguments: object) -> None:
         raise AllClientsFailedError(3, {0: "[no] reply", 1: "nan"})
 
-    monkeypatch.setattr(cli, "execute", failed)
+    monkeypatch.setattr(run, "execute", failed)
     done = fedgraft("run", "fedacs", *ARGUMENTS)
     assert done.code == 1
     assert "Round 3: all 2 selected clients failed." in done.err
@@ -103,7 +103,7 @@ def test_too_little_memory_outside_of_a_round_is_one_line(fedgraft, monkeypatch,
     def failed(*arguments: object) -> None:
         raise (MemoryError if "Unable" in text else RuntimeError)(text)
 
-    monkeypatch.setattr(cli, "write_report", failed)
+    monkeypatch.setattr(report, "write_report", failed)
     done = fedgraft("report", "a", "-o", "b.html")
     assert (done.code, done.err) == (1, f"error: There is not enough memory. {text}\n")
 
@@ -112,7 +112,7 @@ def test_too_little_memory_is_one_line(fedgraft, monkeypatch) -> None:
     def failed(*arguments: object) -> None:
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr(cli, "execute", failed)
+    monkeypatch.setattr(run, "execute", failed)
     done = fedgraft("run", "fedacs", *ARGUMENTS)
     assert done.code == 1
     assert done.err == "error: There is not enough memory. Unable to allocate 9 TiB\n"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import Interrupted
 from fedgraft.interface import demo
 from helpers.tiny import TINY
 

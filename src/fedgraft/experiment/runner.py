@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
-from signal import SIGINT
 from typing import Any, Protocol
 
 import torch
@@ -21,7 +20,14 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
-from fedgraft.errors import AllClientsFailedError, FedgraftError, InputError, MachineError, memory_shortage, require
+from fedgraft.errors import (
+    AllClientsFailedError,
+    InputError,
+    Interrupted,
+    MachineError,
+    memory_shortage,
+    require,
+)
 from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
@@ -44,19 +50,6 @@ VERY_MANY = 5_000
 MOST_STORING = 0.05
 """Share of a run's time that checkpoints may take, unless every round is to be stored."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
-
-
-class Interrupted(FedgraftError):
-    """The process was asked to stop; the run is stored and can be resumed.
-
-    Args:
-        message: after which round.
-        number: of the signal that asked.
-    """
-
-    def __init__(self, message: str, number: int = SIGINT) -> None:
-        super().__init__(message)
-        self.number = number
 
 
 class Watcher(Protocol):

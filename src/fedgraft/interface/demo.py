@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedgraft.contracts.table_files import write_csv
-from fedgraft.errors import FedgraftError, InputError, printable
-from fedgraft.experiment.runner import Interrupted
+from fedgraft.errors import FedgraftError, InputError, Interrupted, printable
 from fedgraft.experiment.units import human_bytes, human_seconds, parse_bytes
 from fedgraft.interface import api
+from fedgraft.interface.finished import Run
 from fedgraft.reports import comparison
 from fedgraft.reports.stored_runs import open_runs
 from fedgraft.runtimes.workers import signals
@@ -111,14 +111,14 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def _result(run: api.Run) -> str:
+def _result(run: Run) -> str:
     said = run.summary
     scores = f"rmse {run.history['validation'].min():.4f} on validation, {said['test_at_best_validation']:.4f} on test"
     size, seconds = human_bytes(said["bytes"]["total"]), human_seconds(said["seconds"])
     return f"{said['rounds']} rounds in {seconds}, {size}: {scores}"
 
 
-def _ask(run: api.Run) -> pd.DataFrame:
+def _ask(run: Run) -> pd.DataFrame:
     """Some pairs to predict: each shop's first user and items."""
     shards = run.experiment.data.load(run.experiment.seed)
     return pd.DataFrame([{"user": shard.user_ids[0], "item": item} for shard in shards for item in shard.item_ids[:2]])

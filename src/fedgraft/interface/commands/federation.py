@@ -1,7 +1,5 @@
-"""`fedgraft federation`: makes a federation's folders, runs its server, says how it stands."""
+"""Several sites, each with its own data, and a server that never sees them: make, start, look."""
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedgraft.errors import missing_extra, printable
+from fedgraft.errors import Interrupted, printable
 from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.runner import Interrupted
+from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
 from fedgraft.runtimes.flower_federation import control, making
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.superlink import SuperLink, register_all
@@ -32,8 +30,7 @@ app = typer.Typer(
     On the server: fedgraft federation init DIR, then fedgraft federation start DIR. Each site gets its folder
     DIR/nodes/NAME and runs 'fedgraft node'. Then, on the server: fedgraft run RECIPE --on DIR
     """,
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    **SETTINGS,
 )
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The federation's folder, on the server.")]
 
@@ -59,11 +56,11 @@ def init(
     """
     text = None if recipe is None else load(recipe).to_toml()
     made = making.make(folder, making.names_of(folder, clients, names), text, host, port, insecure)
-    _say(f"1. Start the server: fedgraft federation start {folder}")
-    _say(f"2. Hand each site its folder, over a safe way: {folder}/nodes/NAME. There: fedgraft node NAME --data FILE")
-    _say(f"3. Look who is there: fedgraft federation status {folder}. Then: fedgraft run RECIPE --on {folder}")
+    say(f"1. Start the server: fedgraft federation start {folder}")
+    say(f"2. Hand each site its folder, over a safe way: {folder}/nodes/NAME. There: fedgraft node NAME --data FILE")
+    say(f"3. Look who is there: fedgraft federation status {folder}. Then: fedgraft run RECIPE --on {folder}")
     if insecure:
-        _say(f"Whoever reaches {made.address} can take part and read along: --insecure is for trials.")
+        say(f"Whoever reaches {made.address} can take part and read along: --insecure is for trials.")
 
 
 @app.command()
@@ -73,7 +70,7 @@ def start(folder: Folder) -> None:
     portable.begin_again(load(str(found.recipe)).runtime)
     known = found.state.exists()
     if said := making.renew_certificate(found):
-        _say(said)
+        say(said)
     with signals.deferred() as asked:
         server = SuperLink(found)
         try:
@@ -82,13 +79,13 @@ def start(folder: Folder) -> None:
                 _stop_runs(found)
             count = 0 if found.insecure else register_all(found, lambda: asked)
             if not asked:
-                _say(f"ready at {found.address}; {f'{count} nodes registered' if count else 'any node may join'}")
+                say(f"ready at {found.address}; {f'{count} nodes registered' if count else 'any node may join'}")
             while not asked:
                 server.check()
                 time.sleep(LOOK_SECONDS)
         finally:
             server.close()
-    _say(f"{signals.said(asked.number)}.")
+    say(f"{signals.said(asked.number)}.")
     raise Interrupted("interrupted", asked.number)
 
 
@@ -102,34 +99,18 @@ def _stop_runs(folder: FederationFolder) -> None:
 @app.command()
 def status(
     folder: Folder,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which sites are connected, and what has been run."""
     found = FederationFolder.read(folder)
     nodes, runs = _nodes(found), [_run(each) for each in control.runs(found)]
     if as_json:
-        sys.stdout.write(json.dumps({"address": found.address, "nodes": nodes, "runs": runs}) + "\n")
+        print_json({"address": found.address, "nodes": nodes, "runs": runs})
         return
     console = Console(highlight=False)
     console.print(_table(nodes, "name", "client", "state", "since"))
     if runs:
         console.print(_table(runs, "run", "status", "since"))
-
-
-def node(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, from 'fedgraft federation init'.")],
-    data: Annotated[
-        list[str],
-        typer.Option(metavar="FILE", help="A file of 'fedgraft shard', a CSV or Parquet table, or NAME=FILE for each."),
-    ],
-) -> None:
-    """Check the data against the recipe, join the federation, and train here when the server asks for it."""
-    with missing_extra("flower", by="A federation"):
-        from fedgraft.interface.node import serve_node
-    with signals.deferred() as asked:
-        serve_node(folder, data, _say, lambda: bool(asked))
-    _say(f"{signals.said(asked.number)}. The node goes on where it was when it is started again.")
-    raise Interrupted("interrupted", asked.number)
 
 
 def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:
@@ -155,7 +136,3 @@ def _table(rows: list[dict[str, Any]], *columns: str) -> Table:
     for row in rows:
         table.add_row(*(Text("-" if row[name] is None else printable(str(row[name]))) for name in columns))
     return table
-
-
-def _say(line: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(line)))

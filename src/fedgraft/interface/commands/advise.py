@@ -1,25 +1,25 @@
-"""The command `fedgraft advise`: whether to federate a user's own data, with which recipe, and what bytes buy."""
+"""Say whether to federate your data, with which recipe, and what each further megabyte buys."""
 
-import json
-import sys
 from pathlib import Path
 from signal import SIGINT
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from fedgraft.errors import InputError, printable, require
+from fedgraft.errors import InputError, Interrupted, printable, require
 from fedgraft.experiment.recipe import parse_override
-from fedgraft.experiment.runner import Interrupted
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Quiet, print_json
+from fedgraft.interface.commands.options import say as tell
 from fedgraft.reports.advising.advise import advise as find_advice
 from fedgraft.reports.advising.page import as_json as object_of
 from fedgraft.reports.advising.page import padded
 from fedgraft.reports.advising.questions import Question
 from fedgraft.runtimes.workers import signals
 
+app = typer.Typer(**SETTINGS)
 
+
+@app.command()
 def advise(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A data set ('fedgraft list data'), or a CSV or Parquet file.")
@@ -36,10 +36,8 @@ def advise(
     share_labels: Annotated[
         bool, typer.Option("--share-labels", help="Try recipes in which labels of training nodes leave their clients.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output, all else on stderr.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say whether to federate your data, with which recipe, and what each further megabyte buys.
 
@@ -50,21 +48,20 @@ def advise(
     require(minutes > 0, "--minutes", "above 0", minutes)
     question = Question.of(data, budget, dict(map(parse_override, changes)), seeds, share_labels)
     folder = out or Path("advice") / (Path(data).stem.replace(":", ".") or "data")
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(line: str) -> None:
         if not quiet:
-            console.print(Text(printable(line)))
+            tell(line)
 
     try:
         found = find_advice(question, folder, minutes, say)
     except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
         number = getattr(error, "number", SIGINT)
-        console.print(Text(f"{signals.said(number)}. What is finished is kept: the same command goes on from there."))
+        tell(f"{signals.said(number)}. What is finished is kept: the same command goes on from there.")
         raise Interrupted("interrupted", number) from error
     say(f"{found.ran} of {found.ran + len(found.missing)} missing cells were run; {', '.join(map(str, found.written))}")
     if as_json:
-        sys.stdout.write(json.dumps(object_of(found.verdict, found.missing), allow_nan=False) + "\n")
+        print_json(object_of(found.verdict, found.missing))
         return
     table = "\n".join(map(printable, padded(found.verdict).splitlines()))
     print("\n\n".join([table, *map(printable, [*found.notes, found.verdict.sentence])]))

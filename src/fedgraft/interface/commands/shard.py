@@ -1,29 +1,28 @@
-"""The command `fedgraft shard`: a recipe's data as a file for each client."""
+"""Write each client's data to a file of its own, to be handed to its site, and the recipe for all of them."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from fedgraft.errors import printable
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment import sharding
 from fedgraft.experiment.recipe import parse_override
 from fedgraft.experiment.units import human_bytes
+from fedgraft.interface.commands.options import SETTINGS, Recipe, Seed, say
+
+app = typer.Typer(**SETTINGS)
 
 
+@app.command()
 def shard(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe's name ('fedgraft list recipes') or a TOML file.")
-    ],
+    recipe: Recipe,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="New or empty folder.")],
     changes: Annotated[
         list[str] | None,
         typer.Argument(metavar="SECTION.KEY=VALUE", help="Overrides, such as data.name=ciao data.root=DIR."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")] = None,
+    seed: Seed = None,
 ) -> None:
     """Write each client's data to a file of its own, to be handed to its site, and the recipe for all of them.
 
@@ -33,10 +32,9 @@ def shard(
     given = dict(parse_override(change) for change in changes or [])
     if seed is not None:
         given["seed"] = seed
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def written(name: str, path: Path, size: int) -> None:
-        console.print(Text(printable(f"{name}: {human_bytes(size)} in {path}")))
+        say(f"{name}: {human_bytes(size)} in {path}")
 
     paths = sharding.shard(experiments.load(recipe, given), out, written)
-    console.print(Text(printable(f"{len(paths)} clients and {sharding.RECIPE} in {out}")))
+    say(f"{len(paths)} clients and {sharding.RECIPE} in {out}")

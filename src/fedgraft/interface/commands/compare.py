@@ -1,0 +1,31 @@
+"""Put finished runs side by side: scores, bytes, what each paid until it reached a target score."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folders, Target, print_json
+from fedgraft.reports.comparison import compare as compare_runs
+from fedgraft.reports.comparison import render as render_comparison
+from fedgraft.reports.stored_runs import COSTS
+
+app = typer.Typer(**SETTINGS)
+
+
+@app.command()
+def compare(
+    folders: Folders,
+    target: Target = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(COSTS), help="Cost to the target that orders runs. Default: as given."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put finished runs side by side: scores, bytes, what each paid until it reached a target score."""
+    table = compare_runs(folders, target, against)
+    if as_json:
+        print_json({"runs": table})
+    else:
+        Console().print(render_comparison(table, against=against))

@@ -1,0 +1,29 @@
+"""Check the data against the recipe, join the federation, and train here when the server asks for it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedgraft.errors import Interrupted, missing_extra
+from fedgraft.interface.commands.options import SETTINGS, say
+from fedgraft.runtimes.workers import signals
+
+app = typer.Typer(**SETTINGS)
+
+
+@app.command()
+def node(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, from 'fedgraft federation init'.")],
+    data: Annotated[
+        list[str],
+        typer.Option(metavar="FILE", help="A file of 'fedgraft shard', a CSV or Parquet table, or NAME=FILE for each."),
+    ],
+) -> None:
+    """Check the data against the recipe, join the federation, and train here when the server asks for it."""
+    with missing_extra("flower", by="A federation"):
+        from fedgraft.interface.node import serve_node
+    with signals.deferred() as asked:
+        serve_node(folder, data, say, lambda: bool(asked))
+    say(f"{signals.said(asked.number)}. The node goes on where it was when it is started again.")
+    raise Interrupted("interrupted", asked.number)

@@ -1,0 +1,52 @@
+"""Arguments and options that several commands have, and how a command prints."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from fedgraft.errors import printable
+
+SETTINGS: Final[dict[str, Any]] = {
+    "no_args_is_help": True,
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+"""Of every typer app."""
+
+Recipe = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A recipe's name ('fedgraft list recipes') or a TOML file.")
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SECTION.KEY=VALUE", help="Overrides, such as selector.name=oort budget.bytes=2MB."),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, all else on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
+Folders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METRIC=VALUE", help="Score for bytes to target, such as rmse=0.95. Default: best, plus 0.2 %."
+    ),
+]
+
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Tell people one line, on standard error."""
+    messages.print(Text(printable(line)))
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON object, on standard output."""
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")

@@ -1,0 +1,59 @@
+"""Use the trained model, from a run's folder and the clients' own data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedgraft.contracts.table_files import write_csv
+from fedgraft.errors import InputError
+from fedgraft.experiment.predict import predict as predict_from
+from fedgraft.interface.commands.options import SETTINGS, Folder, say
+from fedgraft.interface.named_tables import TablesCommand, named_tables
+
+app = typer.Typer(**SETTINGS)
+
+
+@app.command(cls=TablesCommand)
+def predict(
+    folder: Folder,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: CSV (which see below) or Parquet.")
+    ],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="A table, CSV or Parquet; --NAME FILE is the same. Once for each."),
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who answers; default: the column 'client', or the task decides.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("-k", min=1, help="Answers to each question, such as items to a user. Default: 10.")
+    ] = None,
+) -> None:
+    """Use the trained model, from a run's folder and the clients' own data.
+
+    Questions are tables that the run's task knows, given as --NAME FILE; each row of the first is answered. A list,
+    such as --users 7,12, may stand for that table where the task knows such lists. Where the run's data are not, one
+    client's own data stand in for them: tables that the run's data set knows.
+    In CSV a text that begins like a formula (=, +, -, @) gets an apostrophe before it, or a spreadsheet would compute
+    it; Parquet has every id as it is.
+    """
+    write = _writer(out)
+    answers = predict_from(folder, named_tables(table or []), client, count=count)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write(answers)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
+    say(f"{len(answers)} answers in {out}")
+
+
+def _writer(path: Path) -> Callable[[Any], None]:
+    """Return a function that writes a table to the path, by its suffix."""
+    if path.suffix.lower() == ".csv":
+        return lambda table: write_csv(table, path)
+    if path.suffix.lower() == ".parquet":
+        return lambda table: table.to_parquet(path, index=False)
+    raise InputError(f"--out {path} must end in .csv or .parquet.")

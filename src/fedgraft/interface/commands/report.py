@@ -1,0 +1,30 @@
+"""Write one HTML file: curves, bytes, who was chosen when, scores per client, yardsticks, a table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedgraft.interface.commands.options import SETTINGS, Folders, Target, say
+from fedgraft.reports.html_report import write_report
+from fedgraft.reports.stored_runs import COSTS
+
+app = typer.Typer(**SETTINGS)
+
+
+@app.command()
+def report(
+    folders: Folders,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file; it opens offline.")],
+    target: Target = None,
+    title: Annotated[str, typer.Option(help="The page's heading.")] = "fedgraft report",
+    representations: Annotated[
+        bool, typer.Option(help="Show what each model tells apart (t-SNE); loads the runs' data again.")
+    ] = False,
+    against: Annotated[
+        str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
+    ] = "rounds",
+) -> None:
+    """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
+    write_report(folders, out, target, title, representations, against)
+    say(f"Report in {out}")

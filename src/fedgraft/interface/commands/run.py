@@ -1,0 +1,48 @@
+"""Train."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import portable
+from fedgraft.experiment.recipe import parse_override
+from fedgraft.experiment.runner import execute
+from fedgraft.interface import federated
+from fedgraft.interface.commands.ends import resumable, show_summary
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed
+from fedgraft.interface.progress import Progress
+
+app = typer.Typer(**SETTINGS)
+
+
+@app.command()
+def run(
+    recipe: Recipe,
+    changes: Changes = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option(help="New or empty folder. Default: runs/RECIPE-DATE-TIME.")] = None,
+    on: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run at the nodes of a federation, see 'fedgraft federation'.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train. Example: fedgraft run fedacs data.name=ciao data.root=DIR budget.bytes=2MB --seed 1 --out runs/a."""
+    given = dict(parse_override(change) for change in changes or [])
+    if seed is not None:
+        given["seed"] = seed
+    if on is not None:
+        folder = out or Path("runs") / f"{on.resolve().name}-{datetime.now():%Y%m%d-%H%M%S}"
+        with resumable(folder):
+            summary = federated.run_on(on, recipe, given, folder, quiet)
+        show_summary(summary, folder, as_json)
+        return
+    experiment = experiments.load(recipe, given)
+    portable.begin_again(experiment.runtime)
+    folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
+    with resumable(folder), Progress.of(experiment, quiet) as progress:
+        summary = execute(experiment, folder, progress)
+    show_summary(summary, folder, as_json)

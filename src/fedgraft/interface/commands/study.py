@@ -1,0 +1,59 @@
+"""Reproduce a paper's tables: methods x seeds on equal footing."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
+from fedgraft.reports.studies import cost_figures
+from fedgraft.reports.studies import study as studies
+from fedgraft.reports.studies.page import tables, write_page
+
+app = typer.Typer(**SETTINGS)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study, as 'fedgraft list studies' names it.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the data sets' folders.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Finished cells. Default: studies/NAME.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds 1..SEEDS.")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")] = 2,
+    match: Annotated[
+        str, typer.Option(metavar="NAMES", help="Run only cells of such names, e.g. 'chem-gin-*' (quote it).")
+    ] = "*",
+    on: Annotated[
+        str, typer.Option(metavar="ray[:ADDRESS]", help="A Ray cluster that runs the cells, as its CPUs allow.")
+    ] = "",
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Markdown page whose tables to write.")] = None,
+    pictures: Annotated[
+        bool, typer.Option(help="Draw accuracy against costs, a picture a setting, and show them on the page.")
+    ] = False,
+    results: Annotated[Path | None, typer.Option(metavar="FILE", help="One JSON file with all results.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce a paper's tables: methods x seeds on equal footing. Started again, it runs only what is missing."""
+    found = studies.load(name)
+    folder = out or Path("studies") / name
+    if pictures:
+        cost_figures.check(found)
+    try:
+        studies.run(found, data, folder, seeds, jobs, say, match, on)
+    finally:
+        done = studies.results(found, folder, seeds)
+        if page is not None and done:
+            write_page(found, done, seeds, page, folder / "pictures")
+        if results is not None and done:
+            lines = [json.dumps({"cell": cell.key, **result}) for cell, result in done.items()]
+            results.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    if pictures:
+        for line in cost_figures.draw_all(found, done, seeds, folder / "pictures"):
+            say(line)
+        if page is not None and done:
+            write_page(found, done, seeds, page, folder / "pictures")
+    if as_json:
+        print_json({"study": name, "cells": {cell.key: result for cell, result in done.items()}})
+    elif page is None:
+        print(tables(found, done, seeds))

@@ -1,0 +1,195 @@
+"""A finished run, as Python sees it."""
+
+import html
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import torch
+
+from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.finished_run import FinishedRun, load_model
+from fedgraft.experiment.outside_classes import stored_experiment
+from fedgraft.experiment.predict import predict
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.site_run import open_run
+from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
+from fedgraft.reports import figures
+from fedgraft.reports.choice_figures import why_chosen
+from fedgraft.reports.choices import is_explained
+from fedgraft.reports.html_report import write_report
+from fedgraft.reports.stored_runs import RunFolder, yardsticks_of
+
+
+class Run:
+    """A finished run.
+
+    Args:
+        folder: where it is stored.
+
+    Raises `InputError` if the folder is not a run's, or the run's is not finished or damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._stored = RunFolder(Path(folder))
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is stored; a temporary folder, gone with this object, of a run without `out`."""
+        return self._stored.path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Scores, bytes, yardsticks, digest and curve, as `summary.json` holds them."""
+        return self._stored.summary
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """One row a round.
+
+        Columns: round, selected, failed ({client: reason}), loss, validation, test, bytes, bytes_total, seconds (so
+        far), simulated_seconds (so far), flops, timings ({client: (simulated seconds of training, of communication)}),
+        late, staleness ({client: rounds}), began (simulated seconds when the orders were sent), scored (how many
+        clients scores are of; 0 = all), terms ({term of the selector's choice: {client: value}}).
+        """
+        return self._stored.rounds.copy()
+
+    @property
+    def ledger(self) -> pd.DataFrame:
+        """One row for every round, client, direction and purpose: what was sent, in bytes."""
+        return self._stored.ledger.copy()
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """Experiment that was run."""
+        return stored_experiment(Store.open(self.folder))
+
+    @cached_property
+    def _finished(self) -> FinishedRun:
+        return open_run(self.folder)
+
+    @cached_property
+    def model(self) -> torch.nn.Module:
+        """The trained model, in evaluation mode, with the parameters that were best on validation.
+
+        Raises `InputError` where clients ended with models of their own: see `client_model`.
+        """
+        return load_model(self.folder)
+
+    def client_model(self, name: str) -> torch.nn.Module:
+        """Return the model that one client answers with, in evaluation mode: the shared parameters and its own.
+
+        Where all share one model, that is `model`. The run's data are loaded again, once for all clients.
+
+        Args:
+            name: of the client, one of those of `summary["test_per_client"]`.
+        """
+        return self._finished.client_model(self._finished.number(name))
+
+    def predict(
+        self,
+        questions: Given | Sequence[Any] | None = None,
+        own: Given | None = None,
+        *more_own: Given | None,
+        client: str | None = None,
+        k: int | None = None,
+        **tables: Given | None,
+    ) -> pd.DataFrame:
+        """Answer questions with the trained model.
+
+        What tables there are, and their columns, is on the page of the run's task: `fedgraft predict --help`.
+
+        Args:
+            questions: a table whose rows get an answer each, the first of those that the task takes; or a list of
+                objects, where the task knows such objects.
+            own: the first table of one client's own, to use the model where the run's data are not; None = the run's.
+            more_own: that client's other tables, in order.
+            client: the name of who answers all of them; None leaves it to the task and to a column "client".
+            k: answers to each question, for a task that gives several, such as items to a user; None leaves it to the
+                task and to a column "k".
+            tables: what else the task takes, by name; one client's own tables too, `own_X` for X.
+
+        Returns:
+            The questions, once for each answer, with the client that answers, and the answers.
+        """
+        asked = {name: table for name, table in tables.items() if not name.startswith("own_")}
+        own_by_name = {name: table for name, table in tables.items() if name.startswith("own_")}
+        task = self.experiment.plan.task
+        if questions is not None and isinstance(task, PredictingTask):
+            if isinstance(questions, str | Path | pd.DataFrame):
+                asked[task.asks[0]] = questions
+            else:
+                asked |= task.tables_of(questions)
+        return predict(self.folder, asked, client, own, *more_own, count=k, **own_by_name)
+
+    def figures(self, target: float | None = None) -> list[go.Figure]:
+        """Return every figure of the report; each shows inline in a notebook.
+
+        Args:
+            target: the validation score for "bytes to target"; None = the best, worsened by 0.2 %.
+        """
+        drawn = figures.every([self._stored], target)
+        return [*drawn, why_chosen(self._stored)] if is_explained(self._stored) else drawn
+
+    def plot(self, against: str = "rounds") -> go.Figure:
+        """Plot scores, inline in a notebook, against "rounds", "bytes", "seconds", "simulated_seconds" or "flops"."""
+        return figures.score([self._stored], against)
+
+    def report(
+        self,
+        path: str | Path,
+        *others: "Run | str | Path",
+        target: str | float | None = None,
+        title: str = "fedgraft report",
+        representations: bool = False,
+        against: str = "rounds",
+    ) -> Path:
+        """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
+        return write_report(folders_of([self, *others]), Path(path), target, title, representations, against)
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts())
+        return f"<fedgraft.Run {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self._facts()
+        )
+        return f"<table>{rows}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        said = self.summary
+        metric, size = said["metric"], said["bytes"]
+        return [
+            ("recipe", f"{said['recipe']}, selector {self._stored.selector}"),
+            ("data", f"{said['dataset']}, {said['clients']} clients, seed {said['seed']}"),
+            *([("scored", f"{said['scored']} of the clients")] if said.get("scored") else []),
+            ("rounds", f"{said['rounds']} in {human_seconds(said['seconds'])}, ended by {said.get('stopped_by', '-')}"),
+            ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
+            (f"{metric} on validation, best", _score(self._stored.best_validation)),
+            (f"{metric} on test, there", _score(said["test_at_best_validation"])),
+            *([("all data, sent once", human_bytes(raw))] if (raw := said.get("raw_data_bytes")) is not None else []),
+            *((f"yardstick {name}", _score(score)) for name, score in yardsticks_of(said).items()),
+            *([("failures", failures)] if (failures := human_failures(said.get("failures"))) else []),
+            ("folder", str(self.folder)),
+        ]
+
+
+def folders_of(runs: Sequence[Run | str | Path]) -> list[Path]:
+    """Return where runs are. Raises `InputError` for what is no list of them."""
+    if isinstance(runs, Run | str | Path):
+        raise InputError(f"Give a list of runs, such as [run]; got {runs!r}.")
+    return [each.folder if isinstance(each, Run) else Path(each) for each in runs]
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
