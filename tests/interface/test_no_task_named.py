@@ -17,7 +17,7 @@ MODULES = (
         f"interface/{name}.py"
         for name in ("cli", "api", "finished", "given", "named_tables", "json_tables", "request_schema", "serve")
     ),
-    *(f"interface/commands/{name}.py" for name in COMMANDS),
+    *(f"interface/commands/{name}.py" for name in ("predict", "serve", "run", "resume", "compare", "report", "study")),
 )
 PLAIN = {"data", "table"}
 """Words of every task: the section [data] of recipes, a table of whatever kind."""
