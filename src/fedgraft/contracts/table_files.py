@@ -34,8 +34,8 @@ def table_of(given: Given, parameter: str) -> pd.DataFrame:
     return given if isinstance(given, pd.DataFrame) else read_file(Path(given), parameter)
 
 
-def read_file(path: Path, parameter: str) -> pd.DataFrame:
-    """Read a whole table; `parameter` names it in errors."""
+def read_file(path: Path, parameter: str, rows: int | None = None) -> pd.DataFrame:
+    """Read a table, or so many of its first rows; `parameter` names it in errors."""
     if path.is_dir() or (path.exists() and not path.is_file()):
         raise InputError(f"{parameter}: {path} is {'a folder' if path.is_dir() else 'no plain file'}; give a file.")
     if not path.is_file():
@@ -46,8 +46,8 @@ def read_file(path: Path, parameter: str) -> pd.DataFrame:
         raise InputError(f"{parameter} must end in {' or '.join(SUFFIXES)}; got {str(path)!r}.")
     try:
         if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path)
-        return _read_csv(path)
+            return pd.read_parquet(path) if rows is None else pd.DataFrame(columns=header(path))
+        return _read_csv(path, rows)
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path}: the file is empty; a header and at least one row are needed.") from error
     except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
@@ -56,13 +56,14 @@ def read_file(path: Path, parameter: str) -> pd.DataFrame:
         ) from error
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _read_csv(path: Path, rows: int | None) -> pd.DataFrame:
     """Read all values as text without blanks around it, empty ones missing; every field has a name in the header."""
     # By itself, for pandas makes "label.1" of a second "label".
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True)
     check_names([name for name in header.iloc[0] if name], str(path))
+    _check_separator(str(header.iloc[0, 0]), header.shape[1], path)
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True)
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True, nrows=rows)
     except pd.errors.ParserError as error:
         if not (found := _TOO_WIDE.search(str(error))):
             raise
@@ -75,10 +76,29 @@ def _read_csv(path: Path) -> pd.DataFrame:
     return table.apply(_stripped)
 
 
+def _check_separator(first: str, fields: int, path: Path) -> None:
+    """Raise `InputError` where the header is one field, with another separator in it."""
+    said = {";": "semicolons", "\t": "tabs", "|": "bars"}
+    if fields == 1 and (found := [name for mark, name in said.items() if mark in first]):
+        raise InputError(f"{path}: fields seem to be separated by {found[0]}; they must be separated by commas.")
+
+
 def _stripped(values: pd.Series) -> pd.Series:
     text = values.str.strip()
     empty = text == ""
     return text.mask(empty) if empty.any() else text  # as a rule none is, and a mask takes longer than all else here
+
+
+def is_folder(given: Given) -> bool:
+    """Return whether a table is given as a folder of files."""
+    return not isinstance(given, pd.DataFrame) and Path(given).is_dir()
+
+
+def columns_of(given: Given, parameter: str) -> list[str]:
+    """Read the names of a table's columns, without what else is in it; none of a folder's tables."""
+    if isinstance(given, pd.DataFrame):
+        return list(map(str, given.columns))
+    return [] if is_folder(given) else list(read_file(Path(given), parameter, rows=0).columns)
 
 
 def header(path: Path) -> list[str]:

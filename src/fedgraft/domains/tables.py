@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import SUFFIXES, Given, check_names, read_file
-from fedgraft.errors import InputError
+from fedgraft.contracts.values import SPLITS
+from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
 
 Source = list[tuple[str, int]]
@@ -202,6 +203,34 @@ def as_numbers(values: pd.Series) -> NDArray[np.float64]:
     if parsed is None or kinds.is_complex_dtype(parsed.dtype):
         return np.full(len(values), np.nan)
     return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def splits_of(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.int8]:
+    """Return a column that says the split of each row, as places in `SPLITS`."""
+    code, names = encode(table, column, source)
+    for number, name in enumerate(names):
+        if name not in SPLITS:
+            row = int((code == number).argmax())
+            listed = ", ".join(map(repr, SPLITS))
+            raise InputError(
+                f"{row_of(source, row)}: {column!r} must be one of {listed}; got {str(name)!r}.{nearest(name, SPLITS)}"
+            )
+    return np.array([SPLITS.index(name) for name in names], np.int8)[code]
+
+
+def times_of(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.float64]:
+    """Times as numbers: seconds or whatever the column counts, or dates."""
+    values = table[column]
+    parsed = as_numbers(values)
+    if not np.isfinite(parsed).all():
+        dates = pd.to_datetime(values, errors="coerce", utc=True, format="mixed")
+        parsed = np.where(dates.isna(), np.nan, dates.astype("int64").to_numpy().astype(np.float64))
+    if len(bad := np.flatnonzero(~np.isfinite(parsed))):
+        got = "nothing" if pd.isna(values.iloc[bad[0]]) else repr(str(values.iloc[bad[0]]))
+        raise InputError(
+            f"{row_of(source, bad[0])}: {column!r} must be a number or a date; got {got} ({len(bad)} such rows)."
+        )
+    return parsed
 
 
 def row_of(source: Source, row: int | np.integer) -> str:

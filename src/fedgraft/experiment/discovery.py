@@ -152,11 +152,11 @@ def _without_default(cls: type[Any]) -> list[str]:
 def _typed(parameter: str, hint: Any, value: Any) -> Any:
     adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG if _takes_config(hint) else None)
     wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-    wrong = InputError(f"{parameter} must be of type {wanted}; got {value!r}.{_as_list(hint, value)}")
+    wrong = InputError(f"{parameter} must be of type {wanted}; got {value!r}.")
     if get_origin(hint) is Literal and all(isinstance(each, str) for each in get_args(hint)):
         require_one_of(parameter, value, get_args(hint))
     try:
-        typed = adapter.validate_python(value)
+        typed = adapter.validate_python(_listed(hint, value))
     except ValidationError as error:
         raise wrong from error
     if isinstance(value, bool) and not isinstance(typed, bool):  # pydantic takes true for 1
@@ -166,12 +166,21 @@ def _typed(parameter: str, hint: Any, value: Any) -> Any:
     return typed
 
 
-def _as_list(hint: Any, value: Any) -> str:
-    """How a text is given where a list of texts is wanted; nothing otherwise."""
-    lists = [each for each in (hint, *get_args(hint)) if get_origin(each) is tuple and get_args(each)[0] is str]
-    if not (lists and isinstance(value, str)):
-        return ""
-    return f" As a list: {json.dumps([one.strip() for one in value.strip('[]').split(',')], ensure_ascii=False)}."
+def _listed(hint: Any, value: Any) -> Any:
+    """Return the parts of a text such as "a,b" where a list, and no text, is wanted; any other value as it is."""
+    choices = (hint,) if get_origin(hint) is tuple else get_args(hint)
+    hints = [each for each in choices if get_origin(each) is tuple]
+    if not (hints and isinstance(value, str)) or str in choices:
+        return value
+    parts = [part.strip().strip("\"'") for part in value.strip("[]()").split(",") if part.strip()]
+    return parts if get_args(hints[0])[0] is str else [_number(part) for part in parts]
+
+
+def _number(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 _CONFIG = ConfigDict(arbitrary_types_allowed=True)

@@ -3,6 +3,7 @@
 Everything is checked and every method built before any data are loaded. Unknown sections and keys are errors.
 """
 
+import logging
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
@@ -58,6 +59,8 @@ from fedgraft.experiment.sections import (
 from fedgraft.experiment.units import parse_bytes
 from fedgraft.wire.layouts import Layout
 
+LOG = logging.getLogger("fedgraft.data")
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -108,10 +111,14 @@ class Experiment:
             raise InputError(f"{where}: {error}") from error
 
     def fitted(self, shards: Sequence[Any]) -> "Experiment":
-        """Return the experiment with a task that knows what it must of the data.
+        """Return the experiment with a task that knows what it must of the data, and a cohort of no more than all.
 
         Raises `InputError` where the task was told otherwise.
         """
+        wanted = self.sections["selector"].get("clients")
+        if isinstance(wanted, int) and wanted > len(shards):
+            LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
+            return self.with_changes({"selector.clients": len(shards)}).fitted(shards)
         if not isinstance(self.plan.task, FittedTask):
             return self
         task = self.plan.task.fitted(shards)

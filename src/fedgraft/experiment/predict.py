@@ -63,7 +63,7 @@ def predict(
         found = task.predict(module, shards[number], remembered, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))
-    return _beside(asked.get(task.asks[0]), pd.concat(answers).sort_index(kind="stable"))
+    return _beside(read.get(task.asks[0], asked.get(task.asks[0])), pd.concat(answers).sort_index(kind="stable"))
 
 
 def _own_given(

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.contracts.randomness import generator
+from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import (
     PARTITIONS,
     Ratings,
     category_bounds,
     drop_repeats,
-    make_shards,
     partition_by_category,
     split,
 )

@@ -130,7 +130,10 @@ def test_bad_files_of_objects(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"nodes": [1, 2], "edges": "e.csv"}, r"Nodes.nodes must be the path of .* or a torch_.*\.Data; got list"),
+        (
+            {"nodes": [1, 2], "edges": "e.csv"},
+            r"Nodes.nodes must be the path of .* or one for each client; got list",
+        ),
         ({"nodes": np.zeros((3, 3)), "edges": "e.csv"}, r"Nodes.nodes must be the path of .*; got ndarray"),
         ({"nodes": 5}, r"Nodes.nodes must be the path of .*; got int"),
         ({"nodes": graph(), "edges": "e.csv"}, "Nodes.edges must be left out where Nodes.nodes is a PyG object"),
@@ -140,3 +143,27 @@ def test_bad_files_of_objects(tmp_path: Path) -> None:
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Nodes(**options)
+
+
+def test_an_object_for_each_client(caplog: pytest.LogCaptureFixture) -> None:
+    mine = graph(edge_attr=torch.ones(20, 1))
+    theirs = Graph(x=torch.ones(6, 2), y=torch.arange(6) % 2, edge_index=torch.tensor([[0, 1], [1, 2]]))
+    shards = Nodes({"lab": mine, 7: theirs}).load(1)
+    assert {shard.name: (shard.own, shard.halo) for shard in shards} == {"7": (6, 0), "lab": (20, 0)}
+    assert shards[0].senders.tolist() == [1, 0, 2, 1]
+    assert Nodes.options_from({"lab": mine}) == {"nodes": {"lab": mine}}
+    assert Nodes.options_from(mine) == {"nodes": mine}
+    for other in ({"lab": [mine]}, {}, "nodes", [mine]):
+        assert Nodes.options_from(other) is None
+    Nodes(mine, clients=2).load(1)
+    assert "edge_attr is not read" in caplog.text
+
+
+def test_objects_of_clients_that_do_not_fit() -> None:
+    for given, message in (
+        ({"a": graph(), "b": graph(x=torch.ones(20, 3))}, r"\['b'\]\.x must have the features of the others; got"),
+        ({"a": graph(y=None)}, r"\['a'\] must be a torch_geometric.data.Data with x, y and edge_index; Data has no"),
+        ({}, "holds no client"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Nodes(given).load(1)

@@ -73,11 +73,12 @@ def test_a_column_names_the_clients() -> None:
 def test_one_file_is_one_client(tmp_path: Path) -> None:
     for name, rows in frame().groupby("shop"):
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
-    north, south = Table(tmp_path, partition="given").load(seed=0)
+    assert len(Table(tmp_path, partition="given").load(seed=0)) == 2
+    north, south = Table(tmp_path).load(seed=0)
     assert (north.name, south.name) == ("north", "south")
     assert north.item_ids.tolist() == [f"i{r:02d}" for r in range(0, 40, 2)]
     with pytest.raises(InputError, match=r"is a folder, .* Table.partition must be 'given'; got 'average'"):
-        Table(tmp_path).load(seed=0)
+        Table(tmp_path, partition="average").load(seed=0)
     (tmp_path / "west.csv").write_text("user,item,rating,category\nu1,i1,9,wine\nu1,i2,x,wine\n")
     with pytest.raises(InputError, match=r"west\.csv, row 2: 'rating' must be a finite number; got 'x'"):
         Table(tmp_path, partition="given").load(seed=0)
@@ -142,12 +143,17 @@ def test_bad_value_names_its_row() -> None:
     [
         ({"user": "User"}, r"no column 'user' \(Table.user\)\. Did you mean 'User'\?"),
         ({"rating": "ratings"}, r"no column 'rating' \(Table.rating\)\. Did you mean 'ratings'\?"),
-        ({"category": "kind"}, r"no column 'category' \(Table.category\)\. Columns: user, item, rating, kind, shop"),
     ],
 )
 def test_missing_column_names_the_nearest(rename: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Table(frame().rename(columns=rename)).load(seed=0)
+
+
+def test_a_column_that_is_named_must_be_there() -> None:
+    for option in ("category", "split", "time"):
+        with pytest.raises(InputError, match=rf"no column 'sort' \(Table.{option}\)\."):
+            Table(frame(), **{option: "sort"}).load(seed=0)  # type: ignore[arg-type]
 
 
 def test_rows_that_are_wider_than_the_header(tmp_path: Path) -> None:
@@ -182,8 +188,6 @@ def test_missing_empty_and_wrong_files(tmp_path: Path) -> None:
 def test_more_clients_than_categories() -> None:
     with pytest.raises(InputError, match="clients must be at most 4, the number of categories"):
         Table(frame(), clients=5).load(seed=0)
-    with pytest.raises(InputError, match=r"clients must be at most 4, .* got 10"):
-        Table(frame()).load(seed=0)
 
 
 def test_unknown_user_in_trust() -> None:
@@ -219,9 +223,72 @@ def test_data_without_a_name_are_known_by_their_ratings() -> None:
     named = pd.DataFrame({"user": ["a"], "item": ["b"], "rating": [1], "client": ["c"]})
     assert Table.options_from("own.CSV") == {"ratings": "own.CSV"}
     assert Table.options_from(Path("folder")) == {"ratings": Path("folder")}
-    assert (found := Table.options_from(named))
-    assert found["partition"] == "given", "a column of clients in memory says who holds what"
-    for options in ({"clients": 3}, {"partition": "average"}, {"client": "shop"}):
-        assert Table.options_from({"ratings": named, **options}) == {"ratings": named, **options}
+    assert Table.options_from(named) == {"ratings": named}
+    assert Table.options_from({"ratings": named, "client": "shop"}) == {"ratings": named, "client": "shop"}
     for other in ("ciao", {"nodes": named}, 3, None):
         assert Table.options_from(other) is None
+
+
+# --- clients, splits and names as the data have them -----------------------------------------------------------------
+
+
+def clients_of(data: Table) -> dict[str, int]:
+    return {shard.name: len(shard.rating) for shard in data.load(seed=1)}
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+def test_a_column_of_clients_is_used_wherever_it_comes_from(kind: str, tmp_path: Path) -> None:
+    named = frame().drop(columns="category").rename(columns={"shop": "client"})
+    named.to_csv(tmp_path / "r.csv", index=False)
+    named.to_parquet(tmp_path / "r.parquet")
+    given = {"frame": named, "csv": tmp_path / "r.csv", "parquet": tmp_path / "r.parquet"}[kind]
+    assert clients_of(Table(given)) == {"north": 20, "south": 20}
+
+
+def test_without_clients_and_categories_items_are_dealt(caplog: pytest.LogCaptureFixture) -> None:
+    plain = frame().drop(columns=["category", "shop"])
+    assert clients_of(Table(plain, clients=4)) == {f"client-{k}": 10 for k in range(4)}
+    assert "items are dealt to 4 clients at random" in caplog.text
+
+
+def test_categories_are_dealt_where_clients_are_counted() -> None:
+    both = frame().rename(columns={"shop": "client"})
+    assert sorted(clients_of(Table(both, clients=4))) == ["books", "music", "toys", "wine"]
+    assert sorted(clients_of(Table(frame()))) == ["books", "music", "toys", "wine"], "ten are more than there are"
+
+
+def test_a_split_that_the_data_name() -> None:
+    said = ["train", "test", "validation", "train"] * 10
+    (shard,) = Table(frame().assign(split=said, client="one")).load(seed=0)
+    assert [("train", "validation", "test")[part] for part in shard.split] == said
+
+
+def test_the_latest_ratings_are_for_test() -> None:
+    when = np.random.default_rng(0).permutation(40)
+    dated = pd.date_range("2026-01-01", periods=40).astype(str).to_numpy()[when]
+    for times in (when, dated):
+        (shard,) = Table(frame().assign(when=times, category="one", client="one"), time="when").load(seed=0)
+        assert set(when[shard.split == 2]) == {36, 37, 38, 39}
+        assert set(when[shard.split == 1]) == {32, 33, 34, 35}
+
+
+def test_a_split_and_a_time_that_are_none() -> None:
+    with pytest.raises(InputError, match=r"'split' must be one of 'train', 'validation', 'test'; got 'later'"):
+        Table(frame().assign(split="later"), clients=2).load(seed=0)
+    with pytest.raises(InputError, match="a rating in each split"):
+        Table(frame().assign(split="train"), clients=2).load(seed=0)
+    with pytest.raises(InputError, match=r"'when' must be a number or a date; got 'soon'"):
+        Table(frame().assign(when="soon"), time="when", clients=2).load(seed=0)
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_another_separator_is_named(mark: str, name: str, tmp_path: Path) -> None:
+    frame().to_csv(tmp_path / "r.csv", index=False, sep=mark)
+    with pytest.raises(InputError, match=f"separated by {name}; they must be separated by commas"):
+        Table(tmp_path / "r.csv").load(seed=0)
+
+
+def test_pairs_are_asked_with_the_names_of_the_ratings() -> None:
+    asked = pd.DataFrame({"customer": ["u1"], "product": ["i01"], "shop": ["north"]})
+    data = Table(frame(), user="customer", item="product", client="shop")
+    assert list(data.questions(None, {"pairs": asked}, {})["pairs"]) == ["user", "item", "client"]

@@ -6,7 +6,7 @@ A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,9 @@ from fedgraft.domains.tables import (
     encode,
     read_table,
     row_of,
+    splits_of,
 )
-from fedgraft.errors import InputError, require_one_of
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
@@ -132,7 +133,8 @@ def read_graphs(
     if not labelled:
         return Collection(whole, np.zeros(len(ids), np.int64), (), False, notes)
     labels = _labels(table, columns, source)
-    whole = replace(whole, label=labels.label, classes=labels.classes, split=_split(table, columns.split, source))
+    split = splits_of(table, columns.split, source) if columns.split in table else whole.split
+    whole = replace(whole, label=labels.label, classes=labels.classes, split=split)
     _one_width(whole, labels.client, labels.clients, node_source, order)
     return Collection(whole, labels.client, tuple(labels.clients.tolist()), columns.split in table, notes)
 
@@ -286,17 +288,6 @@ def _one_width(whole: GraphShard, client: Indices, names: Array, source: Source,
                 f"{row_of(source, row)}: {name!r} is empty, but other nodes{who} have it ({int(wrong.sum())} such "
                 "rows); all nodes of a client need features of one width."
             )
-
-
-def _split(table: pd.DataFrame, column: str, source: Source) -> Any:
-    if column not in table:
-        return np.zeros(len(table), np.int8)
-    code, names = encode(table, column, source)
-    for place, name in enumerate(names):
-        if name not in SPLITS:
-            row = int((code == place).argmax())
-            require_one_of(f"{row_of(source, row)}: {column!r}", str(name), SPLITS)
-    return np.array([SPLITS.index(name) for name in names], np.int8)[code]
 
 
 def _once(keys: Indices, source: Source, what: str, names: Array) -> None:

@@ -1,9 +1,10 @@
 """From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from fedgraft.wire.layouts import Array
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 """PyG's names of the splits, in the order of `SPLITS`."""
+UNREAD = ("edge_attr", "edge_weight")
+"""What no encoder of nodes looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,7 @@ def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Colle
             f"{where}.edge_index must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}."
         )
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
+    notes = (*notes, *(f"{where}.{key} is not read." for key in UNREAD if getattr(data, key, None) is not None))
     split, given = _split(data, nodes, where)
     client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
     if getattr(data, "client", None) is not None:
@@ -86,6 +90,36 @@ def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Colle
         senders=senders,
     )
     return Collection(whole, client, tuple(names.tolist()), given, notes)
+
+
+def joined(objects: Mapping[Any, Any], where: str) -> Any:
+    """One object of several, each a client's own graph; it has `client`, and masks where all of them have.
+
+    Args:
+        objects: {client: a `Data` object with x, y and edge_index}.
+        where: what errors call them.
+    """
+    if not objects:
+        raise InputError(f"{where} holds no client; at least one is needed.")
+    for client, each in objects.items():
+        lacking = [key for key in ("x", "y", "edge_index") if not isinstance(getattr(each, key, None), torch.Tensor)]
+        if lacking:
+            raise InputError(
+                f"{where}[{client!r}] must be a torch_geometric.data.Data with x, y and edge_index; "
+                f"{type(each).__name__} has no tensor {lacking[0]}."
+            )
+        if each.x.ndim != 2 or each.x.shape[1] != next(iter(objects.values())).x.shape[1]:
+            raise InputError(f"{where}[{client!r}].x must have the features of the others; got {list(each.x.shape)}.")
+    every, sizes = list(objects.values()), [each.x.shape[0] for each in objects.values()]
+    masks: dict[str, list[Any]] = {key: [getattr(each, key, None) for each in every] for key in MASKS}
+    first = np.cumsum([0, *sizes[:-1]]).tolist()
+    return SimpleNamespace(
+        x=torch.cat([each.x.to_dense() for each in every]),
+        y=torch.cat([each.y.reshape(-1) for each in every]),
+        edge_index=torch.cat([each.edge_index + start for each, start in zip(every, first, strict=True)], dim=1),
+        client=np.repeat(np.array([str(client) for client in objects], dtype=object), sizes),
+        **{key: torch.cat(found) for key, found in masks.items() if all(mask is not None for mask in found)},
+    )
 
 
 def tables_of(collection: Collection) -> dict[str, pd.DataFrame]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.table_files import SUFFIXES, Given, table_of
+from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, table_of
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.node_tables import feature, read_labels, read_split
 from fedgraft.domains.nodes.pyg_objects import Collection, compact
@@ -68,6 +68,8 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
         raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
     pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
+    if unread := [each for each in columns_of(edges, f"{owner}.edges") if each not in (columns.source, columns.target)]:
+        notes = (*notes, f"Columns of edges that are not read: {', '.join(unread)}.")
     whole = WholeGraph(
         name=where,
         ids=ids[code].astype(object),

@@ -9,10 +9,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, table_of
-from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ranking.item_features import Items, Rows, make_features, on_grid
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
-from fedgraft.domains.tables import Source, as_numbers, encode, folder_of_tables, numbers, read_table, row_of
+from fedgraft.domains.tables import (
+    Source,
+    as_numbers,
+    encode,
+    folder_of_tables,
+    numbers,
+    read_table,
+    row_of,
+    splits_of,
+    times_of,
+)
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
 
@@ -160,7 +169,7 @@ def read_interactions(
     kept = last_of_pairs(user, item)
     repeated = len(user) - len(kept)
     user, item = user[kept], item[kept]
-    split = _split(table, form.split, source)[kept] if form.split in table else None
+    split = splits_of(table, form.split, source)[kept] if form.split in table else None
     if split is not None and form.time:
         options = f"{form.owner}.time = {form.time!r} and the column {form.split!r}"
         raise InputError(f"{options} of {source[0][0]} both say how to split; one is needed.")
@@ -177,7 +186,7 @@ def read_interactions(
         client=users // len(people) if named else None,
         client_names=tuple(clients.tolist()) if named else (),
         split=split,
-        time=_times(table, form.time, source)[kept] if form.time else None,
+        time=times_of(table, form.time, source)[kept] if form.time else None,
         notes=(f"{repeated:,} repeated pairs of user and item left out; the last row stands.",) if repeated else (),
     )
 
@@ -251,30 +260,3 @@ def _standardised(table: pd.DataFrame, columns: Sequence[str], source: Source, o
     rows: NDArray[np.float64] = np.stack([numbers(table, column, source) for column in columns], axis=1)
     centred, spread = rows - rows.mean(axis=0), rows.std(axis=0)
     return on_grid(np.divide(centred, spread, out=np.zeros_like(rows), where=spread > 1e-12 * np.abs(rows).max(axis=0)))
-
-
-def _split(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.int8]:
-    code, names = encode(table, column, source)
-    for number, name in enumerate(names):
-        if name not in SPLITS:
-            row = int((code == number).argmax())
-            listed = ", ".join(map(repr, SPLITS))
-            raise InputError(
-                f"{row_of(source, row)}: {column!r} must be one of {listed}; got {str(name)!r}.{nearest(name, SPLITS)}"
-            )
-    return np.array([SPLITS.index(name) for name in names], np.int8)[code]
-
-
-def _times(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.float64]:
-    """Times as numbers: seconds or whatever the column counts, or dates."""
-    values = table[column]
-    parsed = as_numbers(values)
-    if not np.isfinite(parsed).all():
-        dates = pd.to_datetime(values, errors="coerce", utc=True, format="mixed")
-        parsed = np.where(dates.isna(), np.nan, dates.astype("int64").to_numpy().astype(np.float64))
-    if len(bad := np.flatnonzero(~np.isfinite(parsed))):
-        got = "nothing" if pd.isna(values.iloc[bad[0]]) else repr(str(values.iloc[bad[0]]))
-        raise InputError(
-            f"{row_of(source, bad[0])}: {column!r} must be a number or a date; got {got} ({len(bad)} such rows)."
-        )
-    return parsed

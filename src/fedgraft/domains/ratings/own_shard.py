@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 from fedgraft.contracts.data import OwnShardData
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.ratings.shards import RatingShard, known_shard
+from fedgraft.domains.ratings.dealing import known_shard
+from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.domains.ratings.tables import Format, read_own_ratings
 
 RATINGS, TRUST = OWN_TABLES = ("data", "trust")

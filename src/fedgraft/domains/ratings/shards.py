@@ -8,7 +8,9 @@ Rules, the same for every source:
     Trust       links to oneself and repeated links go; a link is known to every client where both its ends occur.
     Occurrence  a user or item occurs at a client if it has a rating of any split there. That a node exists is no label;
                 what it gave or got is, and that is split.
-    Split       per client, seeded, 8:1:1; every category of a client keeps at least one training rating.
+    Split       per client, seeded, 8:1:1, or its latest ratings for test and those before them for validation where
+                times are known, or as the data say; unless they say, every category of a client keeps at least one
+                training rating.
 """
 
 import logging
@@ -19,10 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Clients
-from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
-from fedgraft.domains.sorting import by_key
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -47,6 +46,8 @@ class Ratings:
         users: how many; items: how many; categories: how many.
         scale: lowest and highest rating there can be.
         client: int64 [n] where the data names the clients itself, else None.
+        split: int8 [n], places in `SPLITS`, where the data names the splits itself, else None.
+        time: float64 [n], when each was given, where ratings are split by it, else None.
         user_ids: [users] original ids, str or int; item_ids: [items] likewise.
         category_names: [categories]; client_names: one per client where the data names them.
         notes: what was left out or assumed on the way here, for people to read.
@@ -67,6 +68,8 @@ class Ratings:
     category_names: tuple[str, ...] = ()
     client_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    split: NDArray[np.int8] | None = None
+    time: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.rating)
@@ -155,6 +158,8 @@ def drop_repeats(ratings: Ratings) -> Ratings:
         category=ratings.category[kept],
         rating=ratings.rating[kept],
         client=None if ratings.client is None else ratings.client[kept],
+        split=None if ratings.split is None else ratings.split[kept],
+        time=None if ratings.time is None else ratings.time[kept],
         trust=np.stack([source[first], target[first]]),
         notes=tuple(notes),
     )
@@ -207,7 +212,11 @@ def partition_by_category(ratings: Ratings, clients: int, partition: str, g: np.
 
 
 def split(
-    n: int, g: np.random.Generator, shares: tuple[float, float, float] = SHARES, groups: Ids | None = None
+    n: int,
+    g: np.random.Generator,
+    shares: tuple[float, float, float] = SHARES,
+    groups: Ids | None = None,
+    time: NDArray[np.float64] | None = None,
 ) -> NDArray[np.uint8]:
     """uint8 [n]: to which of `SPLITS` each of a client's ratings belongs.
 
@@ -219,157 +228,27 @@ def split(
         g: where the order comes from.
         shares: of train, validation, test; sum 1.
         groups: int64 [n], such as categories; None is one group.
+        time: float64 [n], of which the latest are for test; None = any.
     """
     require(n >= 1, "split: the number of a client's ratings", "at least 1 (an empty client cannot train)", n)
     sound = len(shares) == len(SPLITS) and min(shares) >= 0 and abs(sum(shares) - 1) < 1e-9
     require(sound, "split: shares", "three numbers of at least 0 that sum to 1", shares)
-    order = g.permutation(n)
+    order = g.permutation(n) if time is None else np.argsort(time, kind="stable")
     first = np.unique(np.zeros(n) if groups is None else groups[order], return_index=True)[1]
     reserved = np.ones(n, np.bool_)
     reserved[first] = False
     order = order[np.argsort(reserved, kind="stable")]
-    validation, test = (int(size) for size in _held_out(np.int64(n), np.int64(len(first)), shares))
+    validation, test = (int(size) for size in held_out(np.int64(n), np.int64(len(first)), shares))
     parts = np.zeros(n, np.uint8)
     parts[order[n - validation - test : n - test]] = 1
     parts[order[n - test :]] = 2
     return parts
 
 
-def _held_out(n: Any, groups: Any, shares: tuple[float, float, float]) -> tuple[Any, Any]:
+def held_out(n: Any, groups: Any, shares: tuple[float, float, float]) -> tuple[Any, Any]:
     """Sizes of validation and test of clients with `n` ratings in so many groups, int64 each."""
     validation = np.minimum(np.rint(shares[1] * n).astype(np.int64), n - groups)
     return validation, np.minimum(np.rint(shares[2] * n).astype(np.int64), n - groups - validation)
-
-
-def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int) -> list[RatingShard]:
-    """One shard per client; arguments and errors as `deal`."""
-    dealt = deal(ratings, clients, partition, seed)
-    return [dealt.make(client) for client in range(len(dealt.names))]
-
-
-def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Clients[RatingShard]:
-    """Return clients with shards partitioned and split by `seed`; the notes of `ratings` go to the log.
-
-    Args:
-        ratings: the whole data set; the rule for duplicates is applied here if it was not before.
-        clients: how many; None with "given".
-        partition: one of `PARTITIONS`, or "given" to use `ratings.client`.
-        seed: the experiment's.
-    """
-    ratings = drop_repeats(ratings)
-    for note in ratings.notes:
-        LOG.warning(note)
-    if partition == "given":
-        owner, names = _given(ratings, clients)
-    else:
-        require(clients is not None, "clients", "a number", clients)
-        dealt = partition_by_category(ratings, clients or 0, partition, generator(seed, "partition"))
-        owner_of = np.zeros(ratings.categories, np.int64)
-        for client, categories in enumerate(dealt):
-            owner_of[categories] = client
-        owner = owner_of[ratings.category]
-        names = [_name(categories, ratings.category_names) for categories in dealt]
-    _check_held_out(owner, ratings)
-    return Clients(names, _Dealt(ratings, owner, names, seed).shard)
-
-
-def _check_held_out(owner: Ids, ratings: Ratings) -> None:
-    """Raise `InputError` where no client has a validation rating, or none a test rating."""
-    counts = np.bincount(owner)
-    groups = np.bincount(np.unique(owner * ratings.categories + ratings.category) // ratings.categories)
-    for name, sizes in zip(SPLITS[1:], _held_out(counts, groups, SHARES), strict=True):
-        if not (sizes > 0).any():
-            raise InputError(
-                f"No client has a {name} rating: a tenth of each client's ratings, rounded, is held out, "
-                f"so one of them needs at least six; the largest has {counts.max()}."
-            )
-
-
-def site_shard(ratings: Ratings, name: str, seed: int, client: int) -> RatingShard:
-    """Return one client with all of the data, split as among others; the notes of `ratings` go to the log.
-
-    Args:
-        ratings: the client's; users, items and categories are numbered by what the client has.
-        name: of the client.
-        seed: the experiment's.
-        client: which client it is, 0, 1 ...
-    """
-    ratings = drop_repeats(ratings)
-    for note in ratings.notes:
-        LOG.warning(note)
-    owner = np.full(len(ratings.rating), client, np.int64)
-    return _Dealt(ratings, owner, [name] * (client + 1), seed).shard(client)
-
-
-def known_shard(ratings: Ratings, name: str) -> RatingShard:
-    """One client with all of the data, every rating of it for training; the notes of `ratings` go to the log."""
-    shard = site_shard(ratings, name, seed=0, client=0)
-    return replace(shard, split=np.zeros_like(shard.split))
-
-
-def _given(ratings: Ratings, clients: int | None) -> tuple[Ids, list[str]]:
-    if ratings.client is None:
-        raise InputError("partition='given' needs data that name each rating's client; these do not.")
-    found = int(ratings.client.max()) + 1
-    names = list(ratings.client_names) or [f"client {client}" for client in range(found)]
-    require(clients is None or clients == len(names), "clients", f"{len(names)}, as many as the data name", clients)
-    counts = np.bincount(ratings.client, minlength=len(names))
-    if (counts == 0).any():
-        raise InputError(f"Client {names[int(counts.argmin())]!r} is empty: it needs at least one rating.")
-    return ratings.client, names
-
-
-def _name(categories: Ids, names: Sequence[str], shown: int = 3) -> str:
-    words = [names[c] if names else f"category {c}" for c in categories]
-    more = [f"{len(words) - shown} more"] if len(words) > shown else []
-    return " + ".join(words[:shown] + more)
-
-
-class _Dealt:
-    """A whole data set, sorted so that a client's part of it is found without a look at all others'.
-
-    Args:
-        ratings: all of them.
-        owner: int64 [n], the client of each.
-        names: of the clients.
-        seed: of the split.
-    """
-
-    def __init__(self, ratings: Ratings, owner: Ids, names: Sequence[str], seed: int) -> None:
-        self._ratings, self._names, self._seed = ratings, names, seed
-        self._rows, self._starts = by_key(owner, len(names))
-        self._links, self._sources = by_key(ratings.trust[0], ratings.users)
-
-    def shard(self, client: int) -> RatingShard:
-        """Return one client's shard."""
-        ratings, rows = self._ratings, self._rows[self._starts[client] : self._starts[client + 1]]
-        users, user = np.unique(ratings.user[rows], return_inverse=True)
-        items, item = np.unique(ratings.item[rows], return_inverse=True)
-        category = ratings.category[rows]
-        return RatingShard(
-            name=self._names[client],
-            users=users,
-            items=items,
-            user=user.astype(np.int64),
-            item=item.astype(np.int64),
-            category=category,
-            rating=ratings.rating[rows],
-            split=split(len(rows), generator(self._seed, "split", client=client), groups=category),
-            trust=self._trust(users),
-            scale=ratings.scale,
-            n_categories=ratings.categories,
-            user_ids=users if ratings.user_ids is None else ratings.user_ids[users],
-            item_ids=items if ratings.item_ids is None else ratings.item_ids[items],
-        )
-
-    def _trust(self, users: Ids) -> Ids:
-        """Links between some users, ascending, in the order of all links: int64 [2, m], places among `users`."""
-        begin, counts = self._sources[users], self._sources[users + 1] - self._sources[users]
-        place = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
-        source, target = self._ratings.trust[:, np.sort(self._links[place])]
-        found = np.minimum(np.searchsorted(users, target), len(users) - 1)
-        here = users[found] == target
-        return np.stack([np.searchsorted(users, source[here]), found[here]])
 
 
 def merge_shards(shards: Sequence[RatingShard]) -> RatingShard:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ratings.shards import Ids, Ratings
-from fedgraft.domains.tables import Source, encode, folder_of_tables, numbers, read_table, row_of
+from fedgraft.domains.tables import Source, encode, folder_of_tables, numbers, read_table, row_of, splits_of, times_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -26,6 +26,8 @@ class Format:
         trust_user: column of trust links, who trusts; trust_target: column, whom.
         unknown_trust: what to do about a link with an end that has no rating: "error", or "drop" with a note.
         low: lowest rating there can be; None takes the lowest in the data, with a note. high: likewise.
+        split: column of ratings, "train", "validation" or "test"; it may be missing unless it is renamed here.
+        time: column of ratings, numbers or dates; "" = none.
     """
 
     owner: str
@@ -39,6 +41,8 @@ class Format:
     unknown_trust: str = "error"
     low: float | None = None
     high: float | None = None
+    split: str = "split"
+    time: str = ""
 
 
 def read_ratings(form: Format, ratings: Given, trust: Given | None, given: bool) -> Ratings:
@@ -52,9 +56,7 @@ def read_ratings(form: Format, ratings: Given, trust: Given | None, given: bool)
     """
     owner = form.owner
     wanted = {f"{owner}.user": form.user, f"{owner}.item": form.item, f"{owner}.rating": form.rating}
-    optional = [form.category] if given and form.category == "category" else []
-    if not optional:
-        wanted[f"{owner}.category"] = form.category
+    optional = _add_columns(form, wanted)
     if isinstance(ratings, pd.DataFrame) or not Path(ratings).is_dir():
         if given:
             wanted[f"{owner}.client"] = form.client
@@ -65,6 +67,20 @@ def read_ratings(form: Format, ratings: Given, trust: Given | None, given: bool)
         codes = np.repeat(np.arange(len(tables)), [len(table) for table in tables.values()])
         table, client = pd.concat(list(tables.values()), ignore_index=True), (codes, np.array(list(tables)))
     return _ratings(form, table, source, (trust, f"{owner}.trust"), client)
+
+
+def _add_columns(form: Format, wanted: dict[str, str]) -> list[str]:
+    """Add columns that were named to those that must be there; return those that may be there by their usual names."""
+    optional = []
+    for option in ("category", "split"):
+        column = getattr(form, option)
+        if column == getattr(Format, option):
+            optional.append(column)
+        else:
+            wanted[f"{form.owner}.{option}"] = column
+    if form.time:
+        wanted[f"{form.owner}.time"] = form.time
+    return optional
 
 
 def read_own_ratings(form: Format, ratings: Given, trust: Given | None, parameters: tuple[str, str]) -> Ratings:
@@ -108,6 +124,8 @@ def _ratings(
         item_ids=item_ids,
         category_names=tuple(category_names.tolist()),
         client_names=tuple(client[1].tolist()) if client else (),
+        split=splits_of(table, form.split, source) if form.split in table else None,
+        time=times_of(table, form.time, source) if form.time in table else None,
         notes=(*notes, *dropped),
     )
 

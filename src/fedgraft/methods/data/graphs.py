@@ -79,6 +79,16 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
             if not objects and table is None:
                 raise InputError(f"Graphs.{name} must be given: a .csv or .parquet file, or a DataFrame.")
 
+    @classmethod
+    def options_from(cls, given: object) -> dict[str, Any] | None:
+        """Take PyG objects in a list, or a list for each client; or options with graphs."""
+        if isinstance(given, Mapping) and "graphs" in given:
+            return dict(given)
+        lists = list(given.values()) if isinstance(given, Mapping) else [given]
+        graphs = [graph for each in lists if isinstance(each, list) for graph in each]
+        fits = graphs and all(isinstance(each, list) for each in lists) and hasattr(graphs[0], "edge_index")
+        return {"graphs": given} if fits else None
+
     def load(self, seed: int) -> list[GraphShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()

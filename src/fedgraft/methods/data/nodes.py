@@ -14,7 +14,7 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import split_nodes
 from fedgraft.domains.nodes.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
 from fedgraft.domains.nodes.partitions import Dealing
-from fedgraft.domains.nodes.pyg_objects import MASKS, Collection, collection_of, read_object, tables_of
+from fedgraft.domains.nodes.pyg_objects import MASKS, Collection, collection_of, joined, read_object, tables_of
 from fedgraft.domains.nodes.shards import NodeShard, cut
 from fedgraft.domains.nodes.site_tables import site_part
 from fedgraft.domains.nodes.tables import Columns, read_nodes
@@ -43,7 +43,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
             client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
-            of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to.
+            of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to,
+            or {client: `Data` object}, without edges between clients.
         edges: the same for edges, where a folder's files are read as one; not with a PyG object.
         node: column of `nodes`, an id that is unique over all clients.
         label: column of `nodes`, the class, text or a whole number; empty where it is unknown.
@@ -83,15 +84,23 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         check_roles("Nodes", [*named, *(("features", column) for column in self.features or ())])
         check_roles("Nodes", [("source", self.source), ("target", self.target)])
         if self._is_object():
-            if not isinstance(self.nodes, str | Path) and not hasattr(self.nodes, "edge_index"):
+            if not isinstance(self.nodes, str | Path | Mapping) and not hasattr(self.nodes, "edge_index"):
                 raise InputError(
-                    "Nodes.nodes must be the path of a .csv, .parquet or .pt file or of a folder, a DataFrame or a "
-                    f"torch_geometric.data.Data; got {type(self.nodes).__name__}."
+                    "Nodes.nodes must be the path of a .csv, .parquet or .pt file or of a folder, a DataFrame, a "
+                    f"torch_geometric.data.Data or one for each client; got {type(self.nodes).__name__}."
                 )
             if self.edges is not None:
                 raise InputError("Nodes.edges must be left out where Nodes.nodes is a PyG object.")
         elif self.edges is None:
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
+
+    @classmethod
+    def options_from(cls, given: object) -> dict[str, Any] | None:
+        """Take a PyG object with one row of x per label, or one for each client; or options with nodes."""
+        if isinstance(given, Mapping) and "nodes" in given and "graphs" not in given:
+            return dict(given)
+        objects = list(given.values()) if isinstance(given, Mapping) else [given]
+        return {"nodes": given} if objects and all(hasattr(each, "edge_index") for each in objects) else None
 
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
@@ -129,7 +138,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         if isinstance(self.nodes, str | Path) and self._is_object():
             found = collection_of(read_object(Path(self.nodes), "Nodes.nodes"), str(self.nodes))
         elif self.edges is None:
-            found = collection_of(self.nodes, "Nodes.nodes")
+            given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
+            found = collection_of(given, "Nodes.nodes")
         else:
             return read_nodes(self.nodes, self.edges, self._columns(), "Nodes")
         empty = [mask for part, mask in enumerate(MASKS) if not (found.whole.split == part).any()]

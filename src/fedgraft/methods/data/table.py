@@ -7,38 +7,47 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, SiteData
-from fedgraft.contracts.table_files import SUFFIXES, Given
+from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, is_folder
+from fedgraft.domains.ratings.dealing import make_shards, site_shard
 from fedgraft.domains.ratings.own_shard import OwnRatings, own_ratings
-from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard, make_shards, site_shard
+from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.ratings.site_tables import COMMON_TABLES, SITE_TABLES, read_site
 from fedgraft.domains.ratings.tables import Format, read_ratings
-from fedgraft.domains.tables import check_roles, frames_of
+from fedgraft.domains.tables import check_roles, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
+
+USUAL = 10
+"""Clients, where neither the data nor the user says how many."""
 
 
 @dataclass(frozen=True)
-class Table(OwnRatings, GivenData[RatingShard], SiteData[RatingShard]):
+class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteData[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: nothing known.
-    Ids and names are kept as text ("007" stays "007"). A client is dealt whole categories, or is named by the `client`
-    column, or is one file of a folder (named after it); the last two need partition = "given". At a site: `ratings` and
-    perhaps `trust` of its own; the recipe says `low` and `high`. Where users or items are numbered, `users` or `items`
-    list the ids of all sites, in a column named as that of the ratings: the same file everywhere.
+    Ids and names are kept as text ("007" stays "007"). A client is named by the column `client`, or is one file of a
+    folder (named after it), or is dealt whole categories; without a column of these, whole items. At a site: `ratings`
+    and perhaps `trust` of its own; the recipe says `low` and `high`. Where users or items are numbered, `users` or
+    `items` list the ids of all sites, in a column named as that of the ratings: the same file everywhere.
 
     Args:
         ratings: path of a .csv or .parquet file, of a folder of such files, or a DataFrame; one row per rating.
         trust: the same (no folder) for trust links, one row per link; None = no links.
         user: column of `ratings`; item: likewise; rating: likewise, numbers.
-        category: column; needed unless partition = "given", where a missing "category" column means one for all.
-        client: column; read only with partition = "given".
+        category: column; where it is missing there is one for all.
+        client: column of who holds a rating.
+        split: column, "train", "validation" or "test"; where it is missing, 8:1:1 of each client's, by the seed.
+        time: column, numbers or dates: of each client's ratings the latest tenth is for test, the tenth before it for
+            validation; "" (default) = no such split.
         trust_user: column of `trust`, who trusts; trust_target: column, whom.
         unknown_trust: what to do about a link with an end that has no rating: "error", or "drop" with a note.
         low: lowest rating there can be; None takes the lowest in the data, with a note.
         high: highest; likewise. A rating outside is an error.
-        clients: number of clients, 1..categories; None takes 10, or what the data name with partition = "given".
-        partition: "average", "skewed" or "extreme", how unequally categories are dealt; or "given".
+        clients: number of clients, 1..categories; None takes what the data name, else 10 or as many as there are
+            categories.
+        partition: "average", "skewed" or "extreme", how unequally categories are dealt; or "given", clients as the data
+            name them; "auto" (default) is "given" where they do and `clients` is not said, else "average".
     """
 
     task: ClassVar[str] = "rating"
@@ -52,38 +61,39 @@ class Table(OwnRatings, GivenData[RatingShard], SiteData[RatingShard]):
     rating: str = "rating"
     category: str = "category"
     client: str = "client"
+    split: str = "split"
+    time: str = ""
     trust_user: str = "user"
     trust_target: str = "trusts"
     unknown_trust: Literal["error", "drop"] = "error"
     low: float | None = None
     high: float | None = None
     clients: int | None = None
-    partition: str = "average"
+    partition: str = "auto"
 
     def __post_init__(self) -> None:
-        require_one_of("Table.partition", self.partition, (*PARTITIONS, "given"))
+        require_one_of("Table.partition", self.partition, ("auto", *PARTITIONS, "given"))
         require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
         require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
-        check_roles("Table", [(option, getattr(self, option)) for option in ("user", "item", "rating")])
+        timed = ("time",) if self.time else ()
+        check_roles("Table", [(option, getattr(self, option)) for option in ("user", "item", "rating", *timed)])
         check_roles("Table", [(option, getattr(self, option)) for option in ("trust_user", "trust_target")])
         ordered = self.low is None or self.high is None or self.low < self.high
         require(ordered, "Table.low", f"below Table.high = {self.high}", self.low)
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
-        """Take a table of ratings, or options with one; a column of clients in memory says that the data name them."""
+        """Take a table of ratings, or options with one."""
         if isinstance(given, pd.DataFrame | Path) or (isinstance(given, str) and given.lower().endswith(SUFFIXES)):
             given = {"ratings": given}
-        if not isinstance(given, Mapping) or "ratings" not in given:
-            return None
-        ratings, client = given["ratings"], given.get("client", cls.client)
-        named = isinstance(ratings, pd.DataFrame) and client in ratings and not {"partition", "clients"} & given.keys()
-        return {**given, **({"partition": "given"} if named else {})}
+        return dict(given) if isinstance(given, Mapping) and "ratings" in given else None
 
     def load(self, seed: int) -> list[RatingShard]:
         """Load one shard per client, partitioned and split by `seed`."""
-        clients = 10 if self.clients is None and self.partition != "given" else self.clients
-        return make_shards(self.read(), clients, self.partition, seed)
+        ratings, partition = self.read(), self._partition()
+        most = ratings.items if ratings.categories == 1 else ratings.categories
+        clients = min(USUAL, most) if self.clients is None and partition != "given" else self.clients
+        return make_shards(ratings, clients, partition, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named."""
@@ -91,13 +101,20 @@ class Table(OwnRatings, GivenData[RatingShard], SiteData[RatingShard]):
 
     def read(self) -> Ratings:
         """Read the whole table, before it is partitioned."""
-        given = self.partition == "given"
-        if not given and not isinstance(self.ratings, pd.DataFrame) and Path(self.ratings).is_dir():
+        given = self._partition() == "given"
+        if not given and is_folder(self.ratings):
             raise InputError(
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
         return read_ratings(self._form("Table"), self.ratings, self.trust, given)
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return pairs by the usual names of columns."""
+        names = {self.user: "user", self.item: "item", self.client: "client"}
+        return renamed(tables, dict.fromkeys(tables, names))
 
     def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table."""
@@ -107,6 +124,13 @@ class Table(OwnRatings, GivenData[RatingShard], SiteData[RatingShard]):
         """Read one client's ratings and the trust links between its users; columns of clients are not read."""
         form = replace(self._form("Table"), unknown_trust="drop")
         return site_shard(read_site(form, tables, task), name, seed, client)
+
+    def _partition(self) -> str:
+        """Return how ratings get to clients, "auto" resolved."""
+        if self.partition != "auto":
+            return self.partition
+        named = self.clients is None and self.client in columns_of(self.ratings, "Table.ratings")
+        return "given" if named or is_folder(self.ratings) else "average"
 
     def _form(self, owner: str) -> Format:
         return Format(owner, **{option.name: getattr(self, option.name) for option in fields(Format)[1:]})

@@ -1,0 +1,178 @@
+"""From a whole set of ratings to each client's part of it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.data import Clients
+from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.ratings.shards import (
+    SHARES,
+    Ids,
+    Ratings,
+    RatingShard,
+    drop_repeats,
+    held_out,
+    partition_by_category,
+    split,
+)
+from fedgraft.domains.sorting import by_key
+from fedgraft.errors import InputError, require
+
+LOG = logging.getLogger("fedgraft.data")
+
+
+def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int) -> list[RatingShard]:
+    """One shard per client; arguments and errors as `deal`."""
+    dealt = deal(ratings, clients, partition, seed)
+    return [dealt.make(client) for client in range(len(dealt.names))]
+
+
+def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Clients[RatingShard]:
+    """Return clients with shards partitioned and split by `seed`; the notes of `ratings` go to the log.
+
+    Args:
+        ratings: the whole data set; the rule for duplicates is applied here if it was not before.
+        clients: how many; None with "given".
+        partition: one of `PARTITIONS`, or "given" to use `ratings.client`.
+        seed: the experiment's.
+    """
+    ratings = drop_repeats(ratings)
+    for note in ratings.notes:
+        LOG.warning(note)
+    if partition == "given":
+        owner, names = _given(ratings, clients)
+    elif ratings.categories == 1 and (clients or 0) > 1:
+        owner, names = _dealt_by_item(ratings, clients or 0, generator(seed, "partition"))
+    else:
+        require(clients is not None, "clients", "a number", clients)
+        dealt = partition_by_category(ratings, clients or 0, partition, generator(seed, "partition"))
+        owner_of = np.zeros(ratings.categories, np.int64)
+        for client, categories in enumerate(dealt):
+            owner_of[categories] = client
+        owner = owner_of[ratings.category]
+        names = [_name(categories, ratings.category_names) for categories in dealt]
+    _check_held_out(owner, ratings)
+    return Clients(names, _Dealt(ratings, owner, names, seed).shard)
+
+
+def _check_held_out(owner: Ids, ratings: Ratings) -> None:
+    """Raise `InputError` where no client has a validation rating, or none a test rating."""
+    if ratings.split is not None:
+        missing = [name for place, name in enumerate(SPLITS) if not (ratings.split == place).any()]
+        require(not missing, "The column of splits", "a rating in each split", f"none for {', '.join(missing)}")
+        return
+    counts = np.bincount(owner)
+    groups = np.bincount(np.unique(owner * ratings.categories + ratings.category) // ratings.categories)
+    for name, sizes in zip(SPLITS[1:], held_out(counts, groups, SHARES), strict=True):
+        if not (sizes > 0).any():
+            raise InputError(
+                f"No client has a {name} rating: a tenth of each client's ratings, rounded, is held out, "
+                f"so one of them needs at least six; the largest has {counts.max()}."
+            )
+
+
+def site_shard(ratings: Ratings, name: str, seed: int, client: int) -> RatingShard:
+    """Return one client with all of the data, split as among others; the notes of `ratings` go to the log.
+
+    Args:
+        ratings: the client's; users, items and categories are numbered by what the client has.
+        name: of the client.
+        seed: the experiment's.
+        client: which client it is, 0, 1 ...
+    """
+    ratings = drop_repeats(ratings)
+    for note in ratings.notes:
+        LOG.warning(note)
+    owner = np.full(len(ratings.rating), client, np.int64)
+    return _Dealt(ratings, owner, [name] * (client + 1), seed).shard(client)
+
+
+def known_shard(ratings: Ratings, name: str) -> RatingShard:
+    """One client with all of the data, every rating of it for training; the notes of `ratings` go to the log."""
+    shard = site_shard(ratings, name, seed=0, client=0)
+    return replace(shard, split=np.zeros_like(shard.split))
+
+
+def _given(ratings: Ratings, clients: int | None) -> tuple[Ids, list[str]]:
+    if ratings.client is None:
+        raise InputError("partition='given' needs data that name each rating's client; these do not.")
+    found = int(ratings.client.max()) + 1
+    names = list(ratings.client_names) or [f"client {client}" for client in range(found)]
+    require(clients is None or clients == len(names), "clients", f"{len(names)}, as many as the data name", clients)
+    counts = np.bincount(ratings.client, minlength=len(names))
+    if (counts == 0).any():
+        raise InputError(f"Client {names[int(counts.argmin())]!r} is empty: it needs at least one rating.")
+    return ratings.client, names
+
+
+def _dealt_by_item(ratings: Ratings, clients: int, g: np.random.Generator) -> tuple[Ids, list[str]]:
+    """Return each rating's client where data know neither clients nor categories: whole items, dealt at random."""
+    require(clients <= ratings.items, "clients", f"at most {ratings.items}, the number of items", clients)
+    LOG.warning("No column names a client or a category: items are dealt to %d clients at random.", clients)
+    return (g.permutation(ratings.items) % clients)[ratings.item], [f"client-{k}" for k in range(clients)]
+
+
+def _name(categories: Ids, names: Sequence[str], shown: int = 3) -> str:
+    words = [names[c] if names else f"category {c}" for c in categories]
+    more = [f"{len(words) - shown} more"] if len(words) > shown else []
+    return " + ".join(words[:shown] + more)
+
+
+class _Dealt:
+    """A whole data set, sorted so that a client's part of it is found without a look at all others'.
+
+    Args:
+        ratings: all of them.
+        owner: int64 [n], the client of each.
+        names: of the clients.
+        seed: of the split.
+    """
+
+    def __init__(self, ratings: Ratings, owner: Ids, names: Sequence[str], seed: int) -> None:
+        self._ratings, self._names, self._seed = ratings, names, seed
+        self._rows, self._starts = by_key(owner, len(names))
+        self._links, self._sources = by_key(ratings.trust[0], ratings.users)
+
+    def shard(self, client: int) -> RatingShard:
+        """Return one client's shard."""
+        ratings, rows = self._ratings, self._rows[self._starts[client] : self._starts[client + 1]]
+        users, user = np.unique(ratings.user[rows], return_inverse=True)
+        items, item = np.unique(ratings.item[rows], return_inverse=True)
+        category = ratings.category[rows]
+        return RatingShard(
+            name=self._names[client],
+            users=users,
+            items=items,
+            user=user.astype(np.int64),
+            item=item.astype(np.int64),
+            category=category,
+            rating=ratings.rating[rows],
+            split=self._split(client, rows),
+            trust=self._trust(users),
+            scale=ratings.scale,
+            n_categories=ratings.categories,
+            user_ids=users if ratings.user_ids is None else ratings.user_ids[users],
+            item_ids=items if ratings.item_ids is None else ratings.item_ids[items],
+        )
+
+    def _split(self, client: int, rows: Ids) -> NDArray[np.uint8]:
+        """Return the split of a client's ratings, uint8 [rows]."""
+        ratings, g = self._ratings, generator(self._seed, "split", client=client)
+        if ratings.split is not None:
+            return ratings.split[rows].astype(np.uint8)
+        time = None if ratings.time is None else ratings.time[rows]
+        return split(len(rows), g, groups=ratings.category[rows], time=time)
+
+    def _trust(self, users: Ids) -> Ids:
+        """Links between some users, ascending, in the order of all links: int64 [2, m], places among `users`."""
+        begin, counts = self._sources[users], self._sources[users + 1] - self._sources[users]
+        place = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
+        source, target = self._ratings.trust[:, np.sort(self._links[place])]
+        found = np.minimum(np.searchsorted(users, target), len(users) - 1)
+        here = users[found] == target
+        return np.stack([np.searchsorted(users, source[here]), found[here]])
