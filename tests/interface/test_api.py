@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,16 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.runner import execute
+from fedgraft.interface.given import changes_of
+from fedgraft.methods.codecs.chain import Chain
+from fedgraft.methods.codecs.quantized import Quantized
+from fedgraft.methods.data.shops import Shops
+from fedgraft.methods.models.gcn import GCN
+from fedgraft.methods.selectors.random import Random
 from helpers.tiny import TINY
 
 SHOPS = {"name": "shops", **{key[5:]: value for key, value in TINY.items() if key.startswith("data.")}}
+OPTIONS = {key: value for key, value in SHOPS.items() if key != "name"}
 QUICK = {"rounds": 2, "runtime": {"workers": 0}, "yardsticks": ["global_mean"], "progress": False}
 
 
@@ -357,3 +365,26 @@ def test_a_script_whose_own_class_clients_need_is_told_what_to_do(tmp_path):
     guarded = 'if __name__ == "__main__":\n' + "".join(f"    {line}\n" for line in own.splitlines())
     done = script(tmp_path, OWN_CODEC + guarded)
     assert done.stdout.split() == ["started", "1"], done.stderr
+
+
+# --- instances -------------------------------------------------------------------------------------------------------
+
+
+def test_instances_stand_for_their_sections():
+    codec, selector = Quantized(bits=4), Random(clients=2)
+    given = fedgraft.run("fedacs", data=Shops(**OPTIONS), selector=selector, codec=codec, model=GCN(hidden=8), **QUICK)
+    named = {"selector": {"name": "random", "clients": 2}, "codec": {"name": "quantized", "bits": 4}}
+    said = fedgraft.run("fedacs", data=SHOPS, model={"name": "gcn", "hidden": 8}, **named, **QUICK)
+    assert given.summary["digest"] == said.summary["digest"]
+
+
+def test_instances_that_no_recipe_can_say():
+    class Mine(Random):
+        """Defined where no other process can find it."""
+
+    with pytest.raises(InputError, match="defined in a function"):
+        changes_of({"selector": dataclass(frozen=True)(Mine)()})
+    with pytest.raises(InputError, match="Chain holds other methods"):
+        changes_of({"codec": Chain((Quantized(), Quantized()))})
+    with pytest.raises(InputError, match="selector must be given as"):
+        changes_of({"selector": Quantized()})

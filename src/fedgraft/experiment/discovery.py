@@ -101,6 +101,25 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
     return construct(cls, section, {**fixed, **given})
 
 
+def section_of(family: str, instance: Any) -> dict[str, Any] | None:
+    """Return the section of a recipe that builds such an instance; None for what is no method of the family.
+
+    Raises `InputError` for a class that no other process could find by its name, and for methods that hold others.
+    """
+    cls = type(instance)
+    if not _fits(family, cls):
+        return None
+    package, _, module = cls.__module__.rpartition(".")
+    name = module if package == PACKAGES[family] else f"{cls.__module__}:{cls.__qualname__}"
+    if "<locals>" in name:
+        raise InputError(f"{cls.__qualname__} is defined in a function; define it in a module or a notebook's cell.")
+    options = options_of(instance)
+    holds = [option for option, value in options.items() if dataclasses.is_dataclass(value)]
+    if holds or any(map(dataclasses.is_dataclass, options.get("codecs", ()))):
+        raise InputError(f"{cls.__name__} holds other methods; give it as a dict or a list, as a recipe does.")
+    return {"name": name, **options}
+
+
 def class_of(family: str, section: str, options: Mapping[str, Any]) -> type[Any]:
     """The class that a recipe's section names; its other keys are not looked at."""
     if "name" not in options:

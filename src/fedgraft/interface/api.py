@@ -50,8 +50,9 @@ def run(
         progress: show progress on standard error: live on a terminal, plain lines elsewhere.
         overrides: {"section.key": value}, applied last.
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
-            `codec`, `model` ... as a name or as a dict of options (another "name" starts from that method's defaults);
-            `training`, `budget`, `evaluation`, `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
+            `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
+            as an instance, such as Oort(clients=2), of a class of yours too; `training`, `budget`, `evaluation`,
+            `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
 
     Returns:
         The finished run. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the budget does not

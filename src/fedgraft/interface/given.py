@@ -23,6 +23,8 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in choices.items():
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
             raise unknown("argument", key, ["out", "progress", "overrides", *METHODS, *SETTINGS, *VALUES])
+        if key in METHODS and (section := discovery.section_of(METHODS[key], value)) is not None:
+            value = section
         if key in VALUES:
             changes[key] = list(value) if isinstance(value, tuple) else value
         elif isinstance(value, Mapping):
@@ -32,7 +34,7 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
         elif key in ("codec", "downlink") and isinstance(value, list | tuple):
             changes[key] = list(value)
         else:
-            example = '"name" or {"name": ..., "option": ...}' if key in METHODS else '{"option": ...}'
+            example = '"name", {"name": ..., "option": ...} or an instance' if key in METHODS else '{"option": ...}'
             raise InputError(f"{key} must be given as {example}; got {value!r}.")
     return changes
 
@@ -41,6 +43,8 @@ def data_of(data: Any) -> Any:
     """Return the section [data] that was meant: where there is no name, of the data set that knows what was given."""
     if (isinstance(data, str) and data in discovery.names("data")) or (isinstance(data, Mapping) and "name" in data):
         return data
+    if (section := discovery.section_of("data", data)) is not None:
+        return section
     for name in {*discovery.names("data")} - {*discovery.presets("data")}:
         cls = discovery.find("data", name)
         if issubclass(cls, GivenData) and (options := cls.options_from(data)) is not None:
