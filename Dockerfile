@@ -13,7 +13,7 @@ RUN pip install --no-cache-dir --constraint constraints.txt --extra-index-url "$
     && useradd --create-home --uid 1000 fedgraft \
     && install --directory --owner fedgraft /work
 
-USER fedgraft
+USER 1000
 WORKDIR /work
 ENTRYPOINT ["fedgraft"]
 CMD ["--help"]
