@@ -17,7 +17,8 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-federation lint bench bench-nodes-scale bench-clients bench-selection bench-device same-results testbed study-fedacs \
+.PHONY: help install demo test test-federation lint docs tutorials wheel \
+  bench bench-nodes-scale bench-clients bench-selection bench-device same-results testbed study-fedacs \
   study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft clean
 
 help:  ## list the targets (what plain `make` does)
@@ -43,6 +44,18 @@ lint: .venv/.installed  ## check style, formatting, types and the floors of the 
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+# The variable silences a notice of the theme's authors about other programs; warnings about pages stay errors.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: .venv/.installed  ## build the documentation site into ./site; a warning or a broken link is an error
+	$(BIN)/mkdocs build --strict $(ARGS)
+
+tutorials: .venv/.installed  ## execute the tutorials and write what they print into them; five minutes
+	$(BIN)/python docs/execute_tutorials.py $(ARGS)
+
+wheel: .venv/.installed  ## build source distribution and wheel into ./dist, and check what an index would show
+	rm -rf dist && $(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/twine check --strict dist/*
 
 bench: .venv/.installed  ## time the hot paths against their limits
 	$(BIN)/python benchmarks/bench.py $(ARGS)
@@ -93,7 +106,7 @@ study-graft: .venv/.installed  ## our own recipes, part by part, paired with the
 	for task in node graph rating; do $(BIN)/fedgraft study graft_$$task --seeds 5 $(ARGS) || exit 1; done
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
-	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist demo site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # `.unfinished` marks an environment whose first installation has not ended: it is made anew.

@@ -1,5 +1,6 @@
 """What is asked of a SuperLink, and what is said where it cannot be asked."""
 
+import subprocess
 import sys
 
 import pytest
@@ -13,6 +14,7 @@ from flwr.proto.run_pb2 import Run
 
 from fedgraft.errors import InputError, MachineError
 from fedgraft.runtimes.flower_federation import control, control_api
+from fedgraft.runtimes.flower_federation.child import environment
 from fedgraft.runtimes.flower_federation.making import make
 from helpers.federations import free_port
 
@@ -70,3 +72,12 @@ def test_times_and_states_are_those_of_the_last_change(folder, monkeypatch):
     assert control.runs(folder) == [control.Standing("9", "finished:failed", "2026-11-24 12:00:03Z")]
     assert control.status_of(folder, "9") == "finished:failed"
     assert control.status_of(folder, "8") == ""
+
+
+def test_flower_prints_its_json_without_colours_wherever_it_is_asked(folder, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as the kernel of a notebook has it
+    shown = "import rich.console as rich; print(rich.Console().is_terminal)"
+    told = subprocess.run(
+        [sys.executable, "-c", shown], env=environment(folder.home), capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "False\n"

@@ -17,6 +17,8 @@ ENVIRONMENT: Final = {
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
     "OMP_NUM_THREADS": "1",
+    "FORCE_COLOR": "",  # a notebook's kernel asks for colours, which `flwr` would put between the words of its JSON
+    "TTY_COMPATIBLE": "0",
 }
 """What Flower's processes are told: nothing is sent to others or installed; runs are looked for twice a second."""
 
