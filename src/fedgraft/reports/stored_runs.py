@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, LATER, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
@@ -36,6 +36,8 @@ COSTS = {
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
 
+METRIC_NAMES = {"rmse": "RMSE", "auc": "AUC", "macro_f1": "macro-F1"}
+"""Measures whose names people write otherwise."""
 ALONE = "each client alone"
 """What the model reaches where each client trains by itself, as a yardstick's name."""
 ALL_DATA = "all data, sent once"
@@ -95,6 +97,12 @@ class RunFolder:
     def better(self) -> str:
         """Which scores are better: "lower" or "higher"."""
         return str(self.summary["better"])
+
+    @property
+    def measures(self) -> dict[str, float | None]:
+        """{measure: value on test} of the model that was best on validation, beside the score; {} where none is."""
+        told = self.summary.get("measures", {}).get("test", {})  # earlier versions have none
+        return {name: value for name, value in told.items() if name != self.metric}
 
     @property
     def clients(self) -> int:
@@ -306,10 +314,38 @@ def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "scored", _is_count(summary.get("scored", 0))
     yardsticks = summary.get("yardsticks")
     yield "yardsticks", isinstance(yardsticks, dict) and all(map(_is_score, yardsticks.values()))
+    yield "measures", _is_measures(summary.get("measures", {}))
+    yield "data", _is_data(summary.get("data"))
     yield "raw_data_bytes", (size := summary.get("raw_data_bytes")) is None or _is_count(size)
     alone = summary.get("client_alone")
     known = isinstance(alone, dict) and all(split in alone and _is_score(alone[split]) for split in SCORED_SPLITS)
     yield "client_alone", alone is None or known
+
+
+def _is_measures(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(each, dict) and all(map(_is_text, each)) and all(map(_is_score, each.values()))
+        for each in value.values()
+    )
+
+
+def _is_data(value: object) -> bool:
+    """Return whether it is what `data_table.described` makes, or None."""
+    if value is None:
+        return True
+    if not (
+        isinstance(value, dict) and isinstance(value.get("classes"), list) and all(map(_is_text, value["classes"]))
+    ):
+        return False
+    rows, classes = value.get("clients"), len(value["classes"])
+    return isinstance(rows, list) and all(_is_client(row, classes) for row in rows)
+
+
+def _is_client(row: object, classes: int) -> bool:
+    if not (isinstance(row, dict) and _is_text(row.get("name")) and all(_is_count(row.get(split)) for split in SPLITS)):
+        return False
+    counts = row.get("classes")
+    return isinstance(counts, list) and len(counts) == classes and all(map(_is_count, counts))
 
 
 def _is_count(value: object) -> bool:
