@@ -31,7 +31,9 @@ MEASURE = """<script>addEventListener("load", () => setTimeout(() => {
     figures: figures.length, overlaps, outside}), "*");
 }, 2500))</script>"""
 FRAMES = """<!doctype html><body><script>
-addEventListener("message", e => { const p = document.createElement("pre"); p.textContent = e.data; document.body.append(p); });
+addEventListener("message", e => {
+  document.body.append(Object.assign(document.createElement("pre"), {textContent: e.data}));
+});
 </script>FRAMES</body>"""
 
 
