@@ -161,7 +161,7 @@ def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
 
     `points` has the columns channel, client, class, x, y (`tsne.embed`). Clients of the run that it lacks are named.
     """
-    panels = list(points.groupby(["channel", "client"], sort=False).indices)
+    panels: list[tuple[Any, Any]] = list(dict.fromkeys(zip(points["channel"], points["client"], strict=True)))
     several, columns = points["channel"].nunique() > 1, min(len(panels), MOST_COLUMNS)
     titles = [f"{client}, {channel}" if several else str(client) for channel, client in panels]
     rows = -(-len(panels) // columns)

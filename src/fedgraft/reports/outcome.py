@@ -74,7 +74,8 @@ def _against_raw_data(best: Summary) -> str:
     if not raw:
         return ""
     share = sent / raw
-    times = f"{share:.3g} times what" if share >= 1 else f"{100 * share:.2g} % of what"
+    many = f"{share:,.0f}" if share >= 100 else f"{share:.3g}"
+    times = f"{many} times what" if share >= 1 else f"{100 * share:.3g} % of what"
     return f"It sent {times} sending all data once takes ({human_bytes(raw)})."
 
 
@@ -84,4 +85,5 @@ def _learnt_of_others(summary: Summary) -> bool:
 
 
 def _metric(summary: Summary) -> str:
-    return METRIC_NAMES.get(summary["metric"], summary["metric"])
+    name = str(summary["metric"])
+    return METRIC_NAMES.get(name, name)
