@@ -32,17 +32,22 @@ def graph_run(tmp_path_factory):
     return RunFolder(folder)
 
 
-def test_every_client_has_a_bar_with_its_score(graph_run):
+def test_every_client_has_a_dot_at_its_score(graph_run):
     figure = score_per_client([graph_run])
-    (bars,) = figure.data
-    assert dict(zip(bars.x, bars.y, strict=True)) == graph_run.summary["test_per_client"]
+    (dots,) = figure.data
+    scores = graph_run.summary["test_per_client"]
+    assert dict(zip(dots.customdata, dots.x, strict=True)) == scores
+    assert list(figure.layout.yaxis.ticktext) == [f"{number}: {name}" for number, name in enumerate(scores)]
 
 
-def test_many_clients_are_one_box(graph_run):
-    many = {f"client {k}": k / 100 for k in range(FEW_CLIENTS + 1)}
+def test_scores_of_many_clients_are_one_curve(graph_run):
+    many = {f"client {k}": (k * 7 % (FEW_CLIENTS + 1)) / 100 for k in range(FEW_CLIENTS + 1)}
     graph_run = RunFolder(graph_run.path)
     graph_run.summary = {**graph_run.summary, "test_per_client": many}
-    assert [trace.type for trace in score_per_client([graph_run]).data] == ["box"]
+    (curve,) = score_per_client([graph_run]).data
+    assert list(curve.y) == sorted(many.values())
+    assert [many[name] for name in curve.text] == list(curve.y)
+    assert 0 < curve.x[0] < curve.x[-1] < 100
 
 
 def test_messages_are_as_long_as_the_ledger_says(graph_run):
@@ -74,16 +79,31 @@ def test_test_examples_lie_somewhere_for_each_channel(graph_run):
     assert points["client"].nunique() == 3
     assert points[["x", "y"]].notna().all().all()
     figure = representations(graph_run, points)
-    assert sum(len(trace.x) for trace in figure.data) == len(points)
+    assert sum(len(trace.x) for trace in figure.data if not trace.showlegend and trace.x[0] is not None) == len(points)
+    assert "test graphs" not in figure.layout.title.text
+    assert "left out" not in figure.layout.title.text
+
+
+def test_a_legend_names_classes_and_a_note_the_clients_left_out(graph_run):
+    names = list(graph_run.summary["test_per_client"])
+    points = pd.DataFrame(
+        {"channel": "own model", "client": names[0], "class": ["b", "a"], "x": [0.0, 1.0], "y": [1.0, 2.0]}
+    )
+    figure = representations(graph_run, points)
+    keys = [trace for trace in figure.data if trace.showlegend is not False]
+    assert [trace.name for trace in keys] == ["a", "b"]
+    drawn = {trace.name: trace.marker.color for trace in figure.data if trace.showlegend is False}
+    assert drawn == {trace.name: trace.marker.color for trace in keys}
+    assert f"left out, with too few test examples: {names[1]}, {names[2]}" in figure.layout.title.text
 
 
 def test_names_of_clients_and_classes_are_text_not_markup(graph_run):
     name = "<a href='https://evil'>a</a> %{evil}"
     points = pd.DataFrame({"channel": "own model", "client": name, "class": name, "x": [0.0], "y": [1.0]})
     drawn = representations(graph_run, points).to_plotly_json()
-    (trace,), (title, *_) = drawn["data"], drawn["layout"]["annotations"]
-    for text in (trace["name"], trace["hovertemplate"], title["text"]):
-        assert "&lt;a href" in text
+    (trace, key), (title, *_) = drawn["data"], drawn["layout"]["annotations"]
+    for text in (trace["name"], key["name"], trace["hovertemplate"], title["text"]):
+        assert "&lt;a" in text
         assert "<a" not in text
         assert "%{" not in text
 

@@ -17,6 +17,9 @@ from fedgraft.reports.figure_style import RUN_COLOURS, score_range, spread_apart
 from fedgraft.reports.stored_runs import RunFolder, open_runs
 from helpers.fake_runs import TOML, write_run
 
+BASIC = {"bar", "pie", "scatter"}
+"""What the script draws that a report carries."""
+
 
 def several(folder: Path, count: int, clients: int = 5) -> list[RunFolder]:
     ends = [0.95 + 0.01 * i for i in range(count)]
@@ -28,7 +31,8 @@ def several(folder: Path, count: int, clients: int = 5) -> list[RunFolder]:
 def test_every_figure_can_be_drawn(tmp_path: Path, count: int, clients: int) -> None:
     runs = several(tmp_path, count, clients)
     drawn = figures.every(runs)
-    assert len(drawn) == 9 + count + 1, "a timeline each, and the seconds lost waiting"
+    assert len(drawn) == 9 + 3 * count, "who was chosen, a timeline, and the seconds lost waiting, each"
+    assert {trace.type for figure in drawn for trace in figure.data} <= BASIC
     for figure in drawn:
         assert isinstance(figure, go.Figure)
         json.loads(figure.to_json())
@@ -63,14 +67,14 @@ def test_operations_are_shown_where_they_were_counted(tmp_path: Path) -> None:
     figure = figures.score([run], "flops")
     assert figure.layout.xaxis.title.text == "operations (GFLOP)"
     np.testing.assert_allclose(figure.data[0].x, 2.0 * run.curve["round"])
-    assert len(figures.every([run])) == 12
+    assert len(figures.every([run])) == 13
 
 
 @pytest.mark.parametrize("against", ["rounds", "bytes", "seconds", "simulated_seconds"])
 def test_the_first_figure_is_against_what_was_asked_for(tmp_path: Path, against: str) -> None:
     titles = [figure.layout.title.text for figure in figures.every(several(tmp_path, 1), against=against)]
     assert f"against {against.replace('_', ' ')}</b>" in titles[0]
-    assert len(set(titles)) == len(titles) == 11
+    assert len(set(titles)) == len(titles) == 12
 
 
 def test_runs_without_timings_have_no_timeline(tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ def test_runs_without_timings_have_no_timeline(tmp_path: Path) -> None:
     titles = [figure.layout.title.text for figure in figures.every(runs)]
     assert [title.split("<br>")[0] for title in titles if "imeline" in title] == ["<b>Timeline of rounds: run-1</b>"]
     runs[1].rounds["timings"] = [{}] * len(runs[1].rounds)
-    assert len(figures.every(runs)) == 9
+    assert len(figures.every(runs)) == 11
 
 
 def test_the_legend_has_one_entry_a_run_whichever_split_is_shown(tmp_path: Path) -> None:
@@ -104,20 +108,41 @@ def test_an_axis_of_log_bytes_leaves_out_zero_bytes(tmp_path: Path) -> None:
     assert len(figure.data[0].x) == len(run.curve) - 1
 
 
-def test_yardsticks_are_labelled_lines(tmp_path: Path) -> None:
-    yardsticks = {"global_mean": 1.067, "central_biases": 0.949, "client_biases": 0.9495, "local_only": None}
+def test_yardsticks_are_labelled_lines_and_arrows_where_they_are_far_off(tmp_path: Path) -> None:
+    yardsticks = {
+        "global_mean": 9.5,
+        "central_biases": 0.949,
+        "client_biases": 0.9495,
+        "good": -8.0,
+        "local_only": None,
+    }
     figure = figures.score([RunFolder(write_run(tmp_path / "a", yardsticks=yardsticks))])
-    assert [line.y0 for line in figure.layout.shapes] == [0.949, 0.9495, 1.067]
+    assert [line.y0 for line in figure.layout.shapes] == [0.949, 0.9495]
     assert [note.text for note in figure.layout.annotations] == [
+        "▼ good -8",
         "central_biases 0.949",
         "client_biases 0.9495",
-        "global_mean 1.067",
+        "▲ global_mean 9.5",
     ]
     low, high = figure.layout.yaxis.range
     pixels = (figure.layout.height - figure.layout.margin.t - 64 - 22) / (high - low)
     places = [note.y * pixels - note.ay for note in figure.layout.annotations]
     assert min(np.diff(places)) >= 18
-    assert low < 0.949 < 1.067 < high
+    assert (figure.layout.annotations[0].y, figure.layout.annotations[-1].y) == (low, high)
+    assert 0.8 < low < 0.949
+
+
+def test_the_runs_rule_the_axis_of_scores(tmp_path: Path) -> None:
+    run = RunFolder(write_run(tmp_path / "a", yardsticks={"near": 0.9, "far": 9.0}))
+    run.curve["validation"] = run.curve["test"] = np.linspace(1.2, 0.95, len(run.curve))
+    scores = run.curve[["validation", "test"]].to_numpy()
+    low, high, cut = score_range([run], ("validation", "test"))
+    assert not cut
+    assert low < 0.9 < scores.max() < high < 1.5
+    for better, beyond in (("lower", 9.0), ("higher", -9.0)):
+        run = RunFolder(write_run(tmp_path / better, better=better, yardsticks={"far": beyond}))
+        low, high, _ = score_range([run], ("test",))
+        assert high - low < 2.5 * 1.2 * np.ptp(run.curve["test"])
 
 
 @given(st.lists(st.floats(0, 400), max_size=8).map(sorted), st.floats(1, 40))
@@ -133,8 +158,10 @@ def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
     low, high, cut = score_range([RunFolder(write_run(tmp_path / "a", start=40.0, rounds=60))], ("validation",))
     assert cut
     assert low < 0.949
-    assert high < 12
-    low, high, cut = score_range([RunFolder(write_run(tmp_path / "b", start=1.2))], ("validation",))
+    assert high < 30
+    steady = RunFolder(write_run(tmp_path / "b"))
+    steady.curve["validation"] = np.linspace(1.2, 0.95, len(steady.curve))
+    low, high, cut = score_range([steady], ("validation",))
     assert not cut
     assert high > 1.2
 
@@ -142,7 +169,7 @@ def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
 def test_runs_without_any_score_can_be_drawn(tmp_path: Path) -> None:
     run = RunFolder(write_run(tmp_path / "a", yardsticks={}))
     run.curve[["validation", "test"]] = math.nan
-    assert len(figures.every([run])) == 10
+    assert len(figures.every([run])) == 11
     with pytest.raises(InputError, match="no target to reach"):
         figures.bytes_to_target([run])
 
@@ -161,13 +188,27 @@ def test_bytes_to_target_says_what_was_not_reached(tmp_path: Path) -> None:
     assert nobody[0].text[0] == f"not reached (best {runs[0].best_validation:.4g})"
 
 
-def test_the_heat_map_says_who_was_chosen_and_who_failed(tmp_path: Path) -> None:
+def chosen_cells(run: RunFolder) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """(client, round) of those drawn as chosen, and of those drawn as failed."""
+    chosen, failed = figures.chosen([run]).data[:2]
+    return tuple(  # type: ignore[return-value]
+        {
+            (int(client), round)
+            for client, base, length in zip(bars.y, bars.base, bars.x, strict=True)
+            for round in range(int(base + 0.5), int(base + 0.5 + length))
+        }
+        for bars in (chosen, failed)
+    )
+
+
+def test_bars_say_who_was_chosen_and_who_failed(tmp_path: Path) -> None:
     run = RunFolder(write_run(tmp_path / "a", clients=5, cohort=2, rounds=10))
-    cells = figures.chosen([run]).data[0].z
-    assert cells.shape == (5, 10)
-    assert (cells > 0).sum(axis=0).tolist() == [2] * 10
-    assert (cells == 2).sum(axis=0).tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
-    assert cells[run.rounds["selected"][4][0], 4] == 2
+    chosen, failed = chosen_cells(run)
+    rows = run.rounds.to_dict("records")
+    assert failed == {(client, row["round"]) for row in rows for client in row["failed"]}
+    assert len(failed) == 2
+    assert chosen | failed == {(client, row["round"]) for row in rows for client in row["selected"]}
+    assert not chosen & failed
 
 
 def test_who_failed_at_something_else_than_training_is_not_shown_as_chosen(tmp_path: Path) -> None:
@@ -176,17 +217,22 @@ def test_who_failed_at_something_else_than_training_is_not_shown_as_chosen(tmp_p
         {k: "scoring: gone" if k % 2 else "probe: gone" for k in range(5) if k not in s} for s in run.rounds["selected"]
     ]
     run.rounds["failed"] = others
-    cells = figures.chosen([run]).data[0].z
-    assert (cells > 0).sum(axis=0).tolist() == [2] * 5
-    assert not (cells == 2).any()
+    chosen, failed = chosen_cells(run)
+    assert len(chosen) == 2 * 5
+    assert not failed
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 20])
-def test_cells_of_the_heat_map_are_centred_on_their_round_and_client(tmp_path: Path, rounds: int) -> None:
-    run = RunFolder(write_run(tmp_path / "a", clients=2, cohort=1, rounds=rounds))
-    cells = figures.chosen([run]).data[0]
-    assert cells.x.tolist() == [round + 0.5 for round in range(rounds + 1)]
-    assert cells.y.tolist() == [-0.5, 0.5, 1.5]
+def test_rounds_in_a_row_are_one_bar(tmp_path: Path) -> None:
+    run = RunFolder(write_run(tmp_path / "a", clients=2, cohort=2, rounds=20, failures=False))
+    bars = figures.chosen([run]).data[0]
+    assert (list(bars.base), list(bars.x), list(bars.y)) == ([0.5, 0.5], [20, 20], [0, 1])
+    assert bars.customdata.tolist() == [[0, 1, 20], [1, 1, 20]]
+
+
+def test_training_loss_is_that_of_the_rounds(tmp_path: Path) -> None:
+    run = RunFolder(write_run(tmp_path / "a", rounds=4))
+    (line,) = figures.training_loss([run]).data
+    assert (list(line.x), list(line.y)) == ([1, 2, 3, 4], [1.0, 1 / 2, 1 / 3, 1 / 4])
 
 
 def test_bars_of_purposes_sum_to_the_ledger(tmp_path: Path) -> None:
@@ -211,7 +257,7 @@ def texts(content: object) -> Iterator[str]:
             yield from texts(part)
 
 
-@pytest.mark.parametrize("clients", [5, 40])
+@pytest.mark.parametrize("clients", [5, 50])
 def test_names_are_text_not_markup(tmp_path: Path, clients: int) -> None:
     toml = TOML.format(recipe="r", dataset="d", seed=1, rounds=8, cohort=2) + f"[codec]\nname = {json.dumps(NAME)}\n"
     folder = write_run(tmp_path / "a", yardsticks={NAME: 1.0}, metric=NAME, toml=toml)
@@ -223,8 +269,9 @@ def test_names_are_text_not_markup(tmp_path: Path, clients: int) -> None:
     for markup in ("<a", "%{evil", "$evil", "\x1b"):
         assert not [text for text in shown if markup in text]
     (per_client,) = [figure for figure in drawn if "per client" in figure.layout.title.text]
-    labels = per_client.data[0].x if clients == 5 else per_client.data[0].text
-    assert html.unescape(labels[0]) == NAME.replace("\x1b", r"\x1b") + " 0", "as it is, but for control characters"
+    labels = per_client.data[0].customdata if clients == 5 else per_client.data[0].text
+    names = sorted(map(html.unescape, labels))
+    assert names[0] == NAME.replace("\x1b", r"\x1b") + " 0", "as it is, but for control characters"
 
 
 def test_wrong_arguments_are_named(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plotly.offline import get_plotlyjs_version
 
 from fedgraft.errors import InputError
-from fedgraft.reports.html_report import write_report
+from fedgraft.reports.html_report import plotly_basic, write_report
 from helpers.fake_runs import write_run
 
 EVIL = '<img src=x onerror="alert(1)">&</script>'
@@ -44,9 +46,11 @@ def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     assert [path.name for path in out.parent.iterdir()] == ["r.html"]
     page = read(out)
     assert not [attributes for _, attributes in page.tags if {"src", "href"} & set(attributes)]
-    assert sum("plotly.js v" in script for script in re.findall(r"<script>(.*?)</script>", out.read_text(), re.S)) == 1
+    assert out.stat().st_size <= 1_600_000
+    scripts = re.findall(r"<script>(.*?)</script>", out.read_text(), re.S)
+    assert sum("plotly.js (basic" in script for script in scripts) == 1
     figures = [a["id"] for t, a in page.tags if a.get("class") == "plotly-graph-div"]
-    assert figures == [f"figure-{i}" for i in range(1, 13)]
+    assert figures == [f"figure-{i}" for i in range(1, 16)]
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     assert policy.startswith("default-src 'none'")
@@ -71,6 +75,61 @@ def test_the_page_says_what_was_run(tmp_path: Path) -> None:
     ):
         assert part in text
     assert "Warning" not in text
+
+
+def test_the_script_is_of_the_version_that_draws_figures_elsewhere() -> None:
+    found = re.search(r"plotly\.js \(basic - minified\) v(\d+)\.", plotly_basic())
+    assert found is not None
+    assert found[1] == get_plotlyjs_version().partition(".")[0]
+
+
+def test_the_page_begins_with_what_came_out(tmp_path: Path) -> None:
+    page = read(write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", end=1.0)], tmp_path / "r.html"))
+    assert page.text.index("a is best: RMSE") < page.text.index("Scores")
+
+
+def changed(folder: Path, **changes: Any) -> Path:
+    path = folder / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return folder
+
+
+def test_data_and_further_measures_are_shown_where_a_run_tells_them(tmp_path: Path) -> None:
+    clients = [
+        {"name": f"<i>shop {k}", "train": 10 * k + 3, "validation": 1, "test": 2, "classes": [k, 3]} for k in range(2)
+    ]
+    measures = {"test": {"accuracy": 0.5, "macro_f1": 0.4321}}
+    folder = changed(
+        write_run(tmp_path / "a", clients=2, metric="accuracy", better="higher"),
+        data={"classes": ["good", "<b>bad"], "clients": clients},
+        measures=measures,
+    )
+    page = read(
+        write_report([folder, write_run(tmp_path / "b", metric="accuracy", better="higher")], tmp_path / "r.html")
+    )
+    assert "22 examples (16 train, 2 validation, 4 test) at 2 clients." in page.text
+    assert "<i>shop 1" in page.text
+    assert {"macro-F1", "0.4321"} <= set(page.text.split())
+    shares = [attributes for tag, attributes in page.tags if tag == "i"]
+    assert [share["title"] for share in shares] == ["<b>bad: 3, 100 %", "good: 1, 25 %", "<b>bad: 3, 75 %"]
+    with pytest.raises(InputError, match=r"summary\.json is damaged: data is"):
+        write_report([changed(folder, data={"classes": [], "clients": [{"name": "a"}]})], tmp_path / "r.html")
+
+
+def test_folders_of_the_machine_are_on_no_page(tmp_path: Path) -> None:
+    toml = "recipe = 'x'\n\n[data]\nname = 'table'\nratings = '{}'\nnodes = [\"{}\"]\nnear = 'data/n.csv'\n"
+    folders = [
+        write_run(tmp_path / "a", toml=toml.format("/home/me/secret/r.csv", "C:\\\\me\\\\secret\\\\n.csv")),
+        write_run(tmp_path / "b", toml=toml.format("/elsewhere/secret/other.csv", "/secret/n.csv")),
+    ]
+    text = read(write_report(folders, tmp_path / "r.html")).text
+    assert "secret" not in text
+    assert str(tmp_path) not in text
+    assert "ratings = 'r.csv'" in text
+    assert 'nodes = ["n.csv"]' in text
+    assert "data/n.csv" in text
+    differs = text.split("What differs")[1].split("Figures")[0]
+    assert ("data.ratings" in differs, "data.nodes" in differs) == (True, False)
 
 
 def test_the_first_figure_is_against_what_was_asked_for(tmp_path: Path) -> None:

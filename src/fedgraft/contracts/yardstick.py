@@ -14,6 +14,8 @@ class Yardstick(ABC, Generic[Shard]):
     """Name of the task whose shards it reads."""
     default: ClassVar[bool] = False
     """Whether every run of its task is compared with it, unless a recipe says otherwise."""
+    local: ClassVar[bool] = False
+    """Whether each client is scored by what its own data tell, for no bytes at all."""
 
     @abstractmethod
     def score(self, shards: Sequence[Shard]) -> dict[str, float]:

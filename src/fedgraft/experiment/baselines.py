@@ -51,6 +51,15 @@ def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] |
     return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
 
 
+def local(names: Iterable[str]) -> list[str]:
+    """Return those of some yardsticks for which nothing is sent."""
+    return [
+        name
+        for name in names
+        if name == LOCAL_ONLY or (name not in TRAINED_YARDSTICKS and find("yardsticks", name).local)
+    ]
+
+
 def raw_data(shards: Sequence[Any]) -> int | None:
     """Return what sending all clients' data once would take, bytes; None where their data are made only when used.
 

@@ -13,6 +13,7 @@ from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment import baselines
+from fedgraft.experiment.data_table import described
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.wire.layouts import Arrays, digest
 
@@ -74,6 +75,8 @@ def summarise(
         "digest": digest(_all_models(experiment, state, fingerprints)),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": {name: _number(score) for name, score in scores.items()},
+        "local_yardsticks": baselines.local(scores),
+        "data": described(shards) if here else None,
         "raw_data_bytes": baselines.raw_data(shards) if here else None,
         "client_alone": _alone(experiment, state, shards) if here else None,
     }

@@ -6,24 +6,34 @@ from typing import Any
 
 from fedgraft.experiment.units import human_bytes
 from fedgraft.reports.comparison import clients_text, failures_text
-from fedgraft.reports.stored_runs import yardsticks_of
+from fedgraft.reports.outcome import outcome
+from fedgraft.reports.stored_runs import METRIC_NAMES, yardsticks_of
 
 
 def closing_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
-    """Return the lines: scores, what smoothing brought, bytes, yardsticks, failures, the digest."""
+    """Return the lines: scores, what smoothing brought, bytes, yardsticks, failures, what came out, digest."""
     metric, total, raw = summary["metric"], summary["bytes"], summary.get("raw_data_bytes")
     return [
         f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})",
         f"  {metric}: validation {_score(summary['validation'])}, test {_score(summary['test'])}",
         f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}",
+        *_measures(summary),
         *_smoothed(summary),
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
         *([f"  sending all data once would take {human_bytes(raw)}"] if raw is not None else []),
         *(f"  yardstick {name}: {_score(score)}" for name, score in yardsticks_of(summary).items()),
         *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
         *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
+        f"  {outcome([summary], [summary['recipe']])}",
         f"  digest {summary['digest']}, in {folder}",
     ]
+
+
+def _measures(summary: Mapping[str, Any]) -> list[str]:
+    """Return the line of further measures of the model that was best on validation, if there are any."""
+    told = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
+    texts = [f"{METRIC_NAMES.get(name, name)} {_score(value)}" for name, value in told.items()]
+    return [f"  on test at best validation, too: {', '.join(texts)}"] if texts else []
 
 
 def _smoothed(summary: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from fedgraft.reports.choices import AGENT_TITLE, explained_rounds, is_explained
 from fedgraft.reports.figure_style import BOTTOM, INK, NOT_CHOSEN, TOP, add_buttons, lay_out, plain_label, run_name
 from fedgraft.reports.stored_runs import RunFolder
 
-MOST_CLIENTS, MOST_ROUNDS = 200, 300
+MOST_CLIENTS, MOST_ROUNDS = 100, 150
 """Clients and rounds that are drawn: of more clients those chosen most often, of more rounds some, evenly spaced."""
 LANE, LEAST_HEIGHT, MOST_HEIGHT = 24, 130, 640
 """Pixels: of a client's lane; of all of them, at least and at most."""
@@ -22,12 +22,16 @@ FEW_ROUNDS, MOST_TICKS = 12, 25
 """Up to here every round has its tick; most clients that are named on the axis."""
 ROOMY = 80
 """Rounds up to which there are gaps between cells."""
+GAP = 0.06
+"""Between cells, as a share of a lane and of a round."""
+HALF = np.array([-0.5, 0.5])
+"""Where the cell of the only round begins and ends."""
 MARK = 0.3
 """Half the width of a mark, in rounds."""
 SCALE = ((0.0, "#F7F0DC"), (0.3, "#F6C96B"), (0.65, "#D9743F"), (1.0, "#7A1F4B"))
 EDGES = (2, 98)
 """Percentiles between which colours differ: one far-off value must not make all others look the same."""
-_RAW, _RANK, _BAR = "value", "rank within the round", "colorbar.title.text"
+_RAW, _RANK = "value", "rank within the round"
 
 Cells = NDArray[np.float64]
 
@@ -45,30 +49,42 @@ def why_chosen(run: RunFolder) -> go.Figure:
     place = {client: lane for lane, client in enumerate(lanes)}
     values = _cells(rows, place, shown)
     x = np.array([row["round"] for row in rows])
-    gap = int(len(rows) <= ROOMY and LANE * len(lanes) <= MOST_HEIGHT)
-    figure = go.Figure(
-        go.Heatmap(
-            z=values,
-            x=x,
-            y=np.arange(len(lanes)),
-            colorscale=SCALE,
-            **_range(values),
-            xgap=gap,
-            ygap=gap,
-            colorbar={"title": {"text": _title(shown), "side": "right"}, "thickness": 14, "outlinewidth": 0},
-            customdata=_told(rows, lanes, names),
-            hovertemplate=_template(names),
-        )
-    )
+    figure = go.Figure(_bars(values, x, shown, names, _told(rows, lanes, names)))
     height = int(np.clip(LANE * len(lanes), LEAST_HEIGHT, MOST_HEIGHT))
     figure.add_traces(_marks(rows, place, x, height / len(lanes)))
     title = f"{_title(shown)} of each client, and who was chosen: {run_name(run)}"
     lay_out(figure, title, _note(run, rows, values), TOP + BOTTOM + height, right=24)
-    figure.update_layout(plot_bgcolor=NOT_CHOSEN, hovermode="closest")
-    figure.update_xaxes(title="round", showgrid=False, tickformat="d", dtick=1 if len(rows) <= FEW_ROUNDS else None)
+    figure.update_layout(plot_bgcolor=NOT_CHOSEN, hovermode="closest", barmode="overlay")
+    figure.update_xaxes(title="round", showgrid=False, tickformat="d", range=[x[0] - 0.5, x[-1] + 0.5])
+    figure.update_xaxes(dtick=1 if len(rows) <= FEW_ROUNDS else None)
     _name_lanes(figure, lanes, run.clients)
     _add_switch(figure, values, _title(shown))
     return figure
+
+
+def _bars(values: Cells, x: NDArray[np.int64], shown: str, names: Sequence[str], told: NDArray[np.object_]) -> go.Bar:
+    """Return a cell for each value, from half way to the round before to half way to the next; none where none is."""
+    lanes, columns = np.nonzero(np.isfinite(values))
+    middles = (x[1:] + x[:-1]) / 2
+    edges = np.concatenate([[1.5 * x[0] - x[1] / 2], middles, [1.5 * x[-1] - x[-2] / 2]]) if len(x) > 1 else x[0] + HALF
+    gap = GAP if len(x) <= ROOMY and LANE * len(values) <= MOST_HEIGHT else 0.0
+    return go.Bar(
+        base=edges[columns] + gap / 2,
+        x=np.diff(edges)[columns] - gap,
+        y=lanes,
+        width=1 - gap,
+        orientation="h",
+        marker={
+            "color": values[lanes, columns],
+            "colorscale": SCALE,
+            "line": {"width": 0},
+            **_range(values),
+            "colorbar": {"title": {"text": _title(shown), "side": "right"}, "thickness": 14, "outlinewidth": 0},
+        },
+        showlegend=False,
+        customdata=told[lanes, columns],
+        hovertemplate=_template(names),
+    )
 
 
 def _rounds(run: RunFolder) -> list[Any]:
@@ -113,7 +129,7 @@ def _range(values: Cells) -> dict[str, float]:
     """The values at which colours begin and end."""
     known = values[np.isfinite(values)]
     low, high = np.percentile(known, EDGES).tolist() if len(known) else (0.0, 1.0)
-    return {"zmin": low, "zmax": high if high > low else low + 1.0}
+    return {"cmin": low, "cmax": high if high > low else low + 1.0}
 
 
 def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], lane: float) -> list[go.Scatter]:
@@ -135,25 +151,29 @@ def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], 
 
 
 def _told(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> NDArray[np.object_]:
-    """Return texts of each cell, object [clients, rounds, 2 + terms]: the client, whether it was chosen, every term."""
+    """Return texts of each cell, object [clients, rounds, 3 + terms]: client, round, whether chosen, every term."""
     columns = []
     for row in rows:
         chosen, terms = {*row["selected"]}, [row["terms"].get(name, {}) for name in names]
         failed = {client for client, reason in row["failed"].items() if not reason.startswith((PROBE, SCORING))}
-        known = set().union(*terms)
         columns.append(
             [
-                [str(client), _fate(client, chosen, failed, known), *(_number(each.get(client)) for each in terms)]
+                [
+                    str(client),
+                    str(row["round"]),
+                    _fate(client, chosen, failed),
+                    *(_number(each.get(client)) for each in terms),
+                ]
                 for client in lanes
             ]
         )
     return np.array(columns, dtype=np.object_).transpose(1, 0, 2)
 
 
-def _fate(client: int, chosen: set[int], failed: set[int], known: set[int]) -> str:
+def _fate(client: int, chosen: set[int], failed: set[int]) -> str:
     if client in chosen:
         return "chosen, failed" if client in failed else "chosen"
-    return "not chosen" if client in known else "not chosen, no terms are kept"
+    return "not chosen"
 
 
 def _number(value: float | None) -> str:
@@ -162,8 +182,8 @@ def _number(value: float | None) -> str:
 
 def _template(names: Sequence[str]) -> str:
     """What is shown of a cell that the pointer is on."""
-    lines = [f"{_title(name)}: %{{customdata[{number}]}}" for number, name in enumerate(names, 2)]
-    head = "<b>client %{customdata[0]}, round %{x}: %{customdata[1]}</b>"
+    lines = [f"{_title(name)}: %{{customdata[{number}]}}" for number, name in enumerate(names, 3)]
+    head = "<b>client %{customdata[0]}, round %{customdata[1]}: %{customdata[2]}</b>"
     return "<br>".join([head, *lines]) + "<extra></extra>"
 
 
@@ -198,16 +218,26 @@ def _name_lanes(figure: go.Figure, lanes: Sequence[int], clients: int) -> None:
     )
 
 
-def _plain(cells: Cells) -> list[list[float | None]]:
-    """Return cells as a button's arguments can hold them."""
-    return [[None if np.isnan(value) else value for value in lane] for lane in cells.tolist()]
-
-
 def _add_switch(figure: go.Figure, values: Cells, title: str) -> None:
     """Buttons that colour cells by the value, or by its rank within the round."""
-    looks: dict[str, dict[str, Any]] = {
-        _RAW: {"z": [_plain(values)], **_range(values), _BAR: title},
-        _RANK: {"z": [_plain(_ranks(values).round(3))], "zmin": 0.0, "zmax": 1.0, _BAR: _RANK},
+    known, ranks = np.isfinite(values), _ranks(values)
+    looks: dict[str, tuple[list[float], dict[str, float], str]] = {
+        _RAW: (values[known].tolist(), _range(values), title),
+        _RANK: (ranks[known].round(3).tolist(), {"cmin": 0.0, "cmax": 1.0}, _RANK),
     }
-    buttons = [{"label": label, "method": "restyle", "args": [look, [0]]} for label, look in looks.items()]
+    buttons = [
+        {
+            "label": label,
+            "method": "restyle",
+            "args": [
+                {
+                    "marker.color": [colours],
+                    **{f"marker.{end}": value for end, value in limits.items()},
+                    "marker.colorbar.title.text": text,
+                },
+                [0],
+            ],
+        }
+        for label, (colours, limits, text) in looks.items()
+    ]
     add_buttons(figure, buttons)

@@ -15,6 +15,7 @@ from fedgraft.reports.figure_style import (
     BOTTOM,
     INK,
     RUN_COLOURS,
+    RUN_MARKERS,
     TOP,
     lay_out,
     metric_name,
@@ -24,40 +25,86 @@ from fedgraft.reports.figure_style import (
 )
 from fedgraft.reports.stored_runs import RunFolder
 
-FEW_CLIENTS = 24
-"""Up to here each client has bars of its own; beyond, their scores are one box per run."""
-MOST_POINTS = 2_000
-"""Up to here the box has a point for each client."""
-PANEL = 260
-"""Pixels of a client's panel."""
+FEW_CLIENTS = 40
+"""Up to here each client has a lane of its own; beyond, scores are one curve per run."""
+MOST_POINTS = 1_000
+"""Most points of such a curve."""
+LANE, PANEL, PANEL_GAP = 26, 260, 40
+"""Pixels: of a client's lane, of its panel, between two panels."""
+MOST_COLUMNS, MOST_LETTERS, MOST_NAMED = 3, 26, 8
+"""Panels in a row, letters of a name on an axis, clients that are named in a note."""
 
 
 def score_per_client(runs: Sequence[RunFolder]) -> go.Figure:
-    """The test score of every client, of the model that it keeps: bars, or a box per run where there are many."""
-    scores = [run.summary["test_per_client"] for run in runs]
-    names = list(dict.fromkeys(name for each in scores for name in each))
-    labels = list(map(plain_label, names))
+    """The test score of every client, of the model that it keeps: a dot each; of many clients a curve over all."""
+    names = list(dict.fromkeys(name for run in runs for name in run.summary["test_per_client"]))
+    return _dots(runs, names) if len(names) <= FEW_CLIENTS else _sorted_scores(runs)
+
+
+def _dots(runs: Sequence[RunFolder], names: Sequence[str]) -> go.Figure:
+    """Draw a lane a client and a dot a run, the mean over clients as a line."""
     figure = go.Figure()
-    for index, (run, each) in enumerate(zip(runs, scores, strict=True)):
-        values = [each.get(name) for name in names]
-        look = {"name": run_name(run), "marker_color": run_colour(index)}
-        if len(names) > MOST_POINTS:
-            known = [value for value in values if value is not None]
-            low, first, middle, third, high = np.quantile(known, [[0], [0.25], [0.5], [0.75], [1]])
-            figure.add_trace(go.Box(lowerfence=low, q1=first, median=middle, q3=third, upperfence=high, **look))
-        elif len(names) > FEW_CLIENTS:
-            figure.add_trace(go.Box(y=values, text=labels, boxpoints="all", jitter=0.5, pointpos=0, **look))
-        else:
-            text = ["" if value is None else f"{value:.3g}" for value in values]
-            figure.add_trace(go.Bar(x=labels, y=values, text=text, textposition="outside", **look))
-        mean = run.summary["test_plain_mean"]
-        if mean is not None and len(names) <= FEW_CLIENTS:
-            figure.add_hline(y=mean, line={"color": run_colour(index), "dash": "dot", "width": 1})
-    note = "each client's model, on its own test split; dotted: plain mean over clients"
+    for index, run in enumerate(runs):
+        each = run.summary["test_per_client"]
+        lanes = [lane for lane, name in enumerate(names) if each.get(name) is not None]
+        figure.add_trace(
+            go.Scatter(
+                x=[each[names[lane]] for lane in lanes],
+                y=lanes,
+                mode="markers",
+                marker={"color": run_colour(index), "symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 11},
+                name=run_name(run),
+                showlegend=True,
+                customdata=[plain_label(names[lane]) for lane in lanes],
+                hovertemplate=f"%{{customdata}}<br>{run_name(run)}: %{{x:.4f}}<extra></extra>",
+            )
+        )
+        if (mean := run.summary["test_plain_mean"]) is not None:
+            figure.add_vline(x=mean, line={"color": run_colour(index), "dash": "dot", "width": 1.5})
+    note = "a dot is the client's model on its own test split; dotted: plain mean over clients"
+    height = TOP + BOTTOM + LANE * max(len(names), 3)
+    lay_out(figure, f"{metric_name(runs)} per client", note, height, right=24)
+    figure.update_layout(hovermode="closest")
+    figure.update_xaxes(title=metric_name(runs))
+    numbered = all(len(run.summary["test_per_client"]) == run.clients == len(names) for run in runs)
+    figure.update_yaxes(
+        tickvals=list(range(len(names))),
+        ticktext=[plain_label(_short(f"{lane}: {name}" if numbered else name)) for lane, name in enumerate(names)],
+        range=[len(names) - 0.5, -0.5],
+        ticklabelstandoff=6,
+    )
+    return figure
+
+
+def _sorted_scores(runs: Sequence[RunFolder]) -> go.Figure:
+    """Draw every run's scores of clients, ascending, over the share of clients."""
+    figure = go.Figure()
+    for index, run in enumerate(runs):
+        known = {name: score for name, score in run.summary["test_per_client"].items() if score is not None}
+        names = sorted(known, key=lambda name: known[name])
+        drawn = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_POINTS)).round().astype(int))
+        figure.add_trace(
+            go.Scatter(
+                x=100 * (drawn + 0.5) / max(1, len(names)),
+                y=[known[names[place]] for place in drawn],
+                mode="lines",
+                line={"color": run_colour(index), "width": 2.2},
+                name=run_name(run),
+                showlegend=True,
+                text=[plain_label(names[place]) for place in drawn],
+                hovertemplate=f"%{{text}}<br>{run_name(run)}: %{{y:.4f}}<extra></extra>",
+            )
+        )
+    note = "each client's model on its own test split, in ascending order"
     lay_out(figure, f"{metric_name(runs)} per client", note, TOP + BOTTOM + 320, right=24)
-    figure.update_layout(barmode="group", bargap=0.25)
+    figure.update_xaxes(title="share of clients (%)", range=[0, 100])
     figure.update_yaxes(title=metric_name(runs))
     return figure
+
+
+def _short(name: str) -> str:
+    """Return a name, cut where it would take the place of the figure."""
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
 
 
 def bytes_by_codec(runs: Sequence[RunFolder]) -> go.Figure:
@@ -69,7 +116,8 @@ def bytes_by_codec(runs: Sequence[RunFolder]) -> go.Figure:
         for direction in DIRECTIONS:
             sizes = model.loc[model["direction"] == direction, "bytes"]
             bars.append((run, direction, float(sizes.mean()) if len(sizes) else 0.0, raw))
-    unit, size = unit_of_bytes(max((max(mean, raw) for _, _, mean, raw in bars), default=1.0))
+    longest = max((max(mean, raw) for _, _, mean, raw in bars), default=1.0)
+    unit, size = unit_of_bytes(longest)
     places = [
         [f"{run_name(run)}<br>{plain_label(codec_name(run.experiment, direction))}" for run, direction, _, _ in bars],
         [direction for _, direction, _, _ in bars],
@@ -102,46 +150,66 @@ def bytes_by_codec(runs: Sequence[RunFolder]) -> go.Figure:
     )
     height = TOP + BOTTOM + 2 * BAR_HEIGHT * len(runs) + BAR_HEIGHT
     note = "mean over all messages with a model or an update in them, without headers"
-    lay_out(figure, "bytes of a model message, by codec", note, height, right=120)
-    figure.update_xaxes(title=f"bytes per message ({unit})", rangemode="tozero")
+    lay_out(figure, "bytes of a model message, by codec", note, height, right=24)
+    figure.update_xaxes(title=f"bytes per message ({unit})", range=[0, 1.3 * longest / size or 1])
     figure.update_yaxes(autorange="reversed", showgrid=False, showdividers=False)
     return figure
 
 
 def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
-    """Draw each client's test examples by t-SNE of the last hidden layer: a row of panels per channel.
+    """Draw each client's test examples by t-SNE of the last hidden layer: a panel a client, all of a channel together.
 
-    `points` has the columns channel, client, class, x, y (`embedding.embed`).
+    `points` has the columns channel, client, class, x, y (`tsne.embed`). Clients of the run that it lacks are named.
     """
-    clients, channels = (list(dict.fromkeys(points[name])) for name in ("client", "channel"))
+    panels: list[tuple[Any, Any]] = list(dict.fromkeys(zip(points["channel"], points["client"], strict=True)))
+    several, columns = points["channel"].nunique() > 1, min(len(panels), MOST_COLUMNS)
+    titles = [f"{client}, {channel}" if several else str(client) for channel, client in panels]
+    rows = -(-len(panels) // columns)
+    height = TOP + BOTTOM + (PANEL + PANEL_GAP) * rows - PANEL_GAP
     figure = make_subplots(
-        rows=len(channels),
-        cols=len(clients),
-        column_titles=[plain_label(str(client)) for client in clients],
-        row_titles=channels if len(channels) > 1 else None,
-        horizontal_spacing=0.01,
-        vertical_spacing=0.04,
+        rows=rows,
+        cols=columns,
+        subplot_titles=[plain_label(_short(title)) for title in titles],
+        horizontal_spacing=0.02,
+        vertical_spacing=PANEL_GAP / (height - TOP - BOTTOM) if rows > 1 else 0,
     )
+    classes = sorted(points["class"].unique())
     for (channel, client, name), group in points.groupby(["channel", "client", "class"], sort=False):
-        classes = sorted(points.loc[points["client"] == client, "class"].unique())
+        number, panel = classes.index(name), panels.index((channel, client))
         figure.add_trace(
             go.Scatter(
                 x=group["x"],
                 y=group["y"],
                 mode="markers",
                 name=plain_label(str(name)),
+                legendgroup=str(number),
                 showlegend=False,
-                marker={"size": 5, "color": RUN_COLOURS[classes.index(name) % len(RUN_COLOURS)]},
+                marker=_class_look(number, 5),
                 hovertemplate=f"class {plain_label(str(name))}<extra></extra>",
             ),
-            row=channels.index(channel) + 1,
-            col=clients.index(client) + 1,
+            row=panel // columns + 1,
+            col=panel % columns + 1,
         )
-    note = "t-SNE of the last hidden layer, test graphs, one colour per class"
-    lay_out(figure, f"What the model of {run_name(run)} tells apart", note, TOP + BOTTOM + PANEL * len(channels), 40)
+    for number, name in enumerate(classes):
+        look, label = _class_look(number, 9), plain_label(str(name))
+        figure.add_trace(
+            go.Scatter(x=[None], y=[None], mode="markers", marker=look, name=label, legendgroup=str(number))
+        )
+    note = "t-SNE of the last hidden layer, test examples, one colour per class"
+    seen = {str(client) for _, client in panels}
+    if left := [plain_label(name) for name in run.summary["test_per_client"] if name not in seen]:
+        note += f"<br>left out, with too few test examples: {', '.join(left[:MOST_NAMED])}"
+        note += f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+    lay_out(figure, f"What the model of {run_name(run)} tells apart", note, height, 40)
     figure.update_xaxes(showticklabels=False, showgrid=False, ticks="", mirror=True)
     figure.update_yaxes(showticklabels=False, showgrid=False, mirror=True)
     return figure
+
+
+def _class_look(number: int, size: int) -> dict[str, Any]:
+    """Return the marker of a class: where colours come again, another shape."""
+    shape = RUN_MARKERS[number // len(RUN_COLOURS) % len(RUN_MARKERS)]
+    return {"size": size, "color": RUN_COLOURS[number % len(RUN_COLOURS)], "symbol": shape}
 
 
 def codec_name(experiment: Mapping[str, Any], direction: str) -> str:

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 
 from fedgraft.engine.server.ledger import PURPOSES
 from fedgraft.errors import printable
-from fedgraft.reports.stored_runs import RunFolder, joined_yardsticks
+from fedgraft.reports.stored_runs import METRIC_NAMES, RunFolder, joined_yardsticks
 
-RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")
 _COLOURS = ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#AA4499", "#BBBBBB")
 PURPOSE_COLOURS = dict(zip(PURPOSES, _COLOURS, strict=True))
@@ -21,32 +21,36 @@ _FONT = {"family": "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans
 SCORE_HEIGHT, LABEL_GAP = 460, 19
 TOP, BOTTOM = 84, 64
 BAR_HEIGHT, MOST_MARKERS = 34, 16
-MUCH_LONGER = 3.0
+MOST_TIMES = 2.5
+FEW_ROUNDS = 12
+"""Rounds up to which each has its own tick."""
 LEGEND_WIDTH, LEGEND_LINE = 980, 22
 """Pixels: what a legend's line can be sure to have, and how high it is."""
 
 
 def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float, float, bool]:
-    """Return where the axis of scores begins and ends, and whether that leaves points out.
+    """Return where the axis of scores begins and ends, and whether that leaves points of the runs out.
 
-    An untrained model can be so bad that everything after it would be one flat line. So where the first third of the
-    scored rounds would make the axis much longer, their worst points are left off; yardsticks are always on it.
+    The runs rule it, by their scores after the first third of the scored rounds. Their earlier scores, and then the
+    yardsticks, the nearest first, are on it too as long as it becomes no more than `MOST_TIMES` as long: an untrained
+    model, or a bad yardstick, can be so far off that the runs would be one flat line.
     """
     lines = [run.curve[split].dropna().to_numpy() for run in runs for split in splits]
-    marks = [score for _, score in joined_yardsticks([run.summary for run in runs])]
-    every = np.concatenate(lines)
-    late = np.concatenate([*(line[len(line) // 3 :] for line in lines), marks])
+    late = np.concatenate([line[len(line) // 3 :] for line in lines])
     if not len(late):
-        return 0.0, 1.0, False
-    if runs[0].better == "lower":
-        low, high = min(every.min(initial=np.inf), late.min()), late.max()
-    else:
-        low, high = late.min(), max(every.max(initial=-np.inf), late.max())
-    longest = max(every.max(initial=high), high) - min(every.min(initial=low), low)
-    if longest < MUCH_LONGER * (high - low):
-        low, high = min(every.min(initial=low), low), max(every.max(initial=high), high)
+        late = np.array([score for _, score in joined_yardsticks([run.summary for run in runs])] or [0.0, 1.0])
+    low, high = float(late.min()), float(late.max())
+    longest = MOST_TIMES * (high - low)
+    every = np.concatenate(lines)
+    if len(every) and max(high, every.max()) - min(low, every.min()) <= longest:
+        low, high = min(low, float(every.min())), max(high, float(every.max()))
+        longest = MOST_TIMES * (high - low)
+    marks = [score for _, score in joined_yardsticks([run.summary for run in runs])]
+    for mark in sorted(marks, key=lambda score: max(low - score, score - high)):
+        if max(high, mark) - min(low, mark) <= longest:
+            low, high = min(low, mark), max(high, mark)
     pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
-    low, high = float(low - pad), float(high + pad)
+    low, high = low - pad, high + pad
     return low, high, bool(((every < low) | (every > high)).any())
 
 
@@ -57,35 +61,52 @@ def yardstick_marks(runs: Sequence[RunFolder]) -> list[tuple[float, str]]:
 
 
 def add_yardsticks(figure: go.Figure, marks: list[tuple[float, str]], low: float, high: float) -> None:
-    """Lines across the figure, labels at its right edge pushed apart so that close ones can still be read."""
+    """Lines across the figure, labels at its right edge pushed apart; an arrow at the edge for what lies beyond."""
     pixels = (SCORE_HEIGHT - TOP - BOTTOM) / (high - low)
-    wanted = [(value - low) * pixels for value, _ in marks]
-    for (value, text), at, place in zip(marks, wanted, spread_apart(wanted, LABEL_GAP), strict=True):
-        figure.add_shape(
-            type="line",
-            xref="paper",
-            x0=0,
-            x1=1,
-            y0=value,
-            y1=value,
-            layer="below",
-            line={"color": YARDSTICK, "width": 1.3, "dash": "dot"},
-        )
+    wanted = [(min(max(value, low), high) - low) * pixels for value, _ in marks]
+    places = within(spread_apart(wanted, LABEL_GAP), LABEL_GAP, pixels * (high - low))
+    for (value, text), at, place in zip(marks, wanted, places, strict=True):
+        beyond = "" if low <= value <= high else "▲ " if value > high else "▼ "
+        if not beyond:
+            figure.add_shape(
+                type="line",
+                xref="paper",
+                x0=0,
+                x1=1,
+                y0=value,
+                y1=value,
+                layer="below",
+                line={"color": YARDSTICK, "width": 1.3, "dash": "dot"},
+            )
         figure.add_annotation(
             x=1,
             xref="paper",
-            y=value,
+            y=min(max(value, low), high),
             ax=14,
             ay=at - place,
-            text=plain_label(text),
+            text=beyond + plain_label(text),
             xanchor="left",
             showarrow=True,
             arrowhead=0,
             arrowwidth=1,
-            arrowcolor=YARDSTICK,
+            arrowcolor="rgba(0, 0, 0, 0)" if beyond else YARDSTICK,
             font={"size": 12.5, "color": YARDSTICK},
             align="left",
         )
+
+
+def within(places: Sequence[float], gap: float, length: float) -> list[float]:
+    """Ascending places, `gap` apart, moved into 0 .. `length` as far as all of them have room there.
+
+    >>> within([-4.0, 6.0, 96.0], 10.0, 100.0)
+    [0.0, 10.0, 96.0]
+    """
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + gap if moved else 0.0))
+    for i, ceiling in enumerate(length - gap * np.arange(len(moved))):
+        moved[-1 - i] = min(moved[-1 - i], float(ceiling))
+    return moved
 
 
 def spread_apart(places: Sequence[float], gap: float) -> list[float]:
@@ -105,7 +126,10 @@ def spread_apart(places: Sequence[float], gap: float) -> list[float]:
 
 
 def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, top: int = TOP) -> None:
-    """Title and note at the top left, legend beneath, light background; margins in pixels."""
+    """Title and note at the top left, legend beneath, light background; margins in pixels.
+
+    `meta` of the layout has title and note as well, for a page that shows them as text of its own.
+    """
     text = f"<b>{title[:1].upper()}{title[1:]}</b>"
     if note:
         text += f"<br><span style='font-size:12.5px;color:{YARDSTICK}'>{note}</span>"
@@ -113,6 +137,7 @@ def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, t
     lines = -(-len(names) // max(1, LEGEND_WIDTH // (45 + 7 * max(map(len, names), default=1))))
     bottom = BOTTOM + LEGEND_LINE * lines
     figure.update_layout(
+        meta={"title": f"{title[:1].upper()}{title[1:]}", "note": note},
         template="plotly_white",
         font=_FONT,
         title={
@@ -172,6 +197,12 @@ def margin(marks: list[tuple[float, str]], least: int) -> int:
     return max([least, *(int(26 + 7.0 * len(text)) for _, text in marks)])
 
 
+def ticked_rounds(figure: go.Figure, rounds: int) -> None:
+    """Give every round of few its own tick; Plotly would put some between two rounds."""
+    if rounds <= FEW_ROUNDS:
+        figure.update_xaxes(dtick=1)
+
+
 def run_colour(index: int) -> str:
     """The colour of the n-th run."""
     return RUN_COLOURS[index % len(RUN_COLOURS)]
@@ -195,7 +226,7 @@ def run_name(run: RunFolder) -> str:
 def metric_name(runs: Sequence[RunFolder]) -> str:
     """The metric as people write it."""
     name = runs[0].metric
-    return {"rmse": "RMSE", "auc": "AUC"}.get(name, plain_label(name))
+    return METRIC_NAMES.get(name, plain_label(name))
 
 
 def short_number(value: float) -> str:

@@ -23,6 +23,7 @@ from fedgraft.reports.figure_style import (
     BOTTOM,
     CHOSEN,
     FAILED,
+    FEW_ROUNDS,
     MOST_MARKERS,
     NOT_CHOSEN,
     PURPOSE_COLOURS,
@@ -38,16 +39,15 @@ from fedgraft.reports.figure_style import (
     run_name,
     score_range,
     short_number,
+    ticked_rounds,
     yardstick_marks,
 )
 from fedgraft.reports.orders import is_timed
 from fedgraft.reports.stored_runs import COSTS, RunFolder, check_comparable, default_target
 from fedgraft.reports.time_figures import timeline, waiting
 
-MOST_LANES = 500
-"""Clients that are shown of very many, those chosen most often: a line of a pixel each."""
-FEW_ROUNDS = 12
-"""Up to here every round has its own tick; Plotly would put some between two rounds."""
+MOST_LANES, MOST_NAMED = 200, 20
+"""Clients that are shown of very many, those chosen most often, and how many of them are named on the axis."""
 GIGA = 1e9
 
 
@@ -92,14 +92,39 @@ def score(
     figure.update_xaxes(
         title=units.get(against, named), type="log" if log else "linear", rangemode="normal" if log else "tozero"
     )
-    if against == "rounds" and largest <= FEW_ROUNDS:
-        figure.update_xaxes(dtick=1)
+    if against == "rounds":
+        ticked_rounds(figure, int(largest))
     if log:
         figure.update_xaxes(dtick=1, ticksuffix="B", exponentformat="SI")
     figure.update_yaxes(title=metric_name(runs), range=[low, high])
     add_yardsticks(figure, marks, low, high)
     if len(splits) > 1:
         _add_switch(figure, splits, len(runs))
+    return figure
+
+
+def training_loss(runs: Sequence[RunFolder]) -> go.Figure:
+    """Draw the mean training loss of each round's clients, as they tell it; where none answered there is none."""
+    _check(runs, same_metric=False)
+    figure = go.Figure()
+    for index, run in enumerate(runs):
+        told = run.rounds.dropna(subset=["loss"])
+        figure.add_trace(
+            go.Scatter(
+                x=told["round"],
+                y=told["loss"],
+                mode="lines+markers",
+                line={"color": run_colour(index), "width": 2.2},
+                marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MOST_MARKERS},
+                name=run_name(run),
+                showlegend=True,
+                hovertemplate=f"{run_name(run)}, round %{{x}}: %{{y:.4g}}<extra></extra>",
+            )
+        )
+    lay_out(figure, "training loss", "mean of the clients of each round, while they trained", SCORE_HEIGHT, right=24)
+    figure.update_xaxes(title="round", rangemode="tozero")
+    ticked_rounds(figure, max(int(run.summary["rounds"]) for run in runs))
+    figure.update_yaxes(title="loss")
     return figure
 
 
@@ -161,39 +186,32 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
         horizontal_spacing=0.08,
         vertical_spacing=gap / (height - TOP - BOTTOM) if lines > 1 else 0,
     )
-    scale = [[0, NOT_CHOSEN], [1 / 3, NOT_CHOSEN], [1 / 3, CHOSEN], [2 / 3, CHOSEN], [2 / 3, FAILED], [1, FAILED]]
     for index, run in enumerate(runs):
         place = {"row": index // columns + 1, "col": index % columns + 1}
         shown = _often_chosen(run)
-        cells = _choices(run)[shown]
-        roomy = cells.shape[0] <= 40 and cells.shape[1] <= 80
-        figure.add_trace(
-            go.Heatmap(
-                z=cells,
-                x=np.arange(cells.shape[1] + 1) + 0.5,
-                y=np.arange(cells.shape[0] + 1) - 0.5 if len(shown) == run.clients else list(map(str, shown)),
-                colorscale=scale,
-                zmin=0,
-                zmax=2,
-                showscale=False,
-                xgap=1 if roomy else 0,
-                ygap=1 if roomy else 0,
-                text=np.array(["not chosen", "chosen", "failed"])[cells] if cells.size <= 20_000 else None,
-                hovertemplate="round %{x}, client %{y}"
-                + (": %{text}" if cells.size <= 20_000 else "")
-                + "<extra></extra>",
-            ),
+        for bar in _spells(run, shown):
+            figure.add_trace(bar, **place)
+        what = "client" if len(shown) == run.clients else f"client (of {run.clients:,})"
+        step = -(-len(shown) // MOST_NAMED)
+        named = list(range(0, len(shown), step))
+        figure.update_yaxes(
+            title=what,
+            tickvals=named,
+            ticktext=[str(shown[lane]) for lane in named],
+            range=[len(shown) - 0.5, -0.5],
             **place,
         )
-        few = run.clients <= 20
-        some = {} if len(shown) == run.clients else {"type": "category"}
-        what = f"client (of {run.clients:,})" if some else "client"
-        figure.update_yaxes(title=what, dtick=1 if few else None, tickformat="d", autorange="reversed", **some, **place)
-        figure.update_xaxes(title="round", dtick=1 if cells.shape[1] <= FEW_ROUNDS else None, tickformat="d", **place)
+        span = [0.5, max(len(run.rounds), 1) + 0.5]
+        few = 1 if len(run.rounds) <= FEW_ROUNDS else None
+        figure.update_xaxes(title="round", dtick=few, tickformat="d", range=span, **place)
     for name, colour in (("chosen", CHOSEN), ("chosen, failed", FAILED)):
         key = {"color": colour, "size": 13, "symbol": "square"}
         figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=key, name=name))
-    lay_out(figure, "who was chosen when", "", height, right=24)
+    whose = f": {run_name(runs[0])}" if len(runs) == 1 else ""
+    lay_out(
+        figure, f"who was chosen when{whose}", "a bar from the first to the last of rounds in a row", height, right=24
+    )
+    figure.update_layout(barmode="overlay", plot_bgcolor=NOT_CHOSEN, hovermode="closest")
     figure.update_xaxes(showgrid=False, zeroline=False)
     figure.update_yaxes(showgrid=False, zeroline=False)
     return figure
@@ -259,12 +277,14 @@ def every(runs: Sequence[RunFolder], target: float | None = None, against: str =
     drawn = [score(runs, against), *(score(runs, name) for name in known if name != against)]
     if target is not None or not math.isnan(default_target(runs)):
         drawn.append(bytes_to_target(runs, target))
-    drawn += [bytes_by_purpose(runs), bytes_by_codec(runs), chosen(runs)]
-    if timed := [run for run in runs if is_timed(run)]:
-        drawn += [*map(timeline, timed), waiting(timed)]
     if all(len(run.summary["test_per_client"]) > 1 for run in runs):
         drawn.append(score_per_client(runs))
-    return drawn
+    drawn += [bytes_by_purpose(runs), bytes_by_codec(runs)]
+    if any(run.rounds["loss"].notna().any() for run in runs):
+        drawn.append(training_loss(runs))
+    drawn += [chosen([run]) for run in runs]
+    timed = [run for run in runs if is_timed(run)]
+    return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]
 
 
 def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split: str) -> go.Scatter:
@@ -316,6 +336,31 @@ def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     times = np.bincount([client for each in run.rounds["selected"] for client in each], minlength=run.clients)
     most = np.argsort(-times, kind="stable")[:MOST_LANES]
     return np.sort(most[times[most] > 0])
+
+
+def _spells(run: RunFolder, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[go.Bar]:
+    """Return bars over the rounds in a row in which a client was chosen, and those in which it failed."""
+    cells = _choices(run)[shown]
+    bars = []
+    for state, (name, colour) in enumerate((("chosen", CHOSEN), ("chosen, failed", FAILED)), 1):
+        steps = np.diff((cells == state).astype(np.int8), axis=1, prepend=0, append=0)
+        (lanes, first), (_, after) = np.nonzero(steps > 0), np.nonzero(steps < 0)
+        bars.append(
+            go.Bar(
+                base=first + 0.5,
+                x=after - first,
+                y=lanes,
+                width=0.8,
+                orientation="h",
+                marker={"color": colour, "line": {"width": 0}},
+                name=name,
+                showlegend=False,
+                customdata=np.column_stack([shown[lanes], first + 1, after]),
+                hovertemplate=f"client %{{customdata[0]}}, rounds %{{customdata[1]}} to %{{customdata[2]}}: {name}"
+                "<extra></extra>",
+            )
+        )
+    return bars
 
 
 def _choices(run: RunFolder) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:

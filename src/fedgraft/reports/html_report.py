@@ -2,26 +2,33 @@
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
 
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.errors import InputError
 from fedgraft.reports import choices, client_figures, comparison, figures
 from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.figure_style import run_colour
-from fedgraft.reports.stored_runs import RunFolder, joined_raw_data, joined_yardsticks, open_runs
+from fedgraft.reports.outcome import outcome
+from fedgraft.reports.page_data import data_parts
+from fedgraft.reports.settings import differences, flat, without_folders
+from fedgraft.reports.stored_runs import METRIC_NAMES, RunFolder, joined_raw_data, joined_yardsticks, open_runs
 from fedgraft.reports.tsne import embed
 
-COLUMNS = {
+SCORE_COLUMNS = {
     "validation": "validation",
     "test": "test",
     "test_at_best_validation": "test at best validation",
+}
+"""Columns of the table of scores after the run's, and their headings; further measures follow."""
+COST_COLUMNS = {
     "bytes": "bytes",
     "bytes_down": "down",
     "bytes_up": "up",
@@ -34,10 +41,14 @@ COLUMNS = {
     "seconds": "seconds",
     "simulated_seconds": "simulated seconds",
 }
-"""Columns of the summary table after the run's, and their headings."""
+"""Columns of the table of costs, which has those that are known of any run."""
 
+WIDE = ("Timeline",)
+"""How titles of figures begin that need the page's whole width, beside the first."""
 MOST_LISTED = 16
 """Clients that are listed in a cell of a table."""
+FIGURE_TOP, BUTTONS_TOP = 28, 48
+"""Pixels above a figure whose title is on the page, and above one with buttons."""
 _FIGURE_OPTIONS = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 _TEMPLATES = Environment(
@@ -48,6 +59,12 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
+
+
+@lru_cache
+def plotly_basic() -> str:
+    """Return the script that draws figures: plotly.js with bars, lines and points alone."""
+    return files("fedgraft.reports").joinpath("plotly_basic", "plotly-basic.min.js").read_text(encoding="utf-8")
 
 
 def write_report(
@@ -96,15 +113,21 @@ def render(
     score = comparison.resolve_target(runs, target)
     table = comparison.rows(runs, score)
     drawn = figures.every(runs, table[0]["target"], against)
+    wide = [drawn[0], *(figure for figure in drawn if figure.layout.meta["title"].startswith(WIDE))]
     if representations:
-        drawn += [client_figures.representations(run, embed(run.path)) for run in runs]
+        apart = [client_figures.representations(run, embed(run.path)) for run in runs]
+        drawn, wide = drawn + apart, wide + apart
     return _TEMPLATES.get_template("report.html.j2").render(
         title=title,
-        plotly=get_plotlyjs(),
+        plotly=plotly_basic(),
+        outcome=outcome([run.summary for run in runs], [run.label for run in runs]),
         facts=_facts(runs),
         made_with=_made_with(runs),
         warnings=warnings(runs),
-        columns=COLUMNS,
+        score_columns=SCORE_COLUMNS,
+        measures=_measures(runs),
+        cost_columns={name: text for name, text in COST_COLUMNS.items() if any(row[name] is not None for row in table)},
+        data=data_parts(runs),
         table=table,
         best=comparison.best_values(table),
         yardsticks=joined_yardsticks(table),
@@ -113,11 +136,13 @@ def render(
         better=runs[0].better,
         target=table[0]["target"],
         runs=runs,
-        differences=_differences(runs),
-        figures=[_figure(figure, f"figure-{number}") for number, figure in enumerate(drawn, 1)],
+        differences=differences(runs),
+        figures=[
+            {**_figure(figure, f"figure-{number}"), "wide": figure in wide} for number, figure in enumerate(drawn, 1)
+        ],
         explained=[_explained(run, number) for number, run in enumerate(runs, 1) if choices.is_explained(run)],
         kept_of_all=MOST_EXPLAINED,
-        settings=[(run.path / "experiment.toml").read_text(encoding="utf-8") for run in runs],
+        settings=[without_folders((run.path / "experiment.toml").read_text(encoding="utf-8")) for run in runs],
         shown=comparison.shown,
         listed=_listed,
         number=_number,
@@ -155,14 +180,16 @@ def _made_with(runs: Sequence[RunFolder]) -> str:
     """Name what the runs' environments share."""
     first, *others = (run.environment for run in runs)
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-    return ", ".join(f"{name} {value}" for name, value in _flat(shared).items())
+    return ", ".join(f"{name} {value}" for name, value in flat(shared).items())
 
 
-def _differences(runs: Sequence[RunFolder]) -> dict[str, list[str]]:
-    """{name: value of each run} of the settings and versions in which the runs differ."""
-    tables = [_flat({**run.experiment, "environment": run.environment}) for run in runs]
-    rows = {name: [str(table.get(name, "-")) for table in tables] for name in sorted(set().union(*tables))}
-    return {name: values for name, values in rows.items() if len(set(values)) > 1}
+def _measures(runs: Sequence[RunFolder]) -> dict[str, list[str]]:
+    """{what it is called: value of each run} of measures on test beside the score."""
+    names = dict.fromkeys(name for run in runs for name in run.measures)
+    return {
+        METRIC_NAMES.get(name, name): [comparison.shown("test", run.measures.get(name)) for run in runs]
+        for name in names
+    }
 
 
 def _explained(run: RunFolder, number: int) -> dict[str, Any]:
@@ -186,24 +213,22 @@ def _listed(clients: Sequence[int]) -> str:
     return f"{shown} and {len(clients) - MOST_LISTED} more" if len(clients) > MOST_LISTED else shown
 
 
-def _figure(figure: go.Figure, name: str) -> str:
-    drawn: str = figure.to_html(
+def _figure(figure: go.Figure, name: str) -> dict[str, Any]:
+    """Return a figure as a page has it: {"drawn", "title", "note"}, the last two as HTML that is safe already."""
+    said, buttons = figure.layout.meta, figure.layout.updatemenus
+    top = BUTTONS_TOP if buttons else FIGURE_TOP
+    page_figure = go.Figure(figure)
+    page_figure.update_layout(title=None, height=figure.layout.height - figure.layout.margin.t + top, margin={"t": top})
+    page_figure.update_layout(updatemenus=[{"x": 0, "xanchor": "left"}] * len(buttons))
+    drawn: str = page_figure.to_html(
         full_html=False,
         include_plotlyjs=False,
         include_mathjax=False,
         div_id=name,
-        default_height=f"{figure.layout.height}px",
+        default_height=f"{page_figure.layout.height}px",
         config=_FIGURE_OPTIONS,
     )
-    return drawn
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a.b": value} of nested tables."""
-    flat: dict[str, Any] = {}
-    for name, value in table.items():
-        flat.update(_flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value})
-    return flat
+    return {"drawn": drawn, "title": said["title"], "note": said["note"]}
 
 
 def _distinct(values: Iterable[object]) -> str:

@@ -12,19 +12,14 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.server.ledger import DIRECTIONS, LATER, LOCAL, PURPOSES, TRAINING, Entry
+from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
 from fedgraft.experiment import disk
 from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, SUMMARY
 from fedgraft.experiment.run_folder import Store
+from fedgraft.reports.stored_checks import CURVE, MOST, ROUND, Check, checks
 
-CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
-LEAST_CURVE = 6
-"""Numbers in a point of the earliest versions, which had no simulated seconds."""
-MOST = 2**63 - 1
-"""The largest number that is counted."""
 COSTS = {
     "rounds": "round",
     "bytes": "bytes",
@@ -36,16 +31,12 @@ COSTS = {
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
 
+METRIC_NAMES = {"rmse": "RMSE", "auc": "AUC", "macro_f1": "macro-F1"}
+"""Measures whose names people write otherwise."""
 ALONE = "each client alone"
 """What the model reaches where each client trains by itself, as a yardstick's name."""
 ALL_DATA = "all data, sent once"
 """What sending every client's data once would take."""
-
-Check = Callable[[Any], bool]
-_TEXTS = ("recipe", "dataset", "metric", "better", "digest")
-_COUNTS = ("clients", "seed", "rounds", "selections")
-_SECONDS = ("seconds", "simulated_seconds")
-_SCORES = ("validation", "test", "test_at_best_validation")
 
 
 class RunFolder:
@@ -97,6 +88,12 @@ class RunFolder:
         return str(self.summary["better"])
 
     @property
+    def measures(self) -> dict[str, float | None]:
+        """{measure: value on test} of the model that was best on validation, beside the score; {} where none is."""
+        told = self.summary.get("measures", {}).get("test", {})  # earlier versions have none
+        return {name: value for name, value in told.items() if name != self.metric}
+
+    @property
     def clients(self) -> int:
         """int, the number of clients."""
         return int(self.summary["clients"])
@@ -118,7 +115,7 @@ class RunFolder:
     def rounds(self) -> pd.DataFrame:
         """One row a round, with the fields of `terms.Row`."""
         path = self.path / ROWS[0]
-        rows = list(_numbered(path, self._store.rows(), Row, _ROUND))
+        rows = list(_numbered(path, self._store.rows(), Row, ROUND))
         if len(rows) != self.summary["rounds"]:
             raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
         for row in rows:
@@ -282,96 +279,13 @@ def _numbered(
 
 def _checked(path: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """The summary if it has every key, of the right type."""
-    wrong = next((name for name, good in _checks(summary) if not good), None)
+    wrong = next((name for name, good in checks(summary) if not good), None)
     if wrong is not None:
         state = "is missing" if wrong not in summary else f"is {str(summary[wrong])[:80]!r}"
         raise InputError(f"{path} is damaged: {wrong} {state}.")
     return summary
 
 
-def _checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    yield from ((name, _is_text(summary.get(name))) for name in _TEXTS)
-    yield "better", summary.get("better") in ("lower", "higher")
-    yield from ((name, _is_count(summary.get(name))) for name in _COUNTS)
-    yield from ((name, _is_number(summary.get(name))) for name in _SECONDS)
-    yield from ((name, name in summary and _is_score(summary[name])) for name in _SCORES)
-    yield "test_plain_mean", "test_plain_mean" in summary and _is_score(summary["test_plain_mean"])
-    by_client = summary.get("test_per_client")
-    yield "test_per_client", isinstance(by_client, dict) and all(map(_is_score, by_client.values()))
-    sizes = summary.get("bytes")
-    wanted = ("total", *DIRECTIONS, *(purpose for purpose in PURPOSES if purpose not in LATER))
-    yield "bytes", isinstance(sizes, dict) and all(_is_count(sizes.get(name)) for name in wanted)
-    curve = summary.get("curve")
-    yield "curve", isinstance(curve, list) and len(curve) > 0 and all(map(_is_point, curve))
-    yield "scored", _is_count(summary.get("scored", 0))
-    yardsticks = summary.get("yardsticks")
-    yield "yardsticks", isinstance(yardsticks, dict) and all(map(_is_score, yardsticks.values()))
-    yield "raw_data_bytes", (size := summary.get("raw_data_bytes")) is None or _is_count(size)
-    alone = summary.get("client_alone")
-    known = isinstance(alone, dict) and all(split in alone and _is_score(alone[split]) for split in SCORED_SPLITS)
-    yield "client_alone", alone is None or known
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
-
-
-def _is_text(value: object) -> bool:
-    """Return whether it is a text that can be shown: JSON can hold halves of characters."""
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_score(value: object) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_point(point: object) -> bool:
-    return (
-        isinstance(point, list)
-        and LEAST_CURVE <= len(point) <= len(CURVE)
-        and all(map(_is_count, point[:2]))
-        and _is_number(point[2])
-        and all(map(_is_score, point[3:]))
-    )
-
-
-def _by_client(check: Check) -> Check:
-    """Return a check of {client: value}."""
-    return lambda value: (
-        isinstance(value, dict)
-        and all(
-            client.isascii() and client.isdigit() and len(client) < 10 and check(each) for client, each in value.items()
-        )
-    )
-
-
 def _by_number(values: Mapping[str, Any]) -> dict[int, Any]:
     """{client: value}, as JSON cannot hold it."""
     return {int(client): value for client, value in values.items()}
-
-
-def _is_terms(value: object) -> bool:
-    numbers = _by_client(_is_number)
-    return isinstance(value, dict) and all(_is_text(name) and numbers(each) for name, each in value.items())
-
-
-def _is_timing(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-
-
-_ROUND: Mapping[str, Check] = {
-    **dict.fromkeys(("round", "bytes", "bytes_total", "flops", "scored"), _is_count),
-    "selected": lambda value: isinstance(value, list) and all(map(_is_count, value)),
-    "failed": _by_client(_is_text),
-    "timings": _by_client(_is_timing),
-    "late": lambda value: isinstance(value, list | tuple) and all(map(_is_count, value)),
-    "staleness": _by_client(_is_count),
-    "terms": _is_terms,
-    **dict.fromkeys(("loss", "validation", "test"), _is_score),
-    **dict.fromkeys(("seconds", "simulated_seconds", "began"), _is_number),
-}
-"""{field of a row: whether a value is one}."""

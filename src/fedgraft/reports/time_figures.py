@@ -21,7 +21,7 @@ MOST_CLIENTS, MOST_ROUNDS = 30, 60
 """How many a figure shows."""
 LANE, GAP = 24, 92
 """Pixels: of a client, between two panels."""
-_APART = 0.022
+_APART = 0.055
 """Share of the axis by which numbers of rounds are apart."""
 _ROUNDING = 1e-9
 """Share of a run below which seconds are an error of rounding."""
@@ -86,7 +86,8 @@ def waiting(runs: Sequence[RunFolder]) -> go.Figure:
             figure.add_trace(_key(state, colour))
     note = "simulated seconds of the clients chosen, summed over rounds; the number is the seconds waiting"
     note += f"; the {MOST_CLIENTS} who waited longest of {len(waited)}" if len(waited) > len(lanes) else ""
-    lay_out(figure, "seconds lost waiting", note, height, right=24)
+    whose = f": {run_name(runs[0])}" if len(runs) == 1 else ""
+    lay_out(figure, f"seconds lost waiting{whose}", note, height, right=24)
     figure.update_layout(barmode="stack", bargap=0.25, legend_traceorder="normal")
     figure.update_xaxes(title="simulated seconds", range=[0, 1.2 * longest or 1], rangemode="tozero")
     _label_lanes(figure, lanes)

@@ -30,6 +30,7 @@ class ClientBiases(Yardstick[RatingShard]):
 
     task: ClassVar[str] = "rating"
     default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     user_shrinkages: tuple[float, ...] = USER_SHRINKAGES
     item_shrinkages: tuple[float, ...] = ITEM_SHRINKAGES

@@ -22,6 +22,7 @@ class Majority(Yardstick[GraphShard]):
 
     task: ClassVar[str] = "graph"
     default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test graphs."""

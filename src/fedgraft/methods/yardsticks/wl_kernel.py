@@ -42,6 +42,7 @@ class WLKernel(Yardstick[GraphShard]):
 
     task: ClassVar[str] = "graph"
     default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     rounds: int = 5
     penalties: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)

@@ -1,0 +1,89 @@
+"""What came out of runs, said in sentences that are made of their numbers alone."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedgraft.experiment.units import human_bytes
+from fedgraft.reports.stored_runs import ALONE, METRIC_NAMES, yardsticks_of
+
+SCORE = "test_at_best_validation"
+"""The score of a summary that runs are compared by."""
+_LEARNT = ("model", "halo", "statistics", "smoothing")
+"""Purposes of bytes by which clients learn of each other."""
+
+Summary = Mapping[str, Any]
+
+
+def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
+    """Say which run is best, by how much and for how many bytes, against yardsticks and against sending all data once.
+
+    Args:
+        summaries: of runs with one metric, at least one.
+        labels: what each is called.
+    """
+    if len({summary["dataset"] for summary in summaries}) > 1:
+        return "The runs are on different data: none of them is the best."
+    scored = [(summary, label) for summary, label in zip(summaries, labels, strict=True) if summary[SCORE] is not None]
+    if not scored:
+        return "Nothing came out that could be compared: no run has a score on test."
+    sign = 1 if summaries[0]["better"] == "lower" else -1
+    (best, label), *others = sorted(scored, key=lambda pair: sign * pair[0][SCORE])
+    paid = _against_raw_data(best) if _learnt_of_others(best) else "No model was sent: this was local training."
+    return " ".join(part for part in (_first(best, label, others), _against_yardsticks(best), paid) if part)
+
+
+def _first(best: Summary, label: str, others: Sequence[tuple[Summary, str]]) -> str:
+    """Say what the best run reaches, and how far the next is behind."""
+    reached = f"{_metric(best)} {best[SCORE]:.4f} on test at best validation, for {human_bytes(best['bytes']['total'])}"
+    if not others:
+        return f"{label} reaches {reached}."
+    second, name = others[0]
+    behind = abs(second[SCORE] - best[SCORE])
+    against = f"{name} ({second[SCORE]:.4f}, for {human_bytes(second['bytes']['total'])})"
+    if not behind:
+        return f"{label} reaches {reached}, as good as {against}."
+    return f"{label} is best: {reached}, {behind:.4f} better than {against}."
+
+
+def _against_yardsticks(best: Summary) -> str:
+    """Say by how much the run is better or worse than the best yardstick, and whether one for no bytes is better."""
+    sign = 1 if best["better"] == "lower" else -1
+    known = {name: score for name, score in yardsticks_of(best).items() if score is not None}
+    ranked = sorted(known, key=lambda name: sign * known[name])
+    if not ranked:
+        return ""
+    ahead = [name for name in ranked if sign * (known[name] - best[SCORE]) < 0]
+    named = {name: f"{name} ({known[name]:.4f}){', for no bytes,' if _is_local(best, name) else ''}" for name in ranked}
+    if not ahead:
+        behind = abs(known[ranked[0]] - best[SCORE])
+        said = "as good as" if not behind else f"better by {behind:.4f} than"
+        return f"That is {said} the best yardstick, {named[ranked[0]].removesuffix(',')}."
+    text = f"The yardstick {named[ahead[0]]} is better by {abs(known[ahead[0]] - best[SCORE]):.4f}"
+    free = next((name for name in ahead if _is_local(best, name)), ahead[0])
+    return f"{text}." if free == ahead[0] else f"{text}, and {named[free]} is better too."
+
+
+def _is_local(summary: Summary, name: str) -> bool:
+    """Return whether a yardstick sends nothing: each client computes it from its own data."""
+    return name == ALONE or name in summary.get("local_yardsticks", ())  # earlier versions do not say
+
+
+def _against_raw_data(best: Summary) -> str:
+    """Compare the run's bytes with those of sending all data once."""
+    raw, sent = best.get("raw_data_bytes"), best["bytes"]["total"]
+    if not raw:
+        return ""
+    share = sent / raw
+    many = f"{share:,.0f}" if share >= 100 else f"{share:.3g}"
+    times = f"{many} times what" if share >= 1 else f"{100 * share:.3g} % of what"
+    return f"It sent {times} sending all data once takes ({human_bytes(raw)})."
+
+
+def _learnt_of_others(summary: Summary) -> bool:
+    """Return whether a model, or anything else that was learnt, was ever sent."""
+    return any(summary["bytes"].get(purpose, 0) for purpose in _LEARNT)
+
+
+def _metric(summary: Summary) -> str:
+    name = str(summary["metric"])
+    return METRIC_NAMES.get(name, name)
