@@ -161,8 +161,15 @@ def encode(table: pd.DataFrame, column: str, source: Source) -> tuple[NDArray[np
     return codes.astype(np.int64), np.asarray(names).astype(str)
 
 
-def check_classes(table: pd.DataFrame, column: str, source: Source) -> None:
-    """Raise `InputError` where a column of classes holds fractions, as numbers or as the text that a CSV file holds."""
+def check_classes(table: pd.DataFrame, column: str, source: Source, hint: str = "") -> None:
+    """Raise `InputError` where a column of classes holds fractions, as numbers or as the text that a CSV file holds.
+
+    Args:
+        table: one row an example.
+        column: its name.
+        source: where the rows come from.
+        hint: what the error ends with.
+    """
     known = np.flatnonzero(table[column].notna().to_numpy())
     values = table[column].iloc[known]
     parsed = as_numbers(values)
@@ -172,12 +179,19 @@ def check_classes(table: pd.DataFrame, column: str, source: Source) -> None:
         got = float(parsed[known.searchsorted(broken[0])])
         raise InputError(
             f"{row_of(source, broken[0])}: {column!r} must be text or whole numbers; got {got!r} "
-            f"({len(broken)} such rows)."
+            f"({len(broken)} such rows).{hint}"
         )
 
 
-def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.float64]:
-    """A column of finite numbers; the first row that is not one is named."""
+def numbers(table: pd.DataFrame, column: str, source: Source, hint: str = "") -> NDArray[np.float64]:
+    """A column of finite numbers; the first row that is not one is named.
+
+    Args:
+        table: one row an example.
+        column: its name.
+        source: where the rows come from.
+        hint: what the error ends with where a field is not empty.
+    """
     values = table[column]
     if pd.api.types.is_bool_dtype(values.dtype):
         raise InputError(f"{row_of(source, 0)}: {column!r} must be a number; got {bool(values.iloc[0])!r}.")
@@ -188,6 +202,7 @@ def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.floa
         shown = "nothing" if pd.isna(got) else repr(str(got))
         raise InputError(
             f"{row_of(source, bad[0])}: {column!r} must be a finite number; got {shown} ({len(bad)} such rows)."
+            f"{'' if pd.isna(got) else hint}"
         )
     return parsed
 

@@ -56,7 +56,7 @@ class FinishedRun:
         """The task that the model is for. Raises `InputError` for one that answers no questions."""
         task = self.plan.task
         if not isinstance(task, PredictingTask):
-            raise InputError(f"Task {self.experiment.data.task!r} answers no questions.")
+            raise InputError(f"Task {self.experiment.task_name!r} answers no questions.")
         return task
 
     @property
