@@ -261,7 +261,8 @@ def _check_interactions(shard: RankingShard) -> None:
 def _check_graphs(shard: GraphShard) -> None:
     expect((shard.sizes > 0).all(), "every graph must have a node", shard.sizes)
     arrays = (shard.sizes, shard.edges, shard.kind, shard.attributes, shard.label, shard.split, shard.ids)
-    types = ["int64", "int32", "int32", "float32", "int64", "int8", "object"]
+    label = "int64" if shard.classes else "float64"
+    types = ["int64", "int32", "int32", "float32", label, "int8", "object"]
     found = [array.dtype.name for array in arrays]
     expect(found == types, f"the arrays' types must be {types}", found)
     tidy, notes = tidy_edges(shard.edges.astype(np.int64), shard.sizes, "edge")
@@ -279,11 +280,14 @@ def _check_graphs(shard: GraphShard) -> None:
 
 
 def _check_graph_labels(shard: GraphShard) -> None:
+    expect(set(shard.split) == {0, 1, 2}, "there must be training, validation and test graphs", set(shard.split))
+    expect(len(set(shard.ids)) == shard.graphs, "graphs must have different ids", shard.ids)
+    if shard.label.dtype == np.float64:
+        expect(np.isfinite(shard.label).all() and not shard.classes, "numbers must be finite, without classes", shard)
+        return
     known = 0 <= shard.label.min() <= shard.label.max() < len(shard.classes)
     expect(known, f"labels must be in [0, {len(shard.classes)})", shard.label)
     expect(len(np.unique(shard.label)) > 1, "there must be more than one class", shard.label)
-    expect(set(shard.split) == {0, 1, 2}, "there must be training, validation and test graphs", set(shard.split))
-    expect(len(set(shard.ids)) == shard.graphs, "graphs must have different ids", shard.ids)
     trained = set(shard.label[shard.split == 0]) == set(shard.label)
     expect(trained, "every class must be among the training graphs", set(shard.label))
 

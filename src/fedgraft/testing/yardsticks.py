@@ -17,6 +17,7 @@ from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.data.typed_blocks import TypedBlocks
 from fedgraft.methods.yardsticks.global_mean import GlobalMean
+from fedgraft.methods.yardsticks.graph_mean import GraphMean
 from fedgraft.methods.yardsticks.majority import Majority
 from fedgraft.methods.yardsticks.node_majority import NodeMajority
 from fedgraft.methods.yardsticks.popularity import Popularity
@@ -57,6 +58,10 @@ def _labels_blind(shard: Any) -> Any:
     return replace(shard, label=np.where(shard.split == 2, 0, shard.label))
 
 
+def _numbers_blind(shard: Any) -> Any:
+    return replace(shard, label=np.where(shard.split == 2, 0.0, shard.label))
+
+
 def _ratings_blind(shard: Any) -> Any:
     return replace(shard, rating=np.where(shard.split == 2, np.float32(1), shard.rating).astype(np.float32))
 
@@ -76,12 +81,14 @@ def _share(score: float) -> bool:
 
 
 _SHOPS = Shops(users=150, items=150, categories=6, links=300, count=2500, clients=3)
+_ASSAYS = Molecules(clients=3, graphs=120, labels="numbers")
 _BLOCKS = Blocks(nodes=300, classes=3, clients=3, features=20)
 _TYPED = TypedBlocks(papers=100, classes=3, clients=3, features=20)
 _CATALOGUE = Catalogue(users=200, items=100, count=4000, clients=3)
 BENCHES = {
     "rating": Bench(_SHOPS, _ratings_blind, None, GlobalMean(), "lower", lambda rmse: _SHOPS.noise * 0.8 < rmse < 2),
     "graph": Bench(Molecules(clients=3, graphs=120), _labels_blind, None, Majority(), sound=_share),
+    "graph_regression": Bench(_ASSAYS, _numbers_blind, None, GraphMean(), "lower", lambda rmse: 2 < rmse < 20),
     "node": Bench(_BLOCKS, _labels_blind, _nodes_untested, NodeMajority(), sound=_share),
     "typed_node": Bench(_TYPED, _labels_blind, _nodes_untested, TypedMajority(), sound=_share),
     "ranking": Bench(_CATALOGUE, _ranking_untested, _ranking_untested, Popularity(), sound=_share),
