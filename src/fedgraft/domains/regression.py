@@ -117,6 +117,12 @@ def errors_in_training(outputs: Tensor, numbers: Tensor, huber: float) -> Tensor
     return 0.5 * (outputs - numbers).square()
 
 
+def is_known(label: Any) -> NDArray[np.bool_]:
+    """Return which examples have a label, bool [examples]: a class other than -1, or a number."""
+    found: NDArray[np.bool_] = np.isfinite(label) if label.dtype.kind == "f" else label >= 0
+    return found
+
+
 def groups_of(label: Any) -> Indices:
     """Return the group of each example that a split or a partition goes by, int64 [examples]; -1 without a label.
 

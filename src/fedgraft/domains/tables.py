@@ -47,9 +47,14 @@ def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -
     return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
 
 
-def check_said(features: Sequence[str] | None, class_names: Sequence[str]) -> None:
-    """Raise `InputError` unless the recipe of a site's own tables names the columns of features and the classes."""
-    if features is None or not class_names:
+def check_said(features: Sequence[str] | None, class_names: Sequence[str] | None) -> None:
+    """Raise `InputError` unless the recipe of a site's own tables names the columns of features and the classes.
+
+    Args:
+        features: columns.
+        class_names: those of the task; None where labels are numbers.
+    """
+    if features is None or (class_names is not None and not class_names):
         lacking = "data.features, the columns of features," if features is None else "task.class_names"
         raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
 
