@@ -28,7 +28,8 @@ class GraphRegression(GraphTask, Regression[GraphShard, GraphData]):
     which their training graphs have mean 0 and variance 1; scores and answers are in the user's. The head that tells
     the number stays at the client, and so does its unit.
 
-    Asked: as of the task `graph`.
+    Asked: tables `nodes` and `edges` with the columns of the data set `graphs`; and `graphs`, with columns "graph" and
+    perhaps "client", where not one client answers for all, or in another order than that of `nodes`.
 
     Source: as of the task `graph`; Huber, "Robust Estimation of a Location Parameter", 1964 (`huber`).
     Differs: each client standardises by its own training graphs; nothing is published for it.

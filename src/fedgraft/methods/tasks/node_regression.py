@@ -27,7 +27,8 @@ class NodeRegression(NodeTask, Regression[NodeShard, NodeData]):
     training each client publishes how many training nodes it has, their mean and their variance; all learn in the unit
     in which all clients' training nodes have mean 0 and variance 1. Scores and answers are in the user's.
 
-    Asked: as of the task `node`.
+    Asked: a table `nodes` with columns "node", perhaps "client" and, of new nodes, their features; for new nodes also
+    `edges` with "source" and "target". One client's own tables: `data`, its nodes with features, and `data-edges`.
 
     Source: as of the task `node`; Huber, "Robust Estimation of a Location Parameter", 1964 (`huber`).
     Differs: no generator of neighbours, no smoothing of answers, and gradients are autograd's.
