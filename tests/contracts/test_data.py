@@ -136,6 +136,7 @@ LOADABLE = [name for name in NAMES if name in COPIES or not _required(discovery.
 
 
 LAWS = {name: [str(law) for law in laws_of_data(discovery.find("data", name))] for name in LOADABLE}
+NUMBERED = ["graphs", "molecules", "nodes", "blocks"]
 """{data set: names of the laws that apply to it}."""
 
 
@@ -156,6 +157,12 @@ def laws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], d
 @pytest.mark.parametrize(("name", "law"), [(name, law) for name in LOADABLE for law in LAWS[name]])
 def test_keeps_the_law(laws: Callable[[str], dict[str, Law[Any]]], name: str, law: str) -> None:
     laws(name)[law]()
+
+
+@pytest.mark.parametrize(("name", "law"), [(name, law) for name in NUMBERED for law in LAWS[name]])
+def test_keeps_the_law_where_labels_are_numbers(tmp_path: Path, name: str, law: str) -> None:
+    cls, copied = discovery.find("data", name), COPIES[name](tmp_path) if name in COPIES else {}
+    {str(each): each for each in laws_of_data(cls, **copied, labels="numbers")}[law]()
 
 
 def test_those_that_cannot_be_loaded_here_have_the_form_of_those_that_can() -> None:

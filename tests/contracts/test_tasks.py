@@ -24,13 +24,18 @@ NAMES = discovery.names("tasks")
 DATA: dict[str, Callable[[], Data[Any]]] = {
     "rating": lambda: Shops(users=60, items=80, categories=4, links=200, count=600, clients=3),
     "graph": lambda: Molecules(clients=3, graphs=40),
+    "graph_regression": lambda: Molecules(clients=3, graphs=40, labels="numbers"),
     "node": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
+    "node_regression": lambda: Blocks(nodes=150, classes=3, clients=3, features=8, labels="numbers"),
     "ranking": lambda: Catalogue(users=60, items=50, count=900, clients=3),
     "typed_node": lambda: TypedBlocks(papers=30, clients=3, classes=3, features=16),
 }
 ENCODERS = {"typed_node": "han"}
 """Encoders of tasks that cannot have a GCN."""
-POOLABLE: dict[str, Callable[[], Data[Any]]] = {"graph": lambda: Molecules(clients=1, graphs=40)}
+POOLABLE: dict[str, Callable[[], Data[Any]]] = {
+    "graph": lambda: Molecules(clients=1, graphs=40),
+    "graph_regression": lambda: Molecules(clients=1, graphs=40, labels="numbers"),
+}
 """Data whose clients could be one; graphs of clients with other features could not."""
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in DATA},
@@ -42,6 +47,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
     "node, rows asked for": ("node", {"pull": "asked", "head": "convolution"}),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),
+    "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "huber": 1.0}),
+    "node regression, sums of features": ("node_regression", {"share_states": False, "aggregates": True, "huber": 1.0}),
+    "node regression, nothing shared": ("node_regression", {"share_states": False, "share_features": False}),
     "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
     "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),

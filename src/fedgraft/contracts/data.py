@@ -17,6 +17,8 @@ class Data(ABC, Generic[Shard]):
 
     task: ClassVar[str]
     """Name of the task that understands these shards."""
+    other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """{name of another task: the options that make shards for it}; without these they are for `task`."""
 
     @abstractmethod
     def load(self, seed: int) -> Sequence[Shard]:

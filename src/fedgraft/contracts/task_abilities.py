@@ -82,6 +82,13 @@ class PublishingTask(Task[Shard, Prepared]):
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Server: return {client: what it gets back}, from {client: what it published}; may be a lazy mapping."""
 
+    def common(self, shared: Arrays) -> Arrays:
+        """Return those of the arrays that a client got back that all got alike; none by default.
+
+        They are told to a client that was not there, when the model answers for it.
+        """
+        return {}
+
 
 class BlockedTask(Task[Shard, Prepared]):
     """Ability: cut training examples into blocks, and compute once what all draws of a block share."""

@@ -4,7 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.regression import groups_of
 from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array
 
 FOLDS = 5
 """Folds of a split, one of them the test set: Li et al., "FedAIS", AAAI 2025, uses 5-fold cross-validation."""
@@ -25,7 +27,7 @@ def iid(nodes: int, clients: int, g: np.random.Generator) -> NDArray[np.int32]:
 
 
 def dirichlet(
-    label: Indices, clients: int, alpha: float, g: np.random.Generator, name: str = "the graph"
+    label: Array, clients: int, alpha: float, g: np.random.Generator, name: str = "the graph"
 ) -> NDArray[np.int32]:
     """int32 [nodes]: each class, and the nodes of none, by proportions drawn from a symmetric Dirichlet distribution.
 
@@ -34,7 +36,7 @@ def dirichlet(
     fewer are drawn again, for all classes, until there is none. To draw everything again, as is usual, would not end:
     at alpha = 0.05 about half of 100 clients are too poor.
     """
-    _, column, count = np.unique(label, return_inverse=True, return_counts=True)
+    _, column, count = np.unique(groups_of(label), return_inverse=True, return_counts=True)
     weight = g.gamma(alpha, size=(clients, len(count)))
     for _ in range(DRAWS):
         share = np.cumsum(weight, axis=0)
@@ -59,14 +61,17 @@ def dirichlet(
 
 
 def split_nodes(
-    label: Indices, fold: int, g: np.random.Generator, name: str = "the graph", shares: str = SHARES[0]
+    label: Array, fold: int, g: np.random.Generator, name: str = "the graph", shares: str = SHARES[0]
 ) -> NDArray[np.int8]:
     """int8 [nodes]: to which of `SPLITS` each node belongs, -1 without a label; in `shares`, stratified by class.
+
+    Numbers are stratified by fifth.
 
     The same generator gives the same five folds whichever is the test set. Of each class a fold gets a fifth, rounded
     up or down; a class of at least three nodes has a training node.
     """
     require(0 <= fold < FOLDS, "fold", f"0..{FOLDS - 1}", fold)
+    label = groups_of(label)
     order = g.permutation(np.flatnonzero(label >= 0))
     halved = shares == SHARES[1]
     least, each = (2 * FOLDS, "two") if halved else (FOLDS, "one")

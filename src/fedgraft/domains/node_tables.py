@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.tables import Source, as_numbers, check_classes, encode, row_of
+from fedgraft.domains.regression import classes_hint, is_known
+from fedgraft.domains.tables import Source, as_numbers, check_classes, encode, numbers, row_of
 from fedgraft.errors import InputError, nearest, require_one_of, unknown
 from fedgraft.wire.layouts import Array
 
@@ -39,12 +40,19 @@ def texts_of(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.str
     return found
 
 
-def read_labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indices, tuple[str, ...]]:
-    """(class of each row, -1 where it is empty; names of the classes: whole numbers in their order, else as text)."""
+def read_labels(table: pd.DataFrame, column: str, source: Source, hint: str = "") -> tuple[Indices, tuple[str, ...]]:
+    """(class of each row, -1 where it is empty; names of the classes: whole numbers in their order, else as text).
+
+    Args:
+        table: one row per node.
+        column: name of that of classes.
+        source: where the rows come from.
+        hint: how an error ends where classes are fractions.
+    """
     known = table[column].notna().to_numpy()
     if not known.any():
         raise InputError(f"{source[0][0]}: {column!r} is empty in every row; nodes to learn from need a class.")
-    check_classes(table, column, source)
+    check_classes(table, column, source, hint)
     code, found = encode(_filled(table, column, table[column].to_numpy()[known][0]), column, source)
     names = found.tolist()
     if all(map(_WHOLE.fullmatch, names)):
@@ -52,6 +60,17 @@ def read_labels(table: pd.DataFrame, column: str, source: Source) -> tuple[Indic
         code, names = np.argsort(ascending)[code], [names[place] for place in ascending]
     code[~known] = -1
     return code, tuple(names)
+
+
+def read_numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.float64]:
+    """Number of each row, nan where it is empty. Raises `InputError` for anything else, and where all are empty."""
+    if column not in table:
+        raise InputError(f"{source[0][0]}: no column {column!r} (data.label).{nearest(column, map(str, table))}")
+    known = table[column].notna().to_numpy()
+    if not known.any():
+        raise InputError(f"{source[0][0]}: {column!r} is empty in every row; nodes to learn from need a number.")
+    filled = _filled(table, column, table[column].to_numpy()[known][0])
+    return np.where(known, numbers(filled, column, source, classes_hint("node")), np.nan)
 
 
 def labels_among(table: pd.DataFrame, column: str, source: Source, classes: tuple[str, ...]) -> Indices:
@@ -74,7 +93,7 @@ def labels_among(table: pd.DataFrame, column: str, source: Source, classes: tupl
     return label
 
 
-def read_split(table: pd.DataFrame, column: str, label_column: str, source: Source, label: Indices) -> NDArray[np.int8]:
+def read_split(table: pd.DataFrame, column: str, label_column: str, source: Source, label: Array) -> NDArray[np.int8]:
     """Return to which of `SPLITS` each row belongs, int8 [rows]; -1 for none, also where there is no such column.
 
     Args:
@@ -82,7 +101,7 @@ def read_split(table: pd.DataFrame, column: str, label_column: str, source: Sour
         column: name of that of splits.
         label_column: name of that of classes.
         source: where the rows come from.
-        label: int64 [rows], -1 = unknown.
+        label: [rows], classes or numbers.
     """
     split = np.full(len(table), -1, np.int8)
     if column not in table:
@@ -94,7 +113,7 @@ def read_split(table: pd.DataFrame, column: str, label_column: str, source: Sour
             row = int((code == place).argmax())
             require_one_of(f"{row_of(source, row)}: {column!r}", str(name), SPLITS)
     split[known] = np.array([SPLITS.index(name) for name in names], np.int8)[code[known]]
-    if len(lost := np.flatnonzero(known & (label < 0))):
+    if len(lost := np.flatnonzero(known & ~is_known(label))):
         raise InputError(
             f"{row_of(source, lost[0])}: {column!r} must be empty where {label_column!r} is; got "
             f"{SPLITS[split[lost[0]]]!r} ({len(lost)} such rows)."

@@ -48,9 +48,14 @@ def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -
     return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
 
 
-def check_said(features: Sequence[str] | None, class_names: Sequence[str]) -> None:
-    """Raise `InputError` unless the recipe of a site's own tables names the columns of features and the classes."""
-    if features is None or not class_names:
+def check_said(features: Sequence[str] | None, class_names: Sequence[str] | None) -> None:
+    """Raise `InputError` unless the recipe of a site's own tables names the columns of features and the classes.
+
+    Args:
+        features: columns.
+        class_names: those of the task; None where labels are numbers.
+    """
+    if features is None or (class_names is not None and not class_names):
         lacking = "data.features, the columns of features," if features is None else "task.class_names"
         raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
 
@@ -162,8 +167,15 @@ def encode(table: pd.DataFrame, column: str, source: Source) -> tuple[NDArray[np
     return codes.astype(np.int64), np.asarray(names).astype(str)
 
 
-def check_classes(table: pd.DataFrame, column: str, source: Source) -> None:
-    """Raise `InputError` where a column of classes holds fractions, as numbers or as the text that a CSV file holds."""
+def check_classes(table: pd.DataFrame, column: str, source: Source, hint: str = "") -> None:
+    """Raise `InputError` where a column of classes holds fractions, as numbers or as the text that a CSV file holds.
+
+    Args:
+        table: one row an example.
+        column: its name.
+        source: where the rows come from.
+        hint: what the error ends with.
+    """
     known = np.flatnonzero(table[column].notna().to_numpy())
     values = table[column].iloc[known]
     parsed = as_numbers(values)
@@ -173,12 +185,19 @@ def check_classes(table: pd.DataFrame, column: str, source: Source) -> None:
         got = float(parsed[known.searchsorted(broken[0])])
         raise InputError(
             f"{row_of(source, broken[0])}: {column!r} must be text or whole numbers; got {got!r} "
-            f"({len(broken)} such rows)."
+            f"({len(broken)} such rows).{hint}"
         )
 
 
-def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.float64]:
-    """A column of finite numbers; the first row that is not one is named."""
+def numbers(table: pd.DataFrame, column: str, source: Source, hint: str = "") -> NDArray[np.float64]:
+    """A column of finite numbers; the first row that is not one is named.
+
+    Args:
+        table: one row an example.
+        column: its name.
+        source: where the rows come from.
+        hint: what the error ends with where a field is not empty.
+    """
     values = table[column]
     if pd.api.types.is_bool_dtype(values.dtype):
         raise InputError(f"{row_of(source, 0)}: {column!r} must be a number; got {bool(values.iloc[0])!r}.")
@@ -189,6 +208,7 @@ def numbers(table: pd.DataFrame, column: str, source: Source) -> NDArray[np.floa
         shown = "nothing" if pd.isna(got) else repr(str(got))
         raise InputError(
             f"{row_of(source, bad[0])}: {column!r} must be a finite number; got {shown} ({len(bad)} such rows)."
+            f"{'' if pd.isna(got) else hint}"
         )
     return parsed
 

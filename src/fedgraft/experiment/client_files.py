@@ -177,8 +177,8 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number:
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:
     found = read_client(path, packages_of(experiment.data))
-    if found.task != experiment.data.task:
-        raise InputError(f"{path} holds data for task {found.task!r}; the recipe is for {experiment.data.task!r}.")
+    if found.task != experiment.task_name:
+        raise InputError(f"{path} holds data for task {found.task!r}; the recipe is for {experiment.task_name!r}.")
     if (found.number, found.name) != (number, name):
         raise InputError(
             f"{path} is of client {found.number}, {found.name!r}; this node is that of client {number}, {name!r}."

@@ -46,6 +46,7 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment import discovery
 from fedgraft.experiment.codec_sections import build_codec, resolved_codec
+from fedgraft.experiment.data_tasks import task_of
 from fedgraft.experiment.recipe import DEFAULT_NAMES, check_alternatives, override, read_recipe, renamed, section_of
 from fedgraft.experiment.sections import (
     METHODS,
@@ -88,6 +89,11 @@ class Experiment:
     def seed(self) -> int:
         """The seed of all randomness."""
         return self.plan.seed
+
+    @property
+    def task_name(self) -> str:
+        """The name of the task."""
+        return str(self.sections["task"]["name"])
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
@@ -173,7 +179,7 @@ def build(recipe: str, content: Section) -> Experiment:
     check_alternatives(content)
     seed, rounds = _integer(content, "seed", 1), _integer(content, "rounds", 60)
     require(seed >= 0, "seed", ">= 0", seed)
-    task_name: str = discovery.class_of("data", "data", section_of(content, "data")).task
+    task_name, data_section = task_of(content)
     sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
     aggregation = discovery.build("aggregation", "aggregation", section_of(content, "aggregation", default="mean"))
     runtime: RuntimeOptions = discovery.build(
@@ -208,9 +214,9 @@ def build(recipe: str, content: Section) -> Experiment:
     )
     yardsticks = _yardsticks(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
-    data: Data[Any] = discovery.build("data", "data", section_of(content, "data"))
+    data: Data[Any] = discovery.build("data", "data", data_section)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime}
-    resolved = _resolve(content, data, plan, chosen, stopping, settings, yardsticks)
+    resolved = _resolve(content, task_name, data, plan, chosen, stopping, settings, yardsticks)
     used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "checkpoint")}
     return Experiment(recipe, resolved, data, plan, **chosen, stopping=stopping, yardsticks=yardsticks, **used)
 
@@ -231,8 +237,6 @@ def _integer(content: Section, key: str, default: int) -> int:
 def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
     """The task that the data are for."""
     section = section_of(content, "task", default=name)
-    if section.get("name") != name:
-        raise InputError(f"task.name = {section.get('name')!r} cannot use this data, which is for {name!r}.")
     cls = discovery.find("tasks", name)
     options = {key: value for key, value in section.items() if key != "name"}
     if "encoder" in {field.name for field in fields(cls)}:
@@ -363,6 +367,7 @@ def build_yardstick(name: str) -> Yardstick[Any]:
 
 def _resolve(
     content: Section,
+    task: str,
     data: Data[Any],
     plan: Plan,
     chosen: Mapping[str, Any],
@@ -377,7 +382,7 @@ def _resolve(
     names = {name: section_of(content, name, default=d)["name"] for name, d in DEFAULT_NAMES.items()}
     methods: dict[str, Any] = {
         "data": as_section(section_of(content, "data")["name"], data),
-        "task": {"name": data.task, **plain(task_options)},
+        "task": {"name": task, **plain(task_options)},
         **({"model": _without_layers(model)} if encoder else {}),
         "selector": as_section(section_of(content, "selector")["name"], chosen["selector"]),
         "sampler": as_section(names["sampler"], plan.sampler),

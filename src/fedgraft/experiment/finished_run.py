@@ -11,7 +11,7 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts.data import OwnShardData, names_of
-from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.contracts.task_abilities import PredictingTask, PublishingTask
 from fedgraft.engine.client.client import shared_in
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.plan import Plan
@@ -56,7 +56,7 @@ class FinishedRun:
         """The task that the model is for. Raises `InputError` for one that answers no questions."""
         task = self.plan.task
         if not isinstance(task, PredictingTask):
-            raise InputError(f"Task {self.experiment.data.task!r} answers no questions.")
+            raise InputError(f"Task {self.experiment.task_name!r} answers no questions.")
         return task
 
     @property
@@ -91,8 +91,12 @@ class FinishedRun:
 
     @property
     def newcomer_memory(self) -> Mapping[str, Any]:
-        """Return what a client that was not there may know of the run: how answers are smoothed, if they are."""
-        return self._smoothed_by(self._end[0].smoothed) if self.plan.smoothing else {}
+        """Return what a client that was not there may know of the run: what all were told, how answers are smoothed."""
+        known = self._smoothed_by(self._end[0].smoothed) if self.plan.smoothing else {}
+        if not isinstance(self.plan.task, PublishingTask):
+            return known
+        told = next((message for client, message in self._end[1].items() if client < 0 and message), b"")
+        return {**known, "shared": self.plan.task.common(shared_in(self.plan, told))}
 
     @staticmethod
     def _smoothed_by(known: Mapping[str, Any]) -> Mapping[str, Any]:

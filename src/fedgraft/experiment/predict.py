@@ -43,14 +43,14 @@ def predict(
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
     tables = run.moved(tables) if isinstance(run, SiteRun) else tables
-    task, data, reader = run.task, run.experiment.data, run.own_data
+    task, data, reader, name = run.task, run.experiment.data, run.own_data, run.experiment.task_name
     own_tables = reader.own_tables if reader else ()
-    every = {**tables, **_own_given(own_tables, own, own_by_name, data.task)}
-    given = {name: table for name, table in every.items() if table is not None}
-    _check_names(given, task.asks, own_tables, data.task)
-    read = {name: _read(task, name, given[name]) for name in task.asks if name in given}
-    its_own = {name: given[name] for name in own_tables if name in given}
-    asked = _counted(data.task, task, _asked(data, task, read, its_own, client), count)
+    every = {**tables, **_own_given(own_tables, own, own_by_name, name)}
+    given = {each: table for each, table in every.items() if table is not None}
+    _check_names(given, task.asks, own_tables, name)
+    read = {each: _read(task, each, given[each]) for each in task.asks if each in given}
+    its_own = {each: given[each] for each in own_tables if each in given}
+    asked = _counted(name, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
         shards: Sequence[Any] = [reader.own_shard(task, its_own)]
         names, newcomer = ["own"], _newcomer(run, own_tables[0])

@@ -43,7 +43,7 @@ def tables() -> dict[str, str]:
 def _data_sets(task: str) -> list[type[Data[Any]]]:
     """Return the data sets of a task."""
     names = [name for name in discovery.names("data") if name not in discovery.presets("data")]
-    return [cls for cls in (discovery.find("data", name) for name in names) if cls.task == task]
+    return [cls for cls in (discovery.find("data", name) for name in names) if task in (cls.task, *cls.other_tasks)]
 
 
 def _entries(kind: str) -> dict[str, str]:

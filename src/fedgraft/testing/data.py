@@ -14,6 +14,7 @@ from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards, undirected
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ratings.shards import RatingShard
+from fedgraft.domains.regression import is_known
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types
 from fedgraft.experiment import discovery
 from fedgraft.testing.form import check_form
@@ -138,8 +139,8 @@ def node_shards_are_sound(data: Data[Any]) -> None:
     expect(np.array_equal(pointers, whole.pointers), "every edge must be both ways, at both clients", whole.pointers)
     expect(np.array_equal(senders, whole.senders), "every edge must be both ways, at both clients", whole.senders)
     expect({0, 1, 2} <= set(whole.split), "there must be training, validation and test nodes", set(whole.split))
-    labels = set(whole.label[whole.label >= 0])
-    expect(len(labels) > 1, "there must be more than one class", labels)
+    labels = set(whole.label[is_known(whole.label)])
+    expect(len(labels) > 1, "there must be more than one class, or number", labels)
 
 
 @LAWS.where(lambda cls: bool(cls.task == "typed_node"))
@@ -261,7 +262,8 @@ def _check_interactions(shard: RankingShard) -> None:
 def _check_graphs(shard: GraphShard) -> None:
     expect((shard.sizes > 0).all(), "every graph must have a node", shard.sizes)
     arrays = (shard.sizes, shard.edges, shard.kind, shard.attributes, shard.label, shard.split, shard.ids)
-    types = ["int64", "int32", "int32", "float32", "int64", "int8", "object"]
+    label = "int64" if shard.classes else "float64"
+    types = ["int64", "int32", "int32", "float32", label, "int8", "object"]
     found = [array.dtype.name for array in arrays]
     expect(found == types, f"the arrays' types must be {types}", found)
     tidy, notes = tidy_edges(shard.edges.astype(np.int64), shard.sizes, "edge")
@@ -279,11 +281,14 @@ def _check_graphs(shard: GraphShard) -> None:
 
 
 def _check_graph_labels(shard: GraphShard) -> None:
+    expect(set(shard.split) == {0, 1, 2}, "there must be training, validation and test graphs", set(shard.split))
+    expect(len(set(shard.ids)) == shard.graphs, "graphs must have different ids", shard.ids)
+    if shard.label.dtype == np.float64:
+        expect(np.isfinite(shard.label).all() and not shard.classes, "numbers must be finite, without classes", shard)
+        return
     known = 0 <= shard.label.min() <= shard.label.max() < len(shard.classes)
     expect(known, f"labels must be in [0, {len(shard.classes)})", shard.label)
     expect(len(np.unique(shard.label)) > 1, "there must be more than one class", shard.label)
-    expect(set(shard.split) == {0, 1, 2}, "there must be training, validation and test graphs", set(shard.split))
-    expect(len(set(shard.ids)) == shard.graphs, "graphs must have different ids", shard.ids)
     trained = set(shard.label[shard.split == 0]) == set(shard.label)
     expect(trained, "every class must be among the training graphs", set(shard.label))
 
@@ -291,7 +296,7 @@ def _check_graph_labels(shard: GraphShard) -> None:
 def _check_nodes(client: int, shard: NodeShard) -> None:
     expect(shard.own > 0, f"client {client} must have a node", shard.own)
     arrays = (shard.ids, shard.features, shard.label, shard.split, shard.pointers, shard.senders)
-    types = ["object", "float32", "int64", "int8", "int64", "int32"]
+    types = ["object", "float32", "int64" if shard.classes else "float64", "int8", "int64", "int32"]
     found = [array.dtype.name for array in arrays]
     expect(found == types, f"the arrays' types must be {types}", found)
     halo = [array.dtype.name for array in (shard.halo_owner, shard.halo_place)]
@@ -300,7 +305,7 @@ def _check_nodes(client: int, shard: NodeShard) -> None:
     heard = np.unique(shard.senders)
     each = set(heard[heard >= shard.own]) == set(range(shard.own, shard.own + shard.halo))
     expect(each, "each halo node must be a neighbour", heard)
-    expect((shard.split[shard.label == -1] == -1).all(), "there must be no split without a label", shard.split)
+    expect((shard.split[~is_known(shard.label)] == -1).all(), "there must be no split without a label", shard.split)
 
 
 def _check_typed(shard: TypedGraph) -> None:

@@ -6,6 +6,7 @@ import pytest
 from fedgraft.domains.graphs.tu_files import GROUPS
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery
+from fedgraft.experiment.experiment import load
 from fedgraft.methods.data.tu import TU
 from helpers.toy_graphs import write_tu
 
@@ -102,3 +103,21 @@ def test_nci1_over_ten_clients(data_root: Path) -> None:
     assert len(shards) == 10
     assert sum(shard.graphs for shard in shards) == 4110
     assert min(len(np.unique(shard.label)) for shard in shards) == 2
+
+
+def test_a_set_with_numbers_is_read_from_its_graph_attributes(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path, "ZINC_full", graphs=40)
+    (raw / "ZINC_full_graph_labels.txt").unlink()
+    numbers = [(k / 7, -k) for k in range(40)]
+    (raw / "ZINC_full_graph_attributes.txt").write_text("".join(f"{one}, {two}\n" for one, two in numbers))
+    made = load("graph_regression", {"data.name": "zinc_full", "data.root": str(tmp_path), "data.clients": 2})
+    assert made.data == TU(tmp_path, "zinc_full", 2, labels="numbers")
+    shards = made.data.load(1)
+    assert sorted(np.concatenate([shard.label for shard in shards])) == [one for one, _ in numbers]
+    assert all(shard.classes == () and set(shard.split) == {0, 1, 2} for shard in shards)
+    second = TU(tmp_path, "zinc_full", 2, labels="numbers", number=1).load(1)
+    assert sorted(np.concatenate([shard.label for shard in second])) == sorted(two for _, two in numbers)
+    with pytest.raises(InputError, match=r"TU\.number of ZINC_full must be below 2; got 2\."):
+        TU(tmp_path, "zinc_full", 2, labels="numbers", number=2).load(1)
+    with pytest.raises(InputError, match=r"TU\.sets must be one of"):
+        TU(tmp_path, "chem", labels="numbers")

@@ -187,7 +187,7 @@ def test_large_held_out_splits_come_in_several_batches(monkeypatch):
     task = Graph(GIN(hidden=8))
     whole = task.prepare(Molecules(clients=1, graphs=60).load(1)[0], {})
     model = drawn(task, whole)
-    monkeypatch.setattr("fedgraft.methods.tasks.graph.MOST_NODES", 50)
+    monkeypatch.setattr("fedgraft.domains.graphs.graph_task.MOST_NODES", 50)
     parts = task.prepare(Molecules(clients=1, graphs=60).load(1)[0], {})
     assert len(parts.held_out["test"]) > 1
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The model of the task `graph`: a client's own ends around convolutions that may be shared."""
+"""The model of tasks about whole graphs: a client's own ends around convolutions that may be shared."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ INTO = ("answer", "logits", "hidden")
 
 
 class Variant(NamedTuple):
-    """Sizes that the shapes of a client's own parameters depend on."""
+    """Sizes that the shapes of a client's own parameters depend on; `classes` is 1 where a number is told."""
 
     kinds: int
     attributes: int
@@ -115,6 +115,14 @@ class GraphModel(nn.Module):
         return torch.cat(pooled, 1)
 
 
+class NumberModel(GraphModel):
+    """From batches of graphs to a number each, float32 [graphs, 1]; of several heads the mean."""
+
+    def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Return numbers, float32 [graphs, 1], of the last hidden layer and, if they have a say, of subtrees."""
+        return torch.stack(self.heads(hidden, batch)).mean(0)
+
+
 class Together(nn.Module):
     """Several models that answer as one: from batches to logarithms of their mean probabilities.
 
@@ -133,6 +141,14 @@ class Together(nn.Module):
         """The first model's last hidden layer."""
         first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
         return first
+
+
+class NumbersTogether(Together):
+    """Several models that answer as one: from batches to the mean of their numbers, float32 [graphs, 1]."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return numbers, float32 [graphs, 1]."""
+        return torch.stack([model(batch) for model in self.models]).mean(0)
 
 
 def _mean_answer(logits: Sequence[Tensor]) -> Tensor:

@@ -6,16 +6,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedgraft.domains.regression import numbers_hint
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 
-def tables_of(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str) -> dict[str, pd.DataFrame]:
+def tables_of(
+    graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str, are_numbers: bool = False
+) -> dict[str, pd.DataFrame]:
     """{"graphs", "nodes", "edges"}: the tables of PyG `Data` objects (x, edge_index, y, client), ids counted from 0.
 
     Args:
         graphs: a list, where each may say its `client`; or {client: list}. `y` may be missing, for prediction.
         parameter: its name, for errors.
+        are_numbers: whether `y` is a number, not a class.
     """
     listed = _listed(graphs, parameter)
     rows: list[dict[str, object]] = []
@@ -31,7 +35,8 @@ def tables_of(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: st
                 f"{where}.x has {x.shape[1]} features where {first}.x has {width}; "
                 "all graphs of a client need features of one width."
             )
-        rows.append({"graph": len(rows), **_label(graph, where), **({} if client is None else {"client": client})})
+        holder = {} if client is None else {"client": client}
+        rows.append({"graph": len(rows), **_label(graph, where, are_numbers), **holder})
         features.append(x)
         edges.append(_edges(graph, len(x), where))
     sizes = [len(x) for x in features]
@@ -97,12 +102,18 @@ def _edges(graph: Any, nodes: int, where: str) -> Array:
     return ends
 
 
-def _label(graph: Any, where: str) -> dict[str, object]:
+def _label(graph: Any, where: str, is_number: bool) -> dict[str, object]:
     if getattr(graph, "y", None) is None:
         return {}
     y = _numpy(graph.y)
-    if y.size != 1 or y.dtype.kind not in "iuf" or float(y.item()) % 1:
-        raise InputError(f"{where}.y must be one whole number, the class; got {y.tolist()!r}.")
+    one = y.size == 1 and y.dtype.kind in "iuf" and np.isfinite(y).all()
+    if is_number:
+        if not one:
+            raise InputError(f"{where}.y must be one finite number; got {y.tolist()!r}.")
+        return {"label": float(y.item())}
+    if not one or float(y.item()) % 1:
+        hint = numbers_hint("graph") if one else ""
+        raise InputError(f"{where}.y must be one whole number, the class; got {y.tolist()!r}.{hint}")
     return {"label": int(y.item())}
 
 

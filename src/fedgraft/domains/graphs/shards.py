@@ -5,9 +5,10 @@ Rules, the same for every source:
     Features  a node has a kind (a one-hot column, kept as its number), attributes, both, or neither. Where a set has
               neither, a node's kind is its degree. That a node or a degree occurs is no label: what kinds there are
               comes from all of a set's graphs.
-    Labels    a client needs graphs of at least two classes, and at least three graphs.
-    Split     per client, seeded, 8:1:1, stratified by class; each part keeps a graph, and each class a training graph
-              unless a part would be left empty.
+    Labels    classes or, where there are none, numbers. A client needs graphs of at least two classes, and at least
+              three graphs.
+    Split     per client, seeded, 8:1:1, stratified by class or by fifth of the numbers; each part keeps a graph, and
+              each class a training graph unless a part would be left empty.
 """
 
 import logging
@@ -18,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.regression import groups_of
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.sparse import ranges
+from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -47,8 +50,8 @@ class GraphShard:
         kind: int32 [nodes], the one-hot column of each node; -1 = none.
         kinds: how many one-hot columns there are; 0 = none.
         attributes: float32 [nodes, a], unscaled.
-        label: int64 [graphs], index into `classes`; -1 = unknown.
-        classes: names of the classes.
+        label: int64 [graphs], index into `classes`; -1 = unknown. Or float64 [graphs], numbers; nan = unknown.
+        classes: names of the classes; none where labels are numbers.
         split: int8 [graphs], index into `SPLITS`.
         ids: object [graphs], the graphs' original ids.
         kind_names: one per kind, or none at all.
@@ -62,7 +65,7 @@ class GraphShard:
     kind: NDArray[np.int32]
     kinds: int
     attributes: NDArray[np.float32]
-    label: Indices
+    label: Array
     classes: tuple[str, ...]
     split: NDArray[np.int8]
     ids: NDArray[np.object_]
@@ -217,21 +220,21 @@ def check_labels(shard: GraphShard, source: str = "") -> None:
             f"{where}: at least {FEWEST} graphs are needed, for training, validation and test; got {shard.graphs}."
         )
     found = np.unique(shard.label)
-    if len(found) < 2:
+    if shard.classes and len(found) < 2:
         raise InputError(
             f"{where}: all {shard.graphs} graphs have the class {shard.classes[found[0]]!r}; "
             "graphs of at least two classes are needed."
         )
 
 
-def split_graphs(label: Indices, g: np.random.Generator) -> NDArray[np.int8]:
+def split_graphs(label: Array, g: np.random.Generator) -> NDArray[np.int8]:
     """int8 [graphs]: to which of `SPLITS` each of a client's graphs belongs; 8:1:1, stratified by `label`.
 
     Validation and test get a tenth each, rounded, at least one graph; training gets the rest. Of each class they get a
     tenth of its graphs, rounded up or down, and one graph of each class is set apart for training before; the rarest
     classes lose this right where too few graphs would be left for validation and test.
     """
-    n = len(label)
+    n, label = len(label), groups_of(label)
     require(n >= FEWEST, "split_graphs: the number of a client's graphs", f"at least {FEWEST}", n)
     held = max(1, round(HELD_OUT * n))
     order = g.permutation(n)
@@ -246,7 +249,7 @@ def split_graphs(label: Indices, g: np.random.Generator) -> NDArray[np.int8]:
     return parts
 
 
-def stratified(label: Indices, count: int, g: np.random.Generator) -> Indices:
+def stratified(label: Array, count: int, g: np.random.Generator) -> Indices:
     """`count` positions, ascending: of each class its share of the count, rounded up or down; which ones is drawn."""
     order = g.permutation(len(label))
     order = order[np.argsort(label[order], kind="stable")]
@@ -254,13 +257,14 @@ def stratified(label: Indices, count: int, g: np.random.Generator) -> Indices:
     return np.sort(order[np.minimum(steps.astype(np.int64), len(label) - 1)])
 
 
-def deal(label: Indices, clients: int, alpha: float | None, g: np.random.Generator, name: str) -> list[Indices]:
+def deal(label: Array, clients: int, alpha: float | None, g: np.random.Generator, name: str) -> list[Indices]:
     """Positions of each client's graphs, ascending: equal random shares, or shares that differ class by class.
 
     With `alpha` every class is dealt by proportions drawn from a symmetric Dirichlet distribution (Hsu et al.,
     arXiv:1909.06335); without, at random in equal numbers. What leaves a client with fewer than `FEWEST` graphs or with
     one class is drawn again, as a whole; after `DRAWS` draws that is an error.
     """
+    label = groups_of(label)
     for _ in range(DRAWS):
         if alpha is None:
             dealt = np.array_split(g.permutation(len(label)), clients)

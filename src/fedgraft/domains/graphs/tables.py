@@ -14,12 +14,14 @@ import pandas as pd
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
+from fedgraft.domains.regression import classes_hint, numbers_hint
 from fedgraft.domains.tables import (
     Source,
     as_numbers,
     check_classes,
     check_roles,
     encode,
+    numbers,
     read_table,
     row_of,
     splits_of,
@@ -39,7 +41,8 @@ class Columns:
 
     Args:
         graph: in all three tables, the graph's id.
-        label: of graphs, the class; client: of graphs, who holds it; split: of graphs, "train", "validation" or "test".
+        label: of graphs, the class or number; client: of graphs, who holds it.
+        split: of graphs, "train", "validation" or "test".
         node: of nodes, its id within the graph; kind: of nodes, text or a whole number, a one-hot feature.
         attributes: of nodes, numeric columns; None = every other column.
         source: of edges, the id of one end; target: of the other.
@@ -78,7 +81,13 @@ class Collection:
 
 
 def read_graphs(
-    graphs: Given | None, nodes: Given, edges: Given, columns: Columns, owner: str, labelled: bool = True
+    graphs: Given | None,
+    nodes: Given,
+    edges: Given,
+    columns: Columns,
+    owner: str,
+    labelled: bool = True,
+    are_numbers: bool = False,
 ) -> Collection:
     """Three tables as one collection.
 
@@ -89,6 +98,7 @@ def read_graphs(
         columns: their names.
         owner: what errors call the parameters: "Graphs" for Graphs.nodes ...
         labelled: whether every graph needs a label; else labels, clients and splits are not read.
+        are_numbers: whether labels are numbers, not classes.
     """
     for options in (("graph", "label", "client", "split"), ("graph", "node"), ("graph", "source", "target")):
         check_roles(owner, [(option, getattr(columns, option)) for option in options])
@@ -132,7 +142,7 @@ def read_graphs(
     )
     if not labelled:
         return Collection(whole, np.zeros(len(ids), np.int64), (), False, notes)
-    labels = _labels(table, columns, source)
+    labels = _labels(table, columns, source, are_numbers)
     split = splits_of(table, columns.split, source) if columns.split in table else whole.split
     whole = replace(whole, label=labels.label, classes=labels.classes, split=split)
     _one_width(whole, labels.client, labels.clients, node_source, order)
@@ -156,17 +166,21 @@ def _none_empty(sizes: Indices, ids: Array, source: Source, node_source: Source)
 
 
 class _Labels(NamedTuple):
-    """Labels of graphs, int64 [graphs], and their names; clients of graphs, int64 [graphs], and their names."""
+    """Labels of graphs, [graphs], and names of classes; clients of graphs, int64 [graphs], and their names."""
 
-    label: Indices
+    label: Array
     classes: tuple[str, ...]
     client: Indices
     clients: Array
 
 
-def _labels(table: pd.DataFrame, columns: Columns, source: Source) -> _Labels:
-    check_classes(table, columns.label, source)
-    label, classes = encode(table, columns.label, source)
+def _labels(table: pd.DataFrame, columns: Columns, source: Source, are_numbers: bool) -> _Labels:
+    label: Array
+    if are_numbers:
+        label, classes = numbers(table, columns.label, source, classes_hint("graph")), np.array([], dtype=str)
+    else:
+        check_classes(table, columns.label, source, numbers_hint("graph"))
+        label, classes = encode(table, columns.label, source)
     client, names = np.zeros(len(table), np.int64), np.array([], dtype=str)
     if columns.client in table:
         client, names = encode(table, columns.client, source)

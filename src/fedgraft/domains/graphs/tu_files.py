@@ -25,7 +25,7 @@ import torch
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, tidy_edges, with_degrees
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -57,15 +57,19 @@ SETTINGS = {
 """The sets of each group and of the six settings of CEFGL, in its order: one client per set."""
 SETS = {name.lower().replace("-", "_"): name for name in SETTINGS["all"]}
 """The sets by the names that recipes use."""
+NUMBERED = {name.lower(): name for name in ("alchemy_full", "QM9", "ZINC_full")}
+"""Sets whose graphs have numbers (NAME_graph_attributes.txt) and no classes, by the names that recipes use."""
 
 
-def read_set(root: Path, name: str, attributes: str = "auto") -> GraphShard:
+def read_set(root: Path, name: str, attributes: str = "auto", number: int = 0) -> GraphShard:
     """A whole set, every graph of it for training, by its original name; what was left out goes to the log.
 
     Args:
         root: folder with NAME/raw/NAME_A.txt ... as PyG lays them out, or NAME/NAME_A.txt as the archives unpack.
         name: such as "PTC_MR".
         attributes: "auto" takes a node's attributes only where it has no label; "always" and "never" say it.
+
+        number: which of a graph's numbers, from 0, is its label, in sets of `NUMBERED`.
 
     Where neither labels nor attributes are taken, a node's kind is its degree.
     """
@@ -74,6 +78,11 @@ def read_set(root: Path, name: str, attributes: str = "auto") -> GraphShard:
         LOG.warning(f"{name}: {note}")
     taken = attributes == "always" or (attributes == "auto" and len(arrays["kind_names"]) == 0)
     values = arrays["attributes"] if taken else arrays["attributes"][:, :0]
+    label, classes = arrays["label"], tuple(arrays["classes"].tolist())
+    if name in NUMBERED.values():
+        numbers = arrays["numbers"]
+        require(number < numbers.shape[1], f"TU.number of {name}", f"below {numbers.shape[1]}", number)
+        label, classes = np.ascontiguousarray(numbers[:, number]), ()
     starts = np.cumsum(arrays["sizes"]) - arrays["sizes"]
     degree = arrays["degree"]
     receiver = np.repeat(np.arange(len(degree), dtype=np.int32), degree)
@@ -85,8 +94,8 @@ def read_set(root: Path, name: str, attributes: str = "auto") -> GraphShard:
         kind=arrays["kind"],
         kinds=len(arrays["kind_names"]),
         attributes=np.ascontiguousarray(values),
-        label=arrays["label"],
-        classes=tuple(arrays["classes"].tolist()),
+        label=label,
+        classes=classes,
         split=np.zeros(len(arrays["sizes"]), np.int8),
         ids=np.arange(1, len(arrays["sizes"]) + 1).astype(object),
         kind_names=tuple(arrays["kind_names"].tolist()),
@@ -101,7 +110,8 @@ def _find(root: Path, name: str) -> tuple[Callable[[list[Path], str], Arrays], l
     """Return how to read a set, and its files."""
     for folder in (root / name / "raw", root / name):
         if (folder / f"{name}_A.txt").is_file():
-            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", "graph_labels")]
+            told = "graph_attributes" if name in NUMBERED.values() else "graph_labels"
+            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", told)]
             for path in files:
                 if not path.is_file():
                     raise InputError(f"TU: no file {path}; {_hint(root, name)}")
@@ -132,7 +142,7 @@ def _kept(name: str, read: Callable[[list[Path], str], Arrays], files: list[Path
     try:
         with store.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             arrays = dict(kept)
-        if str(arrays.pop("key")) == key and not ARRAYS.symmetric_difference(arrays):
+        if str(arrays.pop("key")) == key and not ARRAYS.symmetric_difference({*arrays} - {NUMBERS}):
             return arrays
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         pass  # never kept, or damaged: read it
@@ -152,10 +162,13 @@ def _kept(name: str, read: Callable[[list[Path], str], Arrays], files: list[Path
     return arrays
 
 
+NUMBERS = "numbers"
+"""float64 [graphs, n]: what is kept of graphs that have numbers."""
 ARRAYS = frozenset(
     ("sizes", "degree", "sender", "kind", "kind_names", "attributes", "label", "classes", "notes"),
 )
-"""What is kept of a set. An edge is its sender's number within the graph: two bytes where graphs are small."""
+"""What is kept of a set, beside `NUMBERS` where it has some. An edge is its sender's number within the graph: two bytes
+where graphs are small."""
 
 
 def _arrays(
@@ -200,12 +213,14 @@ def _read_raw(files: list[Path], name: str) -> Arrays:
     if len(back):
         path, line = paths["graph_indicator"], int(back[0])
         raise InputError(f"{path}, line {line + 1}: graphs must be numbered from 1, ascending; got {indicator[line]}.")
-    labels = _column(paths["graph_labels"])
+    numbers = _table(paths["graph_attributes"], float) if "graph_attributes" in paths else None
+    labels = _column(paths["graph_labels"]) if numbers is None else np.zeros(len(numbers), np.int64)
     sizes = np.bincount(indicator - 1, minlength=len(labels))
     if len(sizes) > len(labels):
-        raise InputError(
-            f"{paths['graph_labels']}: {len(labels)} labels for the {len(sizes)} graphs of {paths['graph_indicator']}."
-        )
+        file = paths["graph_labels" if numbers is None else "graph_attributes"]
+        raise InputError(f"{file}: {len(labels)} labels for the {len(sizes)} graphs of {paths['graph_indicator']}.")
+    if numbers is not None:
+        _check_finite(paths["graph_attributes"], numbers)
     node_labels = attributes = None
     if "node_labels" in paths:
         node_labels = _column(paths["node_labels"])
@@ -213,14 +228,18 @@ def _read_raw(files: list[Path], name: str) -> Arrays:
     if "node_attributes" in paths:
         attributes = _table(paths["node_attributes"], float)
         _check_nodes(paths["node_attributes"], len(attributes), paths["graph_indicator"], len(indicator))
-        broken = np.flatnonzero(~np.isfinite(attributes).all(axis=1))
-        if len(broken):
-            path, line = paths["node_attributes"], int(broken[0])
-            raise InputError(
-                f"{path}, line {line + 1}: attributes must be finite numbers; got {attributes[line].tolist()}."
-            )
+        _check_finite(paths["node_attributes"], attributes)
     edges = _table(paths["A"], int, columns=2).T - 1
-    return _arrays(sizes, edges, f"{paths['A']}, line", 1, labels, node_labels, attributes)
+    arrays = _arrays(sizes, edges, f"{paths['A']}, line", 1, labels, node_labels, attributes)
+    return arrays if numbers is None else {**arrays, NUMBERS: numbers}
+
+
+def _check_finite(path: Path, attributes: Array) -> None:
+    if len(broken := np.flatnonzero(~np.isfinite(attributes).all(axis=1))):
+        line = int(broken[0])
+        raise InputError(
+            f"{path}, line {line + 1}: attributes must be finite numbers; got {attributes[line].tolist()}."
+        )
 
 
 def _check_nodes(path: Path, count: int, indicator: Path, nodes: int) -> None:

@@ -18,6 +18,7 @@ from fedgraft.domains.nodes.mended_graph import Mending, Part
 from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighgen import generator_of
 from fedgraft.domains.nodes.smoothing import Neighbours
+from fedgraft.domains.regression import Unit
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Given
@@ -36,7 +37,7 @@ class NodeData:
         around: neighbourhoods.
         own: how many own nodes.
         halo: how many nodes of others.
-        label: int64 [own].
+        label: int64 [own], classes; or float32 [own], numbers.
         rows: {split: int64 [nodes], own nodes}.
         known: bool [own + halo], whose features are known.
         needed: int64 [needed], own nodes that others need.
@@ -50,13 +51,14 @@ class NodeData:
             [own, width] each.
         neighbours: all edges, where answers are smoothed over them; else None.
         part: what neighbours are generated from, where they are; else None.
+        unit: in which labels are that are numbers.
     """
 
     features: FeatureRows
     around: Neighbourhoods
     own: int
     halo: int
-    label: Indices
+    label: Array
     rows: dict[str, Indices]
     known: NDArray[np.bool_]
     needed: Indices
@@ -68,6 +70,7 @@ class NodeData:
     exchanges: bool
     neighbours: Neighbours | None = None
     part: Part | None = None
+    unit: Unit = field(default_factory=Unit)
     kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
     relayed: list[Tensor] = field(default_factory=list)
 
@@ -223,7 +226,7 @@ class NodeData:
 class Computed:
     """The inputs of some nodes: the hops to them, and the features of the first one's senders or of all.
 
-    Beside it their labels, int64 [nodes].
+    Beside it their labels, [nodes].
     """
 
     hops: list[Hop]

@@ -27,7 +27,7 @@ class FittedTask(Protocol):
 
     @property
     def classes(self) -> int:
-        """Number of classes of nodes."""
+        """Number of classes of nodes; 0 where nodes have numbers."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -60,12 +60,12 @@ def own_nodes(task: FittedTask, tables: Mapping[str, Given], columns: Columns, c
     if EDGES not in tables:
         raise InputError(f"--{NODES} needs --{EDGES}, the edges of these nodes; a table without rows for none.")
     table, where = table_of(tables[NODES], f"--{NODES}"), called(tables[NODES])
-    if not task.class_names:
+    if task.classes and not task.class_names:
         raise InputError(
             "task.class_names is missing in the run's experiment.toml, as an older version left it; name the "
             f"{task.classes} classes there, in ascending order."
         )
-    if check and columns.label in table:
+    if check and task.classes and columns.label in table:
         _check_labels(table[[columns.label]].dropna(), where, task.class_names)
     return own_part(table, where, tables[EDGES], columns, task.class_names, task.sparse)
 

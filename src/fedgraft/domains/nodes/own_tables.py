@@ -27,7 +27,7 @@ def own_part(
         where: what errors call it.
         edges: one row per edge.
         columns: names of columns; `features` says which, in order.
-        classes: names of the classes.
+        classes: names of the classes; none where labels are numbers.
         is_sparse: whether features are; then columns and values that are missing are 0.
     """
     table = named_once(table, where)
@@ -55,7 +55,7 @@ def own_part(
         name="own",
         ids=names[code].astype(object),
         features=feature_rows(table, rows, features, is_sparse, source, "a feature of the run's data"),
-        label=np.full(len(code), -1),
+        label=np.full(len(code), -1 if classes else np.nan),
         classes=classes,
         split=np.full(len(code), -1, np.int8),
         pointers=pointers,

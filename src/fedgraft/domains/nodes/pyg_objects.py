@@ -14,6 +14,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.nodes.shards import SPARSE, Features, WholeGraph, undirected
+from fedgraft.domains.regression import numbers_hint
 from fedgraft.domains.tables import encode
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -42,13 +43,14 @@ class Collection:
     notes: tuple[str, ...]
 
 
-def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Collection:
+def collection_of(data: Any, where: str, classes: tuple[str, ...] = (), are_numbers: bool = False) -> Collection:
     """A PyG `Data` object with x, y (-1 = unknown), edge_index, and optionally `client` and the three masks.
 
     Args:
         data: the object.
         where: what errors call it, and the name of the graph.
         classes: their names; none = the numbers of those that nodes have, ascending.
+        are_numbers: whether y are numbers (nan = unknown), not classes.
     """
     for key in ("x", "y", "edge_index"):
         if getattr(data, key, None) is None:
@@ -57,14 +59,11 @@ def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Colle
     nodes = features.shape[0]
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
-    label = _labels(_numpy(data.y), nodes, f"{where}.y")
-    highest = int(label.max(initial=-1))
-    if classes and highest >= len(classes):
-        raise InputError(f"{where}.y must be below {len(classes)}, the number of classes; got {highest}.")
-    if not classes:
-        found = np.unique(label[label >= 0])
-        label = np.where(label >= 0, np.searchsorted(found, label), -1)
-        classes = tuple(str(each) for each in found)
+    label: Array
+    if are_numbers:
+        label = _numbers(_numpy(data.y), nodes, f"{where}.y")
+    else:
+        label, classes = _classes(_labels(_numpy(data.y), nodes, f"{where}.y"), classes, where)
     ends = _numpy(data.edge_index)
     if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
         raise InputError(
@@ -127,7 +126,8 @@ def tables_of(collection: Collection) -> dict[str, pd.DataFrame]:
     whole = collection.whole
     values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
     columns: dict[str, Any] = {"node": whole.ids}
-    columns["label"] = [whole.classes[label] if label >= 0 else None for label in whole.label]
+    named_classes = [whole.classes[label] if label >= 0 else None for label in whole.label] if whole.classes else None
+    columns["label"] = whole.label if named_classes is None else named_classes
     if collection.client_names:
         columns["client"] = np.array(collection.client_names, dtype=object)[collection.client]
     if collection.split:
@@ -188,6 +188,29 @@ def _features(x: Any, where: str) -> Features:
     return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
 
 
+def _classes(label: Indices, classes: tuple[str, ...], where: str) -> tuple[Indices, tuple[str, ...]]:
+    """Labels [nodes] that count the classes from 0, and names of these: as given, or what nodes have."""
+    highest = int(label.max(initial=-1))
+    if classes and highest >= len(classes):
+        raise InputError(f"{where}.y must be below {len(classes)}, the number of classes; got {highest}.")
+    if classes:
+        return label, classes
+    found = np.unique(label[label >= 0])
+    return np.where(label >= 0, np.searchsorted(found, label), -1), tuple(str(each) for each in found)
+
+
+def _numbers(y: Array, nodes: int, where: str) -> Array:
+    """Numbers, float64 [nodes], nan = unknown."""
+    if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
+        raise InputError(f"{where} must be one number per node, {[nodes]}; got {y.dtype} of {list(y.shape)}.")
+    found = y.reshape(-1).astype(np.float64)
+    if len(broken := np.flatnonzero(np.isinf(found))):
+        raise InputError(f"{where} must be finite, or nan for none; got {found[broken[0]]} at node {broken[0]}.")
+    if np.isnan(found).all():
+        raise InputError(f"{where} is nan at every node; nodes to learn from need a number.")
+    return found
+
+
 def _labels(y: Array, nodes: int, where: str) -> Indices:
     if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
         raise InputError(
@@ -199,7 +222,7 @@ def _labels(y: Array, nodes: int, where: str) -> Indices:
     if len(broken):
         raise InputError(
             f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
-            f"({len(broken)} such nodes)."
+            f"({len(broken)} such nodes).{numbers_hint('node') if y[broken[0]] % 1 else ''}"
         )
     return np.where(known, y, -1).astype(np.int64)
 

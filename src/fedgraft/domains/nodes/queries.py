@@ -120,11 +120,16 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
         shard,
         ids=ids,
         features=features,
-        label=np.concatenate([shard.label, np.full(new, -1)]),
+        label=np.concatenate([shard.label, np.full(new, -1 if shard.classes else np.nan)]),
         split=np.concatenate([shard.split, np.full(new, -1, np.int8)]),
         pointers=edges.indptr.astype(np.int64),
         senders=edges.indices.astype(np.int32),
     )
+
+
+def numbered(asked: Asked, numbers: Array) -> dict[str, Array]:
+    """Return the number of each node that was asked for, given those of all own nodes, float64 [own]."""
+    return {"node": asked.ids, "prediction": numbers[asked.nodes]}
 
 
 def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:

@@ -5,10 +5,11 @@ Rules, the same for every source:
     Cut       a node is one client's own. An edge between two clients is kept, by both: each stores it at its own end,
               and of the other end it has an address, that client and a place among its nodes, and nothing else.
     Features  of one width for all clients, finite; sparse ones stay sparse.
-    Labels    a node has one class or none (-1). Classes are numbered alike at all clients; a client may lack some.
-    Split     of the whole graph, seeded, stratified by class: five equal folds, of which one is the test set; of the
-              rest a fifth is for validation, so 64:16:20; or of the fold itself a half, so 80:10:10. A node without a
-              label is in no split (-1).
+    Labels    a node has one class or none (-1). Classes are numbered alike at all clients; a client may lack some. Or
+              there are no classes, and a node has a number or none (nan).
+    Split     of the whole graph, seeded, stratified by class or by fifth of the numbers: five equal folds, of which one
+              is the test set; of the rest a fifth is for validation, so 64:16:20; or of the fold itself a half, so
+              80:10:10. A node without a label is in no split (-1).
     Clients   a client needs a node, but no training node: one without is kept, since its nodes are neighbours of
               others'. It answers for them, its `rows("train")` are empty, and it must not be asked to train.
 """
@@ -23,8 +24,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.regression import is_known
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.sparse import ranges
+from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -44,8 +47,8 @@ class NodeShard:
         name: the client's name.
         ids: object [own], the nodes' original ids.
         features: float32 [own, f], an array or a `scipy.sparse.csr_matrix`.
-        label: int64 [own], index into `classes`; -1 = unknown.
-        classes: names of the classes, the same for all clients.
+        label: int64 [own], index into `classes`; -1 = unknown. Or float64 [own], numbers; nan = unknown.
+        classes: names of the classes, the same for all clients; none where labels are numbers.
         split: int8 [own], index into `SPLITS`; -1 = in none.
         pointers: int64 [own + 1]: own node v hears from senders[pointers[v]] .. senders[pointers[v + 1] - 1].
         senders: int32 [edges], ascending for each receiver: 0 .. own - 1 are own nodes, own .. own + halo - 1 are nodes
@@ -58,7 +61,7 @@ class NodeShard:
     name: str
     ids: NDArray[np.object_]
     features: Features
-    label: Indices
+    label: Array
     classes: tuple[str, ...]
     split: NDArray[np.int8]
     pointers: Indices
@@ -114,8 +117,8 @@ class WholeGraph:
         name: of the graph.
         ids: object [nodes], original ids.
         features: float32 [nodes, f], an array or a `scipy.sparse.csr_matrix`.
-        label: int64 [nodes], index into `classes`; -1 = unknown.
-        classes: names of the classes.
+        label: int64 [nodes], index into `classes`; -1 = unknown. Or float64 [nodes], numbers; nan = unknown.
+        classes: names of the classes; none where labels are numbers.
         split: int8 [nodes], index into `SPLITS`; -1 = in none.
         pointers: int64 [nodes + 1], of a CSR of edges.
         senders: int32 [edges], its columns; every edge both ways, no loops, no repeats, as `undirected` makes them.
@@ -124,7 +127,7 @@ class WholeGraph:
     name: str
     ids: NDArray[np.object_]
     features: Features
-    label: Indices
+    label: Array
     classes: tuple[str, ...]
     split: NDArray[np.int8]
     pointers: Indices
@@ -185,11 +188,14 @@ def _check(graph: NodeShard | WholeGraph, what: str, senders: int) -> None:
             f"{what.format('senders')}: edge {edge}, to node {receiver}, comes from node {graph.senders[edge]}; "
             f"nodes are 0..{senders - 1}."
         )
-    for key, numbers, count in (("label", graph.label, len(graph.classes)), ("split", graph.split, len(SPLITS))):
+    indices = [("split", graph.split, len(SPLITS))]
+    if graph.label.dtype.kind != "f":
+        indices.insert(0, ("label", graph.label, len(graph.classes)))
+    for key, numbers, count in indices:
         outside = np.flatnonzero((numbers < -1) | (numbers >= count))
         if len(outside):
             require(False, what.format(key), f"-1..{count - 1}", f"{numbers[outside[0]]} at node {outside[0]}")
-    lost = np.flatnonzero((graph.label < 0) & (graph.split >= 0))
+    lost = np.flatnonzero(~is_known(graph.label) & (graph.split >= 0))
     if len(lost):
         require(False, what.format("split"), "-1 where a node has no label", f"{graph.split[lost[0]]} at {lost[0]}")
 

@@ -13,9 +13,10 @@ import pandas as pd
 
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, table_of
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.node_tables import feature, read_labels, read_split
+from fedgraft.domains.node_tables import feature, read_labels, read_numbers, read_split
 from fedgraft.domains.nodes.pyg_objects import Collection, compact
 from fedgraft.domains.nodes.shards import WholeGraph, undirected
+from fedgraft.domains.regression import numbers_hint
 from fedgraft.domains.tables import Source, encode, read_table, row_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -26,7 +27,7 @@ class Columns:
     """Names of columns. `client` and `split` may be missing in the table unless they are renamed here.
 
     Args:
-        node: of nodes, the id; label: the class, empty = unknown; client: who holds it.
+        node: of nodes, the id; label: the class or number, empty = unknown; client: who holds it.
         split: of nodes, "train", "validation" or "test", empty = none.
         features: of nodes, numeric columns; None = every other column.
         source: of edges, the id of one end; target: of the other.
@@ -41,7 +42,7 @@ class Columns:
     target: str = "target"
 
 
-def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Collection:
+def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str, are_numbers: bool = False) -> Collection:
     """Two tables as one graph.
 
     Args:
@@ -49,6 +50,7 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
         edges: one row per edge, listed one way or both; of a folder all files are read.
         columns: their names.
         owner: what errors call the parameters: "Nodes" for Nodes.nodes ...
+        are_numbers: whether labels are numbers, not classes.
     """
     table, source, client, names = _node_table(nodes, columns, owner)
     code, ids = encode(table, columns.node, source)
@@ -62,7 +64,12 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
     if columns.client in table:
         client, found = encode(table, columns.client, source)
         names = tuple(found.tolist())
-    label, classes = read_labels(table, columns.label, source)
+    label: Array
+    classes: tuple[str, ...] = ()
+    if are_numbers:
+        label = read_numbers(table, columns.label, source)
+    else:
+        label, classes = read_labels(table, columns.label, source, numbers_hint("node"))
     split = read_split(table, columns.split, columns.label, source, label)
     if columns.split in table and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")

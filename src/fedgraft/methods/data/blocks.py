@@ -1,8 +1,8 @@
 """A made-up graph of classes that keep to themselves, for demonstrations, tests and measurements of scale."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,22 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.own_shard import OwnNodes
 from fedgraft.domains.nodes.partitions import Dealing
 from fedgraft.domains.nodes.shards import Features, NodeShard, Numbers, WholeGraph, undirected
-from fedgraft.errors import require
+from fedgraft.domains.regression import Floats
+from fedgraft.errors import require, require_one_of
 
 WORDS = 20
 """Words of a node where features are sparse, repeats included; order of magnitude of titles."""
 DENSEST = 0.5
 """Most of all possible edges, inside classes and between them: what is denser takes many draws and is no real graph."""
+MEAN, SPREAD, NOISE = 50.0, 10.0, 0.1
+"""Of numbers: their mean, standard deviation, and the share of their variance that nothing tells."""
 AT_ONCE = 1 << 22
 """Edges drawn at a time, and features times nodes: arrays of some 30 MB."""
 
 
 @dataclass(frozen=True)
 class Blocks(OwnNodes):
-    """A generator of one graph to classify the nodes of: a stochastic block model with features, cut over clients.
+    """A generator of a graph with a class or number a node: a stochastic block model with features, cut over clients.
 
     Nodes are of classes of equal size. An edge is inside a class with probability `homophily`, else between two, its
     ends drawn at random. A node's features tell something of its class and its neighbours' tell more, so edges help.
@@ -48,9 +51,12 @@ class Blocks(OwnNodes):
         alpha: of "dirichlet", > 0.
         edges: share of undirected edges that are kept, in (0, 1].
         fold: which of five folds is the test set, 0..4.
+        labels: "classes", for the task `node`; or "numbers", for `node_regression`, which sets it: of mean 50 and
+            standard deviation 10, in equal parts of its class and features and of its neighbours', and a tenth noise.
     """
 
     task: ClassVar[str] = "node"
+    other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
 
     nodes: int = 2000
     classes: int = 5
@@ -64,8 +70,10 @@ class Blocks(OwnNodes):
     alpha: float = 0.5
     edges: float = 1.0
     fold: int = 0
+    labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        require_one_of("Blocks.labels", self.labels, ("classes", "numbers"))
         require(self.classes >= 2, "Blocks.classes", "at least 2", self.classes)
         fewest = 5 * self.classes
         fits = fewest <= self.nodes < 2**31
@@ -97,7 +105,7 @@ class Blocks(OwnNodes):
         label = np.empty(self.nodes, np.int64)
         label[number] = np.repeat(np.arange(self.classes), np.diff(self._starts()))
         pointers, senders = self._edges(g, number)
-        return WholeGraph(
+        graph = WholeGraph(
             name="blocks",
             ids=np.arange(self.nodes).astype(object),
             features=self._words(g, label) if self.sparse else self._points(g, label),
@@ -107,6 +115,21 @@ class Blocks(OwnNodes):
             pointers=pointers,
             senders=senders,
         )
+        return replace(graph, label=self._numbers(g, graph), classes=()) if self.labels == "numbers" else graph
+
+    def _numbers(self, g: np.random.Generator, graph: WholeGraph) -> Floats:
+        """A number of each node, float64 [nodes]: of its own class and features, its neighbours' and noise."""
+        weights = g.standard_normal(self.features)
+        told = np.asarray(graph.features @ weights).ravel()
+        own = g.standard_normal(self.classes)[graph.label] + told / max(float(told.std()), 1e-12)
+        edges = sparse.csr_matrix(
+            (np.ones(len(graph.senders)), graph.senders, graph.pointers), (self.nodes, self.nodes)
+        )
+        around = (edges @ own) / np.maximum(graph.degree, 1)
+        clear = own / own.std() + around / max(float(around.std()), 1e-12)
+        told = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
+        numbers: Floats = MEAN + SPREAD * (told + np.sqrt(NOISE) * g.standard_normal(self.nodes))
+        return numbers
 
     def _dealing(self) -> Dealing:
         return Dealing("Blocks", self.clients, self.partition, self.alpha, self.edges, self.fold)

@@ -1,4 +1,4 @@
-"""Your own graphs, from CSV or Parquet files, DataFrames or PyG objects."""
+"""Your own graphs, with a class or a number each, from CSV or Parquet files, DataFrames or PyG objects."""
 
 import logging
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ LOG = logging.getLogger("fedgraft.data")
 
 @dataclass(frozen=True)
 class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard]):
-    """Own graphs to classify: tables of graphs, nodes and edges, or PyG objects.
+    """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: nothing known.
     Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both; a graph
@@ -37,7 +37,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         nodes: the same for nodes, one row each; not with PyG objects.
         edges: likewise.
         graph: column of all three, the graph's id.
-        label: column of `graphs`, the class, text or a whole number.
+        label: column of `graphs`, the class, text or a whole number; or the number.
         client: column of `graphs`; where there is none, all graphs are dealt to `clients`.
         split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by the seed.
         node: column of `nodes`, an id that is unique in its graph.
@@ -49,9 +49,11 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         vocabulary: "client" (default): each client numbers the kinds and classes that it has; or "all": those of all
             clients together, as training in one place needs.
         clients: into how many random, equal shares to deal graphs that name no client, >= 1.
+        labels: "classes", for the task `graph`, or "numbers", for `graph_regression`, which sets it.
     """
 
     task: ClassVar[str] = "graph"
+    other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"graph_regression": {"labels": "numbers"}}
     site_tables: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
 
     graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
@@ -68,9 +70,11 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
     target: str = "target"
     vocabulary: Literal["client", "all"] = "client"
     clients: int = 1
+    labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
         require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
+        require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
@@ -114,7 +118,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
             usual = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "attributes"}
-            found = tables_of(self.graphs, "Graphs.graphs")
+            found = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
             return {option: table.rename(columns=usual) for option, table in found.items()}
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
@@ -122,12 +126,14 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
     def read(self) -> Collection:
         """Read all graphs, before they are dealt to clients."""
         columns = Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+        numbers = self.labels == "numbers"
         if isinstance(self.graphs, list | dict):
-            tables = tables_of(self.graphs, "Graphs.graphs")
-            return read_graphs(tables["graphs"], tables["nodes"], tables["edges"], Columns(), "Graphs")
+            tables = tables_of(self.graphs, "Graphs.graphs", numbers)
+            given = tables["graphs"], tables["nodes"], tables["edges"]
+            return read_graphs(*given, Columns(), "Graphs", are_numbers=numbers)
         if self.nodes is None or self.edges is None:
             raise InputError("Graphs.nodes and Graphs.edges must be given.")  # as __post_init__ made sure
-        return read_graphs(self.graphs, self.nodes, self.edges, columns, "Graphs")
+        return read_graphs(self.graphs, self.nodes, self.edges, columns, "Graphs", are_numbers=numbers)
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
@@ -180,7 +186,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         where = f"{where}, client {shard.name!r}"
         check_graphs(shard, where)
         check_labels(shard, where)
-        if self.vocabulary == "client":
+        if self.vocabulary == "client" and shard.classes:
             classes, label = np.unique(shard.label, return_inverse=True)
             names = tuple(shard.classes[each] for each in classes)
             shard = replace(shard, label=label.astype(np.int64), classes=names)

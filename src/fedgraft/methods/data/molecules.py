@@ -1,7 +1,8 @@
 """Made-up assays of molecules, for demonstrations and tests of graph classification without any download."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_labels, split_graphs, tidy_edges
-from fedgraft.errors import require
+from fedgraft.errors import require, require_one_of
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +36,8 @@ STRAIGHT = 0.75
 """Share of a skeleton's atoms that continue the chain; the others branch off further back."""
 USUAL = 0.8
 """Share of atoms of the element that their place calls for; the others are of any."""
+MEANS, SPREAD = (20.0, 80.0), 10.0
+"""In which the mean of an assay's numbers is drawn; their standard deviation."""
 EVEN = 10.0
 """Of the Dirichlet distribution of class sizes: mostly within a factor of two of each other."""
 
@@ -58,10 +61,13 @@ class Molecules(ClientData[GraphShard]):
         classes: most classes of an assay, 2 or 3; assays have two and three in turn.
         elements: share of the activity's variance that is in the elements and not in the motifs, in [0, 1].
         own: share of the motifs' weights' variance that is an assay's own, in [0, 1]; 0 = all assays agree.
-        noise: share of labels that are drawn at random, in [0, 1].
+        noise: share of labels that are drawn at random, in [0, 1]; of numbers, of their variance that is noise.
+        labels: "classes", for the task `graph`; or "numbers", for `graph_regression`, which sets it: the activity
+            itself, with a mean in 20..80 that is the assay's own, and a standard deviation of 10.
     """
 
     task: ClassVar[str] = "graph"
+    other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"graph_regression": {"labels": "numbers"}}
 
     clients: int = 7
     graphs: int = 300
@@ -71,12 +77,14 @@ class Molecules(ClientData[GraphShard]):
     elements: float = 0.3
     own: float = 0.2
     noise: float = 0.05
+    labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
         require(self.clients >= 1, "Molecules.clients", "at least 1", self.clients)
         require(self.graphs >= 10, "Molecules.graphs", "at least 10", self.graphs)
         require(self.nodes >= 2, "Molecules.nodes", "at least 2", self.nodes)
         require(3 <= self.kinds <= len(ELEMENTS), "Molecules.kinds", f"3..{len(ELEMENTS)}", self.kinds)
+        require_one_of("Molecules.labels", self.labels, ("classes", "numbers"))
         require(self.classes in (2, 3), "Molecules.classes", "2 or 3", self.classes)
         for name in ("elements", "own", "noise"):
             value = getattr(self, name)
@@ -113,8 +121,8 @@ class Molecules(ClientData[GraphShard]):
         structure = _standard(counts @ weights)
         features = _standard((occurring / sizes[:, None]) @ g.normal(size=kinds))
         activity = np.sqrt(1 - self.elements) * structure + np.sqrt(self.elements) * features
-        classes = CLASSES[client % (self.classes - 1)]
-        label = self._labels(g, activity, len(classes))
+        classes: tuple[str, ...] = CLASSES[client % (self.classes - 1)] if self.labels == "classes" else ()
+        label = self._labels(g, activity, len(classes)) if classes else self._numbers(g, activity)
         shard = GraphShard(
             name=_name(client),
             sizes=sizes,
@@ -139,6 +147,13 @@ class Molecules(ClientData[GraphShard]):
         label = np.searchsorted(bounds, rank, side="right")
         chance = g.random(len(label)) < self.noise
         return np.where(chance, g.integers(0, classes, len(label)), label)
+
+    def _numbers(self, g: np.random.Generator, activity: Floats) -> Floats:
+        """Activities with some noise, around a mean of the assay's own."""
+        noise = g.normal(size=len(activity))
+        told = np.sqrt(1 - self.noise) * activity / activity.std() + np.sqrt(self.noise) * noise
+        numbers: Floats = g.uniform(*MEANS) + SPREAD * told
+        return numbers
 
 
 def _name(client: int) -> str:

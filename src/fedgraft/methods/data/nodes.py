@@ -1,4 +1,4 @@
-"""Your own graph whose nodes are to be classified, from CSV or Parquet files, DataFrames or a PyG object."""
+"""Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from fedgraft.domains.nodes.shards import NodeShard, cut
 from fedgraft.domains.nodes.site_tables import site_part
 from fedgraft.domains.nodes.tables import Columns, read_nodes
 from fedgraft.domains.tables import check_roles, check_said, frames_of, renamed
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -33,7 +33,7 @@ SUFFIX = ".pt"
 
 @dataclass(frozen=True)
 class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard], SiteData[NodeShard]):
-    """Own graph to classify the nodes of: tables of nodes and edges, or a PyG object.
+    """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
     Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
@@ -47,7 +47,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             or {client: `Data` object}, without edges between clients.
         edges: the same for edges, where a folder's files are read as one; not with a PyG object.
         node: column of `nodes`, an id that is unique over all clients.
-        label: column of `nodes`, the class, text or a whole number; empty where it is unknown.
+        label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown.
         client: column of `nodes`; where there is none, nodes are dealt to `clients`.
         split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
         features: numeric columns of `nodes`; None (default) = all others.
@@ -57,9 +57,12 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         partition: how they are: "iid", "dirichlet" or "louvain", as of the data set `pyg_nodes`.
         alpha: of "dirichlet", > 0.
         fold: which of five folds is the test set where the data name no split, 0..4.
+        labels: "classes", for the task `node`, or "numbers" (y of a PyG object: nan for unknown), for
+            `node_regression`, which sets it.
     """
 
     task: ClassVar[str] = "node"
+    other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
 
@@ -76,8 +79,10 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
     alpha: float = 0.5
     fold: int = 0
+    labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self._dealing()
         named = [(option, getattr(self, option)) for option in ("node", "label", "client", "split")]
@@ -136,12 +141,13 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     def read(self) -> Collection:
         """Read the graph, before it is dealt to clients."""
         if isinstance(self.nodes, str | Path) and self._is_object():
-            found = collection_of(read_object(Path(self.nodes), "Nodes.nodes"), str(self.nodes))
+            given = read_object(Path(self.nodes), "Nodes.nodes")
+            found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers)
         elif self.edges is None:
             given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
-            found = collection_of(given, "Nodes.nodes")
+            found = collection_of(given, "Nodes.nodes", are_numbers=self._are_numbers)
         else:
-            return read_nodes(self.nodes, self.edges, self._columns(), "Nodes")
+            return read_nodes(self.nodes, self.edges, self._columns(), "Nodes", self._are_numbers)
         empty = [mask for part, mask in enumerate(MASKS) if not (found.whole.split == part).any()]
         if found.split and empty:
             raise InputError(f"{found.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -162,18 +168,23 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
 
     def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> NodeShard:
         """Read one client's nodes and the edges between them."""
-        check_said(self.features, task.class_names)
+        check_said(self.features, None if self._are_numbers else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        shard, is_split = site_part(tables["nodes"], tables["edges"], self._columns(), task, name)
+        own = tables["nodes"], tables["edges"]
+        shard, is_split = site_part(*own, self._columns(), task, name, self._are_numbers)
         if is_split and self.fold:
             raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
         if is_split:
             return shard
         split = split_nodes(shard.label, self.fold, generator(seed, "split", client=client), str(tables["nodes"]))
         return replace(shard, split=split)
+
+    @property
+    def _are_numbers(self) -> bool:
+        return self.labels == "numbers"
 
     def _columns(self) -> Columns:
         return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})

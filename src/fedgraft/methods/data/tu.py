@@ -1,15 +1,16 @@
-"""The TU graph-classification sets, one client per set of a group or one set dealt to several clients."""
+"""The TU sets of graphs, with a class or a number each: a client is a set of a group, or a share of one set."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.graphs.shards import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
-from fedgraft.domains.graphs.tu_files import SETS, SETTINGS, read_set
+from fedgraft.domains.graphs.tu_files import NUMBERED, SETS, SETTINGS, read_set
 from fedgraft.errors import InputError, require, require_one_of
 
 SHARES = 10
@@ -28,6 +29,8 @@ class TU(Data[GraphShard]):
     sn = COLLAB, IMDB-BINARY, IMDB-MULTI; cv = Letter-low, Letter-high, Letter-med; and sn_cv, chem_bio, chem_bio_sn,
     bio_sn_cv, all. Each of these, and each set ("nci1", "ptc_mr", "imdb_binary", "letter_low" ...), is a data name too.
 
+    Sets with numbers, each dealt as a single set: alchemy_full (12 numbers a graph), qm9 (19), zinc_full (1).
+
     Args:
         root: folder with one folder per set, as the archives unpack (NAME/NAME_A.txt) or as PyG lays them out
             (NAME/raw/NAME_A.txt). COLLAB may also be a COLLAB.zip with one block of lines per graph, there or in
@@ -41,9 +44,13 @@ class TU(Data[GraphShard]):
             labels and attributes a node's degree is its one-hot feature.
         max_graphs: most graphs per set, >= 3; 0 (default) takes all. For small machines: a random part, stratified by
             class, so results are not those of the set.
+        labels: "classes", for the task `graph`; or "numbers", for `graph_regression`, which sets it, with one of the
+            three sets that have some.
+        number: which of a graph's numbers is its label, counted from 0.
     """
 
     task: ClassVar[str] = "graph"
+    other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"graph_regression": {"labels": "numbers"}}
 
     root: Path
     sets: str = "chem"
@@ -52,9 +59,13 @@ class TU(Data[GraphShard]):
     alpha: float = 0.5
     attributes: Literal["auto", "always", "never"] = "auto"
     max_graphs: int = 0
+    labels: Literal["classes", "numbers"] = "classes"
+    number: int = 0
 
     def __post_init__(self) -> None:
-        require_one_of("TU.sets", self.sets, (*SETTINGS, *SETS))
+        require_one_of("TU.labels", self.labels, ("classes", "numbers"))
+        require_one_of("TU.sets", self.sets, (*SETTINGS, *SETS) if self.labels == "classes" else tuple(NUMBERED))
+        require(self.number >= 0, "TU.number", "at least 0", self.number)
         require_one_of("TU.partition", self.partition, ("iid", "dirichlet"))
         require_one_of("TU.attributes", self.attributes, ("auto", "always", "never"))
         require(self.clients >= 0, "TU.clients", "at least 0", self.clients)
@@ -73,7 +84,7 @@ class TU(Data[GraphShard]):
         if self.sets in SETTINGS:
             shards = [self._set(name, seed, place) for place, name in enumerate(SETTINGS[self.sets])]
         else:
-            whole = self._set(SETS[self.sets], seed, 0)
+            whole = self._set({**SETS, **NUMBERED}[self.sets], seed, 0)
             alpha = self.alpha if self.partition == "dirichlet" else None
             g = generator(seed, "partition")
             dealt = deal(whole.label, self.clients or SHARES, alpha, g, whole.name)
@@ -82,7 +93,7 @@ class TU(Data[GraphShard]):
         return [replace(shard, split=split) for shard, split in zip(shards, splits, strict=True)]
 
     def _set(self, name: str, seed: int, place: int) -> GraphShard:
-        whole = read_set(Path(self.root), name, self.attributes)
+        whole = read_set(Path(self.root), name, self.attributes, self.number)
         if not 0 < self.max_graphs < whole.graphs:
             return whole
         part = whole.take(stratified(whole.label, self.max_graphs, generator(seed, "subset", client=place)))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from fedgraft.errors import InputError, require
-from fedgraft.experiment import discovery
+from fedgraft.experiment.data_tasks import task_of
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.provenance import digest_of
 from fedgraft.experiment.recipe import override, read_recipe
@@ -88,8 +88,7 @@ class Question:
     @cached_property
     def task(self) -> str:
         """Name of the task that the data are for."""
-        task: str = discovery.class_of("data", "data", self.data).task
-        return task
+        return task_of({"data": self.data})[0]
 
     @cached_property
     def choice(self) -> Choice:

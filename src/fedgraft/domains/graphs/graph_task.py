@@ -1,0 +1,204 @@
+"""What tasks about whole graphs share: options, model, batches, questions. What an answer is each says itself."""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Indices, Questions
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.task_abilities import PartsTask, PooledTask, PredictingTask, SurveyedTask, VariantTask
+from fedgraft.contracts.values import SCORED_SPLITS, Losses
+from fedgraft.domains.graphs import pyg_objects
+from fedgraft.domains.graphs.batches import Batch, Collator
+from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Variant
+from fedgraft.domains.graphs.queries import split_graphs
+from fedgraft.domains.graphs.shards import GraphShard, merge_shards
+from fedgraft.domains.graphs.structural_encodings import places
+from fedgraft.domains.graphs.subtree_counts import subtree_counts
+from fedgraft.errors import require, require_one_of
+from fedgraft.nn.layers import device_of
+from fedgraft.wire.layouts import Array, Arrays
+
+MOST_NODES = 50_000
+"""Nodes of one batch of held-out graphs (ours): a few tens of megabytes of activations."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphData:
+    """A client's own graphs, ready to train on.
+
+    Args:
+        collator: all its graphs.
+        train: int64 [examples], the training graphs.
+        held_out: {"validation": batches, "test": batches}.
+        label: [graphs], what the shard says of each.
+        variant: what the shapes of its own parameters depend on.
+    """
+
+    collator: Collator
+    train: Indices
+    held_out: dict[str, list[Batch]]
+    label: Array
+    variant: Variant
+    moved: dict[tuple[str, str], list[Batch]] = field(default_factory=dict)
+
+    def on(self, device: torch.device, split: str) -> list[Batch]:
+        """A held-out split on a device; copied there once."""
+        if device.type == "cpu":
+            return self.held_out[split]
+        if (str(device), split) not in self.moved:
+            self.moved[str(device), split] = [batch.to(device) for batch in self.held_out[split]]
+        return self.moved[str(device), split]
+
+
+@dataclass(frozen=True)
+class GraphTask(
+    PartsTask[GraphShard, GraphData],
+    PooledTask[GraphShard, GraphData],
+    PredictingTask[GraphShard, GraphData],
+    SurveyedTask[GraphShard, GraphData],
+    VariantTask[GraphShard, GraphData],
+):
+    """Answer something of each whole graph, with a model whose ends are the client's own; options as of `Graph`."""
+
+    asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
+    network: ClassVar[type[GraphModel]] = GraphModel
+
+    encoder: LayeredEncoder
+    normalise: str = "batch"
+    dropout: float = 0.0
+    places: bool = False
+    structure: bool = False
+    walks: int = 16
+    degrees: int = 16
+    wl: int = 0
+    wl_width: int = 8192
+    wl_root: bool = True
+    wl_scale: float = 5.0
+    wl_into: str = "answer"
+    wl_shared: bool = False
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        require_one_of(f"{name}.normalise", self.normalise, ("batch", "nothing"))
+        require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
+        require(self.walks >= 1, f"{name}.walks", ">= 1", self.walks)
+        require(self.degrees >= 1, f"{name}.degrees", ">= 1", self.degrees)
+        require(self.wl >= 0, f"{name}.wl", ">= 0", self.wl)
+        require(self.wl_width >= 1, f"{name}.wl_width", ">= 1", self.wl_width)
+        require(self.wl_scale > 0, f"{name}.wl_scale", "> 0", self.wl_scale)
+        require_one_of(f"{name}.wl_into", self.wl_into, INTO)
+        sound = not self.wl_shared or (self.wl > 0 and self.wl_into == "hidden")
+        require(sound, f"{name}.wl_shared", "false unless wl > 0 and wl_into is 'hidden'", self.wl_shared)
+        widths = self.encoder.widths
+        needed = "one width for all layers, which tasks about graphs need"
+        require(len(set(widths)) == 1, "model.hidden", needed, list(widths))
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """A channel of structure; a head, which is always there; an ensemble of models."""
+        return frozenset({"structure", "head", "ensemble"})
+
+    def with_parts(self, parts: frozenset[str]) -> Self:
+        """Return this task with the channel of structure, if that is needed."""
+        return replace(self, structure=True) if "structure" in parts else self
+
+    def personal(self, name: str) -> bool:
+        """The first layer, the normalisations and the head; what reads counts of subtrees, unless it is shared."""
+        return name.startswith(PERSONAL if self.wl_shared else (*PERSONAL, SUBTREES))
+
+    @abstractmethod
+    def outputs(self, shard: GraphShard) -> int:
+        """Return how many numbers the model's heads tell of a graph."""
+
+    def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
+        """Held-out graphs as batches, training graphs to be put together."""
+        collator = self._collator(shard)
+        held_out = {split: self._batches(collator, shard.rows(split)) for split in SCORED_SPLITS}
+        seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
+        variant = Variant(shard.kinds, seen, self.outputs(shard))
+        return GraphData(collator, shard.rows("train"), held_out, shard.label, variant)
+
+    def examples(self, data: GraphData) -> int:
+        """Return how many training graphs the client has."""
+        return len(data.train)
+
+    def survey(self, shard: GraphShard) -> dict[str, float]:
+        """Return the number of training graphs."""
+        return {"examples": float(len(shard.rows("train")))}
+
+    def variant(self, data: GraphData) -> Variant:
+        """Widths of features, number of outputs."""
+        return data.variant
+
+    def pooled(self, shards: Sequence[GraphShard]) -> GraphShard:
+        """One client with everybody's graphs; only where features and classes are the same everywhere."""
+        return merge_shards(shards)
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Convolutions first, so that they are drawn alike at every client."""
+        places = self.walks + self.degrees if self.structure else 0
+        own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
+        normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
+        return self.network(self.encoder, own, places, normalise, self.dropout, g, buckets, self.wl_into, self.wl_scale)
+
+    def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Losses:
+        """Return the loss of each graph of the draw, and the head's hidden layer."""
+        batch = data.collator.batch(data.train[draw.examples]).to(device_of(model))
+        hidden = model.represent(batch)  # type: ignore[operator]
+        return Losses(self.losses(model, hidden, batch), hidden=hidden)
+
+    @abstractmethod
+    def losses(self, model: nn.Module, hidden: Tensor, batch: Batch) -> Tensor:
+        """Return the loss of each graph, float32 [graphs], given the head's hidden layer [graphs, width]."""
+
+    def represent(self, model: nn.Module, data: GraphData) -> tuple[Array, Array] | None:
+        """The head's hidden layer over the test graphs, and what is known of them."""
+        hidden, label = [], []
+        with torch.no_grad():
+            for batch in data.on(device_of(model), "test"):
+                hidden.append(model.represent(batch).cpu())  # type: ignore[operator]
+                label.append(batch.label.cpu())
+        return torch.cat(hidden).numpy(), torch.cat(label).numpy()
+
+    def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
+        """PyG `Data` objects as tables of graphs, nodes and edges."""
+        return pyg_objects.tables_of(questions, "questions")
+
+    def questions(self, shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Graphs in tables as the data set `graphs` has them, without labels; a column "client" says whose they are.
+
+        Without a table "graphs" they are those of "nodes", in that order.
+        """
+        return split_graphs(shards, tables)
+
+    def outputs_of(self, model: nn.Module, asked: GraphShard) -> Tensor:
+        """Return what the model makes of each graph that is asked for, float32 [graphs, outputs], on the CPU."""
+        device = device_of(model)
+        with torch.no_grad():
+            batches = self._batches(self._collator(asked), np.arange(asked.graphs))
+            return torch.cat([model(batch.to(device)) for batch in batches]).cpu()
+
+    def _collator(self, shard: GraphShard) -> Collator:
+        """With nodes' places if the model looks at them."""
+        found = places(shard, self.walks, self.degrees) if self.places or self.structure else None
+        subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
+        if self.places:
+            shard = replace(shard, attributes=np.concatenate([shard.attributes, found], 1), attribute_names=())
+        if self.structure:
+            return Collator(shard, self.encoder.depth, True, found, subtrees)
+        return Collator(shard, self.encoder.depth, self.encoder.by_degree, subtrees=subtrees)
+
+    def _batches(self, collator: Collator, graphs: Indices) -> list[Batch]:
+        """Consecutive batches of at most so many nodes, or of one graph."""
+        if not len(graphs):
+            return []
+        number = np.cumsum(collator.sizes[graphs]) // MOST_NODES
+        cuts = np.flatnonzero(np.diff(number)) + 1
+        return [collator.batch(part) for part in np.split(graphs, cuts)]

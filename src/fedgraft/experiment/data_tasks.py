@@ -1,0 +1,38 @@
+"""Which task an experiment is for: that of its data, or another one that its data can be made for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedgraft.errors import InputError
+from fedgraft.experiment import discovery
+from fedgraft.experiment.recipe import section_of
+from fedgraft.experiment.sections import Section
+
+
+def task_of(content: Section) -> tuple[str, Section]:
+    """Return the task's name, and the section [data] with the options that make its shards for that task.
+
+    The section [task] says which; else the options of [data] do.
+
+    Args:
+        content: a recipe.
+
+    Raises `InputError` where the data are for other tasks, or [data] is as another task needs it.
+    """
+    section = section_of(content, "data")
+    cls = discovery.class_of("data", "data", section)
+    others: Mapping[str, Mapping[str, Any]] = cls.other_tasks
+    given = {**discovery.presets("data").get(str(section["name"]), ("", {}))[1], **section}
+    meant = next((task for task, options in others.items() if options and options.items() <= given.items()), cls.task)
+    name = section_of(content, "task").get("name", meant)
+    if name not in (cls.task, *others):
+        known = " or ".join(map(repr, (cls.task, *others)))
+        raise InputError(f"task.name = {name!r} cannot use this data, which is for {known}.")
+    needed = others.get(name, {})
+    for option, value in needed.items():
+        if (said := given.get(option, value)) != value:
+            raise InputError(f"data.{option} must be {value!r} for the task {name!r}; got {said!r}.")
+    if name != meant and meant != cls.task:
+        said = ", ".join(f"data.{option} = {value!r}" for option, value in others[meant].items())
+        raise InputError(f"{said} is for the task {meant!r}; got task.name = {name!r}.")
+    return name, {**section, **needed}
