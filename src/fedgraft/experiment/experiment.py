@@ -35,6 +35,7 @@ from fedgraft.contracts.task_abilities import (
     PartsTask,
     ProfiledTask,
     PublishingTask,
+    derived_shards,
 )
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
@@ -55,6 +56,7 @@ from fedgraft.experiment.sections import (
     as_section,
     plain,
 )
+from fedgraft.experiment.task_choice import named_task
 from fedgraft.experiment.units import parse_bytes
 from fedgraft.wire.layouts import Layout
 
@@ -85,6 +87,15 @@ class Experiment:
     def seed(self) -> int:
         """The seed of all randomness."""
         return self.plan.seed
+
+    @property
+    def task_name(self) -> str:
+        """Name of the task."""
+        return str(self.sections["task"]["name"])
+
+    def shards(self) -> Sequence[Any]:
+        """Load every client's data, as the task reads them."""
+        return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
@@ -149,8 +160,8 @@ def described(recipe: str) -> str:
     name, content = read_recipe(recipe)
     section = section_of(content, "data")
     wanted = discovery.lacking("data", "data", section)
-    anywhere = dict.fromkeys(wanted, ".")  # where data are is not looked at before they are loaded
-    resolved = build(name, {**content, "data": {**section, **anywhere}})
+    # Where data are is not looked at before they are loaded.
+    resolved = build(name, {**content, "data": {**section, **dict.fromkeys(wanted, ".")}})
     data = {key: value for key, value in resolved.sections["data"].items() if key not in wanted}
     text = replace(resolved, sections={**resolved.sections, "data": data}).to_toml()
     head = "".join(f"# {key} must be given: fedgraft run {recipe} data.{key}=...\n" for key in wanted)
@@ -166,7 +177,7 @@ def build(recipe: str, content: Section) -> Experiment:
     check_alternatives(content)
     seed, rounds = _integer(content, "seed", 1), _integer(content, "rounds", 60)
     require(seed >= 0, "seed", ">= 0", seed)
-    task_name: str = discovery.class_of("data", "data", section_of(content, "data")).task
+    task_name = named_task(content)
     sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
     aggregation = discovery.build("aggregation", "aggregation", section_of(content, "aggregation", default="mean"))
     runtime: RuntimeOptions = discovery.build(
@@ -215,25 +226,20 @@ def _with_sizes(name: str, section: Section) -> Section:
 
 
 def _integer(content: Section, key: str, default: int) -> int:
-    value = content.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value := content.get(key, default), bool) or not isinstance(value, int):
         raise InputError(f"{key} must be a whole number; got {value!r}.")
     return value
 
 
 def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
-    """The task that the data are for."""
-    section = section_of(content, "task", default=name)
-    if section.get("name") != name:
-        raise InputError(f"task.name = {section.get('name')!r} cannot use this data, which is for {name!r}.")
+    """The task of this name."""
     cls = discovery.find("tasks", name)
-    options = {key: value for key, value in section.items() if key != "name"}
+    options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
     if "encoder" in {field.name for field in fields(cls)}:
         options["encoder"] = _build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
-    built: Task[Any, Any] = discovery.construct(cls, "task", options)
-    return _with_parts(built, name, sharing)
+    return _with_parts(discovery.construct(cls, "task", options), name, sharing)
 
 
 def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
@@ -370,7 +376,7 @@ def _resolve(
     names = {name: section_of(content, name, default=d)["name"] for name, d in DEFAULT_NAMES.items()}
     methods: dict[str, Any] = {
         "data": as_section(section_of(content, "data")["name"], data),
-        "task": {"name": data.task, **plain(task_options)},
+        "task": {"name": named_task(content), **plain(task_options)},
         **({"model": _without_layers(model)} if encoder else {}),
         "selector": as_section(section_of(content, "selector")["name"], chosen["selector"]),
         "sampler": as_section(names["sampler"], plan.sampler),

@@ -56,7 +56,7 @@ class FinishedRun:
         """The task that the model is for. Raises `InputError` for one that answers no questions."""
         task = self.plan.task
         if not isinstance(task, PredictingTask):
-            raise InputError(f"Task {self.experiment.data.task!r} answers no questions.")
+            raise InputError(f"Task {self.experiment.task_name!r} answers no questions.")
         return task
 
     @property
@@ -73,7 +73,7 @@ class FinishedRun:
     def shards(self) -> Sequence[Any]:
         """The run's data, loaded again. Raises `InputError` where they have changed, or are at nodes."""
         self._check_here()
-        shards = self.experiment.data.load(self.experiment.seed)
+        shards = self.experiment.shards()
         check_clients(self._store.origin(), shards, self._where)
         self.experiment.fitted(shards)  # raises where classes are others: of runs of older versions no more is known
         return shards

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedgraft.contracts.data import Data, QueriedData
 from fedgraft.contracts.table_files import Given, table_of
-from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.contracts.task_abilities import DerivingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.finished_run import FinishedRun, client_model
 from fedgraft.experiment.site_run import SiteRun, open_run
@@ -43,16 +43,17 @@ def predict(
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
     tables = run.moved(tables) if isinstance(run, SiteRun) else tables
-    task, data, reader = run.task, run.experiment.data, run.own_data
+    task, data, reader, name = run.task, run.experiment.data, run.own_data, run.experiment.task_name
     own_tables = reader.own_tables if reader else ()
-    every = {**tables, **_own_given(own_tables, own, own_by_name, data.task)}
+    every = {**tables, **_own_given(own_tables, own, own_by_name, name)}
     given = {name: table for name, table in every.items() if table is not None}
-    _check_names(given, task.asks, own_tables, data.task)
+    _check_names(given, task.asks, own_tables, name)
     read = {name: _read(task, name, given[name]) for name in task.asks if name in given}
     its_own = {name: given[name] for name in own_tables if name in given}
-    asked = _counted(data.task, task, _asked(data, task, read, its_own, client), count)
+    asked = _counted(name, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
-        shards: Sequence[Any] = [reader.own_shard(task, its_own)]
+        shard = reader.own_shard(task, its_own)
+        shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
         names, newcomer = ["own"], _newcomer(run, own_tables[0])
     else:
         shards, names, newcomer = run.shards, run.names, None

@@ -35,7 +35,7 @@ def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, in
         The clients' files, in their order. Raises `InputError`.
     """
     _check_free(folder)
-    shards = experiment.data.load(experiment.seed)
+    shards = experiment.shards()
     fitted = experiment.fitted(shards)
     recipe = fitted.to_toml().encode()
     names = list(names_of(shards))
@@ -45,7 +45,7 @@ def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, in
         (folder / FILES).chmod(0o700)
         try:
             for number, (name, path) in enumerate(zip(names, paths, strict=True)):
-                size = write_client(path, number, name, fitted.data.task, shards[number], packages_of(fitted.data))
+                size = write_client(path, number, name, fitted.task_name, shards[number], packages_of(fitted.data))
                 written(name, path, size)
             disk.replace(folder, {CLIENTS: tomli_w.dumps({"names": names}).encode(), RECIPE: recipe})
         except BaseException:

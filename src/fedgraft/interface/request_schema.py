@@ -44,7 +44,7 @@ def request_schema(run: FinishedRun, most_rows: int, own_needed: bool) -> dict[s
         properties[count] = {**whole_number, "description": f"Answers to each question, in place of {counted!r}."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Questions to a model for task {run.experiment.data.task!r}",
+        "title": f"Questions to a model for task {run.experiment.task_name!r}",
         "type": "object",
         "properties": properties,
         "required": [tables],

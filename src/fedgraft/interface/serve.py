@@ -88,7 +88,7 @@ class Predictor:
             "status": "ok",
             "run": stored.label,
             "recipe": summary["recipe"],
-            "task": self._run.experiment.data.task,
+            "task": self._run.experiment.task_name,
             "metric": summary["metric"],
             "score": summary["test_at_best_validation"],
             "digest": summary["digest"],

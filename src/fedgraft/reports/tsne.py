@@ -54,5 +54,5 @@ def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarr
     if isinstance(task, PredictingTask):
         found = task.represent(run.client_model(client, shared_alone), run.prepared(client))
     if found is None:
-        raise InputError(f"task {run.experiment.data.task!r} has no hidden layer to show.")
+        raise InputError(f"task {run.experiment.task_name!r} has no hidden layer to show.")
     return found

@@ -27,7 +27,7 @@ class FittedTask(Protocol):
 
     @property
     def classes(self) -> int:
-        """Number of classes of nodes."""
+        """Number of classes of nodes; 0 where the task reads none."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def own_nodes(task: FittedTask, tables: Mapping[str, Given], columns: Columns, c
     if EDGES not in tables:
         raise InputError(f"--{NODES} needs --{EDGES}, the edges of these nodes; a table without rows for none.")
     table, where = table_of(tables[NODES], f"--{NODES}"), called(tables[NODES])
-    if not task.class_names:
+    if task.classes and not task.class_names:
         raise InputError(
             "task.class_names is missing in the run's experiment.toml, as an older version left it; name the "
             f"{task.classes} classes there, in ascending order."
@@ -95,7 +95,7 @@ def named_features(task: FittedTask, nodes: Given, columns: Columns, own: Given 
         found, where = header(first), str(first)
     else:
         found, where = list(map(str, table_of(own, f"--{NODES}").columns)), called(own)
-    names = [name for name in found if name not in (columns.node, columns.label, columns.client, columns.split)]
+    names = [name for name in found if name not in columns.others]
     if len(names) != task.features:
         raise InputError(
             f"{where}: {len(names)} columns of features, but the model was trained on {task.features}; "

@@ -39,22 +39,23 @@ class Collection:
     notes: tuple[str, ...]
 
 
-def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Collection:
+def collection_of(data: Any, where: str, classes: tuple[str, ...] = (), labelled: bool = True) -> Collection:
     """A PyG `Data` object with x, y (-1 = unknown), edge_index, and optionally `client` and the three masks.
 
     Args:
         data: the object.
         where: what errors call it, and the name of the graph.
         classes: their names; none = the numbers of those that nodes have, ascending.
+        labelled: whether y and the masks are read.
     """
-    for key in ("x", "y", "edge_index"):
+    for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
     features = _features(data.x, f"{where}.x")
     nodes = features.shape[0]
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
-    label = _labels(_numpy(data.y), nodes, f"{where}.y")
+    label = _labels(_numpy(data.y), nodes, f"{where}.y") if labelled else np.full(nodes, -1, np.int64)
     highest = int(label.max(initial=-1))
     if classes and highest >= len(classes):
         raise InputError(f"{where}.y must be below {len(classes)}, the number of classes; got {highest}.")
@@ -68,7 +69,7 @@ def collection_of(data: Any, where: str, classes: tuple[str, ...] = ()) -> Colle
             f"{where}.edge_index must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}."
         )
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
-    split, given = _split(data, nodes, where)
+    split, given = _split(data if labelled else None, nodes, where)
     client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
     if getattr(data, "client", None) is not None:
         clients = _numpy(data.client)

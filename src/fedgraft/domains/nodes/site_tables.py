@@ -45,7 +45,10 @@ def site_part(nodes: Given, edges: Given, columns: Columns, task: FittedTask, na
     if columns.client in table:
         names = encode(table, columns.client, source)[1].tolist()
         check_one_client(names, f"column {columns.client!r} of {where}", name)
-    shard = replace(shard, name=name, label=labels_among(table, columns.label, source, task.class_names))
+    shard = replace(shard, name=name)
+    if not columns.label:
+        return shard, False
+    shard = replace(shard, label=labels_among(table, columns.label, source, task.class_names))
     if columns.split in table:
         shard = replace(shard, split=read_split(table, columns.split, columns.label, source, shard.label))
     return shard, columns.split in table

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import SUFFIXES, Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
@@ -20,13 +21,15 @@ from fedgraft.domains.tables import Source, encode, read_table, row_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
+Splits = NDArray[np.int8]
+
 
 @dataclass(frozen=True)
 class Columns:
     """Names of columns. `client` and `split` may be missing in the table unless they are renamed here.
 
     Args:
-        node: of nodes, the id; label: the class, empty = unknown; client: who holds it.
+        node: of nodes, the id; label: the class, empty = unknown, "" where no classes are read; client: who holds it.
         split: of nodes, "train", "validation" or "test", empty = none.
         features: of nodes, numeric columns; None = every other column.
         source: of edges, the id of one end; target: of the other.
@@ -39,6 +42,11 @@ class Columns:
     features: tuple[str, ...] | None = None
     source: str = "source"
     target: str = "target"
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Columns of nodes that are no features unless they are named; "label" among them where no classes are read."""
+        return self.node, self.label or Columns.label, self.client, self.split
 
 
 def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Collection:
@@ -62,9 +70,12 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
     if columns.client in table:
         client, found = encode(table, columns.client, source)
         names = tuple(found.tolist())
-    label, classes = read_labels(table, columns.label, source)
-    split = read_split(table, columns.split, columns.label, source, label)
-    if columns.split in table and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
+    label, classes, split = _known_of(table, columns, source)
+    if (
+        classes
+        and columns.split in table
+        and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()])
+    ):
         raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
     pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
@@ -78,12 +89,20 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, names, columns.split in table, notes)
+    return Collection(whole, client, names, columns.split in table and bool(classes), notes)
+
+
+def _known_of(table: pd.DataFrame, columns: Columns, source: Source) -> tuple[Indices, tuple[str, ...], Splits]:
+    """(class of each row, names of the classes, split of each row), all of it none where no classes are read."""
+    if not columns.label:
+        return np.full(len(table), -1, np.int64), (), np.full(len(table), -1, np.int8)
+    label, classes = read_labels(table, columns.label, source)
+    return label, classes, read_split(table, columns.split, columns.label, source, label)
 
 
 def _node_table(nodes: Given, columns: Columns, owner: str) -> tuple[pd.DataFrame, Source, Indices, tuple[str, ...]]:
     """The rows, where they come from, and the client of each and the clients' names where files are clients."""
-    wanted = {f"{owner}.node": columns.node, f"{owner}.label": columns.label}
+    wanted = {f"{owner}.node": columns.node} | ({f"{owner}.label": columns.label} if columns.label else {})
     optional = []
     for option in ("client", "split"):
         column = getattr(columns, option)
@@ -137,7 +156,7 @@ def _files(given: Given, parameter: str) -> list[Path] | list[pd.DataFrame]:
 def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str) -> Array:
     names = columns.features
     if names is None:
-        others = (columns.node, columns.label, columns.client, columns.split)
+        others = columns.others
         names = tuple(name for name in map(str, table.columns) if name not in others)
         if unnamed := [name for name in names if name.startswith("Unnamed: ")]:  # as pandas calls a file's
             raise InputError(

@@ -179,6 +179,8 @@ class Node(
         if self.share_features and not self.aggregates:
             check_room(shards, self.halo)
         first = shards[0]
+        if not first.classes:
+            raise InputError("Task 'node' needs classes of nodes: data.label must name their column, or y hold them.")
         known: dict[str, Any] = {"features": first.width, "classes": len(first.classes), "class_names": first.classes}
         for name, found in known.items():
             if (said := getattr(self, name)) not in (0, (), found):
