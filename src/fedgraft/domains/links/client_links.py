@@ -92,8 +92,8 @@ class LinkData:
         """Return log odds of pairs, float32 [n], from all neighbours."""
         with torch.no_grad():
             embeddings = self.nodes.logits(model.nodes, self.nodes.whole(), False)
-            every = torch.from_numpy(pairs.astype(np.int64)).to(device_of(model))
-            odds = [model(embeddings, part).cpu() for part in every.split(AT_ONCE, dim=1)]
+            every, count = torch.from_numpy(pairs.astype(np.int64)).to(device_of(model)), max(1, pairs.shape[1])
+            odds = [model(embeddings, every[:, first : first + AT_ONCE]).cpu() for first in range(0, count, AT_ONCE)]
         found: NDArray[np.float32] = torch.cat(odds).numpy()
         return found
 

@@ -61,7 +61,7 @@ def sums_of(shard: LinkShard, scores: Scores, k: int = HITS) -> dict[str, Sums]:
 
 
 def loss_of(shard: LinkShard, odds: Scores, split: str) -> float:
-    """Return the sum over a split's edges of their client's mean cross-entropy, of pairs with an edge and without alike.
+    """Return the sum over a split's edges of their client's mean cross-entropy, of pairs with and without one alike.
 
     Args:
         shard: with the pairs.

@@ -40,7 +40,9 @@ class LinkModel(nn.Module):
         """
         joined = embeddings.index_select(0, pairs[0]) * embeddings.index_select(0, pairs[1])
         flops.count((1 + 2 * torch.is_grad_enabled()) * joined.numel())
-        if self.inner is None or self.outer is None:
+        if self.bias is not None:
             return joined.sum(1) + self.bias
+        assert self.inner is not None
+        assert self.outer is not None
         odds: Tensor = self.outer(torch.relu(self.inner(joined)))
         return odds[:, 0]

@@ -55,9 +55,9 @@ def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     said = clients_said(table, [shard.name for shard in shards], source)
     known = {name: dict(places) for name, places in owners_of(shards, {*ids.ravel().tolist()}).items()}
     new = _new_nodes(shards, tables, ids, said, known) if "nodes" in tables else {}
-    for client, questions in new.items():
+    for who, questions in new.items():
         places = zip(questions.asked.ids.tolist(), questions.asked.nodes.tolist(), strict=True)
-        known |= {name: {client: place} for name, place in places if place >= shards[client].own}
+        known |= {name: {who: place} for name, place in places if place >= shards[who].own}
     found = [_placed(shards, known, ids[:, row], int(said[row]), source, row) for row in range(len(table))]
     client, pairs = np.array([who for who, _ in found]), np.array([pair for _, pair in found], np.int64).T
     answers = {}

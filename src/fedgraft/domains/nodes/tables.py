@@ -71,11 +71,8 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
         client, found = encode(table, columns.client, source)
         names = tuple(found.tolist())
     label, classes, split = _known_of(table, columns, source)
-    if (
-        classes
-        and columns.split in table
-        and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()])
-    ):
+    is_split = bool(classes) and columns.split in table
+    if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
     pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
@@ -89,7 +86,7 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str) -> Coll
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, names, columns.split in table and bool(classes), notes)
+    return Collection(whole, client, names, is_split, notes)
 
 
 def _known_of(table: pd.DataFrame, columns: Columns, source: Source) -> tuple[Indices, tuple[str, ...], Splits]:

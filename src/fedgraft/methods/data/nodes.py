@@ -46,8 +46,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to.
         edges: the same for edges, where a folder's files are read as one; not with a PyG object.
         node: column of `nodes`, an id that is unique over all clients.
-        label: column of `nodes`, the class, text or a whole number; empty where it is unknown. "" = no classes are read,
-            for the task `link`; nor are a column "label", `split`, y and masks.
+        label: column of `nodes`, the class, text or a whole number; empty where it is unknown. "" = no classes are
+            read, for the task `link`; nor are a column "label", `split`, y and masks.
         client: column of `nodes`; where there is none, nodes are dealt to `clients`.
         split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
         features: numeric columns of `nodes`; None (default) = all others.

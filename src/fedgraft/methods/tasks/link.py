@@ -153,7 +153,7 @@ class Link(
 
     def examples(self, data: LinkData) -> int:
         """Return how many training edges the client has."""
-        return data.edges.shape[1]
+        return int(data.edges.shape[1])
 
     def pooled(self, shards: Sequence[LinkShard]) -> LinkShard:
         """Return all clients' parts side by side; edges between them have no part there either."""
