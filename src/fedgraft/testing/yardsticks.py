@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.task import Task
+from fedgraft.contracts.task_abilities import derived_shards
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import require
 from fedgraft.methods.data.blocks import Blocks
@@ -16,6 +18,8 @@ from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.data.typed_blocks import TypedBlocks
+from fedgraft.methods.models.sage import SAGE
+from fedgraft.methods.tasks.link import Link
 from fedgraft.methods.yardsticks.global_mean import GlobalMean
 from fedgraft.methods.yardsticks.majority import Majority
 from fedgraft.methods.yardsticks.node_majority import NodeMajority
@@ -38,6 +42,7 @@ class Bench:
         simplest: the yardstick that none may be worse than; None without one.
         better: "lower" or "higher".
         sound: tells whether a score can be.
+        task: what derives its own shards of the data's; None where those are read as they are.
     """
 
     data: Data[Any]
@@ -46,11 +51,18 @@ class Bench:
     simplest: Yardstick[Any] | None = None
     better: str = "higher"
     sound: Callable[[float], bool] = math.isfinite
+    task: Task[Any, Any] | None = None
 
     @cached_property
     def shards(self) -> Callable[[int], Sequence[Any]]:
         """Shards by seed, loaded once."""
-        return cache(self.data.load)
+
+        @cache
+        def loaded(seed: int) -> Sequence[Any]:
+            shards = self.data.load(seed)
+            return shards if self.task is None else derived_shards(self.task, shards, seed)
+
+        return loaded
 
 
 def _labels_blind(shard: Any) -> Any:
@@ -64,6 +76,16 @@ def _ratings_blind(shard: Any) -> Any:
 def _nodes_untested(shard: Any) -> Any:
     label, split = (np.where(shard.split == 2, -1, each) for each in (shard.label, shard.split))
     return replace(shard, label=label, split=split.astype(np.int8))
+
+
+def _links_blind(shard: Any) -> Any:
+    return replace(shard, edge=np.where(shard.split == 2, np.arange(len(shard.edge)) % 2 == 0, shard.edge))
+
+
+def _links_untested(shard: Any) -> Any:
+    kept = shard.split != 2
+    parts = {name: getattr(shard, name)[kept] for name in ("split", "edge", "part")}
+    return replace(shard, pairs=shard.pairs[:, kept], **parts)
 
 
 def _ranking_untested(shard: Any) -> Any:
@@ -84,6 +106,7 @@ BENCHES = {
     "graph": Bench(Molecules(clients=3, graphs=120), _labels_blind, None, Majority(), sound=_share),
     "node": Bench(_BLOCKS, _labels_blind, _nodes_untested, NodeMajority(), sound=_share),
     "typed_node": Bench(_TYPED, _labels_blind, _nodes_untested, TypedMajority(), sound=_share),
+    "link": Bench(_BLOCKS, _links_blind, _links_untested, sound=_share, task=Link(SAGE())),
     "ranking": Bench(_CATALOGUE, _ranking_untested, _ranking_untested, Popularity(), sound=_share),
 }
 """{task: what its yardsticks are tried on}."""

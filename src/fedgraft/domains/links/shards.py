@@ -51,7 +51,7 @@ class LinkShard:
         ):
             require(array.shape == shape, what.format(key), f"of shape {shape}", array.shape)
         sound = not count or (self.pairs.min() >= 0 and self.pairs.max() < self.graph.own)
-        require(sound, what.format("pairs"), f"0..{self.graph.own - 1}, own nodes", self.pairs.max(initial=0))
+        require(sound, what.format("pairs"), f"0..{self.graph.own - 1}, own nodes", int(self.pairs.max(initial=0)))
 
     @property
     def name(self) -> str:
