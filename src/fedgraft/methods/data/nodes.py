@@ -25,7 +25,7 @@ LOG = logging.getLogger("fedgraft.data")
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
-ASKED = {"nodes": ("node", "client"), "edges": ("source", "target")}
+ASKED = {"nodes": ("node", "client"), "edges": ("source", "target"), "pairs": ("source", "target", "client")}
 """Columns of tables of questions."""
 SUFFIX = ".pt"
 """Of a file that holds a PyG object."""
