@@ -140,9 +140,7 @@ def test_errors_name_the_option(options, message):
 def test_clients_without_any_edge_are_told():
     task = Link(SAGE())
     shards = derived_shards(task, cut(toy_nodes.whole(), np.array([0, 1, 0, 1, 2, 2]), ["a", "b", "c"]), 1)
-    with pytest.raises(
-        InputError, match="None of the 3 clients has an edge between two nodes of its own"
-    ):
+    with pytest.raises(InputError, match="None of the 3 clients has an edge between two nodes of its own"):
         task.fitted(shards)
 
 

@@ -103,7 +103,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
         names, whole = collection.client_names, collection.whole
         if not names:
-            shards = self._dealing().deal(whole, seed, split=not collection.split and bool(whole.classes))
+            shards = self._dealing().deal(whole, seed, split=bool(self.label) and not collection.split)
             # The graph is named after its file, for errors; clients have names that are the same in every place.
             return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
         named = f"{len(names)}, as the data name, or 0"
@@ -114,7 +114,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             )
         if self.alpha != Nodes.alpha:
             raise InputError(f"Nodes.alpha = {self.alpha:g} is for data without clients; these name {len(names)}.")
-        whole = whole if collection.split or not whole.classes else self._dealing().split(whole, seed)
+        whole = whole if collection.split or not self.label else self._dealing().split(whole, seed)
         return cut(whole, collection.client, names)
 
     def tables(self) -> dict[str, pd.DataFrame]:
