@@ -50,7 +50,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(tables: Path) -> Path:
-    given = {"data.nodes": str(tables / "nodes.csv"), "data.edges": str(tables / "edges.csv")}
+    given = {"data.name": "nodes", "data.nodes": str(tables / "nodes.csv"), "data.edges": str(tables / "edges.csv")}
     execute(load("links", {**given, "rounds": 3, "runtime.workers": 0}), tables / "run")
     return tables / "run"
 
@@ -74,7 +74,7 @@ def test_the_seed_says_which_edges_are_held_out() -> None:
 
 
 def test_a_new_user_trains_and_predicts_with_two_commands(tables: Path, fedgraft) -> None:
-    given = f"data.nodes={tables / 'nodes.csv'}", f"data.edges={tables / 'edges.csv'}"
+    given = "data.name=nodes", f"data.nodes={tables / 'nodes.csv'}", f"data.edges={tables / 'edges.csv'}"
     ran = fedgraft("run", "links", *given, "rounds=3", "runtime.workers=0", "--out", "run")
     assert (ran.code, "auc" in ran.out, "feature_cosine" in ran.out) == (0, True, True), ran.err
     pd.DataFrame({"source": ["m0", "m4"], "target": ["m3", "m1"], "why": ["a", "b"]}).to_csv("pairs.csv", index=False)
