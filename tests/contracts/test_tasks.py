@@ -27,6 +27,7 @@ DATA: dict[str, Callable[[], Data[Any]]] = {
     "graph_regression": lambda: Molecules(clients=3, graphs=40, labels="numbers"),
     "node": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
     "node_regression": lambda: Blocks(nodes=150, classes=3, clients=3, features=8, labels="numbers"),
+    "link": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
     "ranking": lambda: Catalogue(users=60, items=50, count=900, clients=3),
     "typed_node": lambda: TypedBlocks(papers=30, clients=3, classes=3, features=16),
 }
@@ -52,6 +53,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node regression, nothing shared": ("node_regression", {"share_states": False, "share_features": False}),
     "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
     "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
+    "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
     "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
     "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),

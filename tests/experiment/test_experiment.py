@@ -147,7 +147,7 @@ def test_every_recipe_can_be_described(name):
     sections = tomllib.loads(text)
     assert sections["recipe"] == name
     rooted = "root must be given" in text
-    assert rooted == (sections["data"]["name"] in ("pubmed", "ciao", "chem"))
+    assert rooted == (sections["data"]["name"] in ("pubmed", "cora", "ciao", "chem"))
     assert "root" not in sections["data"]
     if rooted:
         assert f"[data]\n# root must be given: fedgraft run {name} data.root=...\n" in text

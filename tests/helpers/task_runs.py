@@ -7,11 +7,20 @@ from helpers.tiny import TINY
 
 GRAPHS = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "rounds": 3}
 NODES = {**SMALL, **OFTEN, "rounds": 3, "task.neighbours": 3, "task.dropout": 0.2, "sharing.name": "scaffold"}
+LINKS = {
+    "data.name": "blocks",
+    "data.nodes": 90,
+    "data.clients": 3,
+    "data.degree": 10.0,
+    "model.hidden": 8,
+    "rounds": 2,
+}
 RANKING = {"data.name": "catalogue", "data.clients": 3, "selector.clients": 2, "rounds": 2, "yardsticks": []}
 RUNS = {
     "rating": ("fedacs", {**TINY, "rounds": 3}),
     "graph": ("cefgl", {**GRAPHS, "yardsticks": []}),
     "node": ("fedais", NODES),
+    "link": ("links", {**LINKS, "task.width": 8, "task.dropout": 0.2, "task.neighbours": 3, "yardsticks": []}),
     "ranking": ("reputation_ucb", {**RANKING, "clock.devices": "lognormal"}),
 }
 

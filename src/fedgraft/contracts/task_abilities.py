@@ -5,9 +5,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeAlias
 
+import numpy as np
 import pandas as pd
 import torch
 
+from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions, Sums
 from fedgraft.errors import InputError
@@ -15,6 +17,40 @@ from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
 LossesAndBackward: TypeAlias = tuple[torch.Tensor, Callable[[torch.Tensor], None]]
 """Losses, float [examples], and a function that sets all gradients, given the gradient of the losses."""
+
+
+class DerivingTask(Task[Shard, Prepared]):
+    """Ability: learn from data sets of another task, of whose shards it makes its own."""
+
+    reads: ClassVar[str]
+    """Name of the task that the data sets are for."""
+
+    @abstractmethod
+    def derived(self, shard: Any, g: np.random.Generator | None) -> Shard:
+        """Return a client's shard, made of what a data set handed over.
+
+        Args:
+            shard: as the task `reads` reads it.
+            g: what a split is drawn from; None = nothing is held out, all of it is known.
+        """
+
+
+def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int) -> Sequence[Any]:
+    """Return all clients' shards as a task reads them; those of the data set unless it derives its own.
+
+    Args:
+        task: the experiment's.
+        shards: the data set's.
+        seed: the experiment's.
+    """
+    if not isinstance(task, DerivingTask):
+        return shards
+    return [derived_shard(task, shard, seed, client) for client, shard in enumerate(shards)]
+
+
+def derived_shard(task: Task[Any, Any], shard: Any, seed: int, client: int) -> Any:
+    """Return one client's shard as `derived_shards` does among all."""
+    return task.derived(shard, generator(seed, "derive", client=client)) if isinstance(task, DerivingTask) else shard
 
 
 class FittedTask(Task[Shard, Prepared]):

@@ -21,7 +21,7 @@ from fedgraft import wire
 from fedgraft.contracts.data import Data, SiteData
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import SUFFIXES
-from fedgraft.contracts.task_abilities import FittedTask
+from fedgraft.contracts.task_abilities import FittedTask, derived_shard
 from fedgraft.errors import InputError, WireError, require_one_of
 from fedgraft.experiment import disk
 from fedgraft.experiment.experiment import Experiment
@@ -172,7 +172,8 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number:
     first = site.site_tables[0]
     if first not in tables:
         raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
-    return site.site_shard(experiment.plan.task, tables, number, name, experiment.seed)
+    task, seed = experiment.plan.task, experiment.seed
+    return derived_shard(task, site.site_shard(task, tables, number, name, seed), seed, number)
 
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:

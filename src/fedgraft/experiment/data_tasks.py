@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fedgraft.contracts.task_abilities import DerivingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery
 from fedgraft.experiment.recipe import section_of
@@ -25,8 +26,8 @@ def task_of(content: Section) -> tuple[str, Section]:
     given = {**discovery.presets("data").get(str(section["name"]), ("", {}))[1], **section}
     meant = next((task for task, options in others.items() if options and options.items() <= given.items()), cls.task)
     name = section_of(content, "task").get("name", meant)
-    if name not in (cls.task, *others):
-        known = " or ".join(map(repr, (cls.task, *others)))
+    if name not in (cls.task, *others) and not _derives(name, cls.task):
+        known = " or ".join(map(repr, (cls.task, *others, *filter(lambda each: _derives(each, cls.task), _tasks()))))
         raise InputError(f"task.name = {name!r} cannot use this data, which is for {known}.")
     needed = others.get(name, {})
     for option, value in needed.items():
@@ -36,3 +37,15 @@ def task_of(content: Section) -> tuple[str, Section]:
         said = ", ".join(f"data.{option} = {value!r}" for option, value in others[meant].items())
         raise InputError(f"{said} is for the task {meant!r}; got task.name = {name!r}.")
     return name, {**section, **needed}
+
+
+def _tasks() -> list[str]:
+    return discovery.names("tasks")
+
+
+def _derives(name: str, reads: str) -> bool:
+    """Return whether a task derives its shards from those of another."""
+    if name not in _tasks() and ":" not in name:
+        return False
+    cls = discovery.find("tasks", name)
+    return issubclass(cls, DerivingTask) and cls.reads == reads

@@ -36,8 +36,8 @@ from fedgraft.contracts.task_abilities import (
     PartsTask,
     ProfiledTask,
     PublishingTask,
+    derived_shards,
 )
-from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards
@@ -58,6 +58,7 @@ from fedgraft.experiment.sections import (
     plain,
 )
 from fedgraft.experiment.units import parse_bytes
+from fedgraft.experiment.yardstick_choice import yardsticks_of
 from fedgraft.wire.layouts import Layout
 
 LOG = logging.getLogger("fedgraft.data")
@@ -92,8 +93,12 @@ class Experiment:
 
     @property
     def task_name(self) -> str:
-        """The name of the task."""
+        """Name of the task."""
         return str(self.sections["task"]["name"])
+
+    def shards(self) -> Sequence[Any]:
+        """Load every client's data, as the task reads them."""
+        return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
@@ -162,8 +167,8 @@ def described(recipe: str) -> str:
     name, content = read_recipe(recipe)
     section = section_of(content, "data")
     wanted = discovery.lacking("data", "data", section)
-    anywhere = dict.fromkeys(wanted, ".")  # where data are is not looked at before they are loaded
-    resolved = build(name, {**content, "data": {**section, **anywhere}})
+    # Where data are is not looked at before they are loaded.
+    resolved = build(name, {**content, "data": {**section, **dict.fromkeys(wanted, ".")}})
     data = {key: value for key, value in resolved.sections["data"].items() if key not in wanted}
     text = replace(resolved, sections={**resolved.sections, "data": data}).to_toml()
     head = "".join(f"# {key} must be given: fedgraft run {recipe} data.{key}=...\n" for key in wanted)
@@ -212,7 +217,7 @@ def build(recipe: str, content: Section) -> Experiment:
         device=runtime.device,
         keep_best=settings["evaluation"].keep == "best",
     )
-    yardsticks = _yardsticks(content, task_name)
+    yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime}
@@ -228,23 +233,20 @@ def _with_sizes(name: str, section: Section) -> Section:
 
 
 def _integer(content: Section, key: str, default: int) -> int:
-    value = content.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value := content.get(key, default), bool) or not isinstance(value, int):
         raise InputError(f"{key} must be a whole number; got {value!r}.")
     return value
 
 
 def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
-    """The task that the data are for."""
-    section = section_of(content, "task", default=name)
+    """The task of this name."""
     cls = discovery.find("tasks", name)
-    options = {key: value for key, value in section.items() if key != "name"}
+    options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
     if "encoder" in {field.name for field in fields(cls)}:
         options["encoder"] = _build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
-    built: Task[Any, Any] = discovery.construct(cls, "task", options)
-    return _with_parts(built, name, sharing)
+    return _with_parts(discovery.construct(cls, "task", options), name, sharing)
 
 
 def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
@@ -337,32 +339,6 @@ def _check_averaging(sharing: Sharing[Any], decay: float) -> None:
     if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
         allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
         require(decay == 0, "evaluation.averaging", allowed, decay)
-
-
-def _yardsticks(content: Section, task: str) -> tuple[str, ...]:
-    if "yardsticks" not in content:
-        found = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
-        return tuple(name for name, cls in found.items() if cls.default and cls.task == task)
-    given = content["yardsticks"]
-    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise InputError(f"yardsticks must be a list of names; got {given!r}.")
-    known = [*discovery.names("yardsticks"), *TRAINED_YARDSTICKS]
-    for name in given:
-        if name not in known and ":" not in name:
-            raise unknown("yardstick", name, known)
-        if name not in TRAINED_YARDSTICKS and discovery.find("yardsticks", name).task != task:
-            raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
-    return tuple(given)
-
-
-TRAINED_YARDSTICKS = ("local_only", "centralised")
-"""Yardsticks that train the experiment's own model: by each client alone, and on all data in one place."""
-
-
-def build_yardstick(name: str) -> Yardstick[Any]:
-    """An instance of a yardstick with its default options."""
-    yardstick: Yardstick[Any] = discovery.find("yardsticks", name)()
-    return yardstick
 
 
 def _resolve(

@@ -73,7 +73,7 @@ class FinishedRun:
     def shards(self) -> Sequence[Any]:
         """The run's data, loaded again. Raises `InputError` where they have changed, or are at nodes."""
         self._check_here()
-        shards = self.experiment.data.load(self.experiment.seed)
+        shards = self.experiment.shards()
         check_clients(self._store.origin(), shards, self._where)
         self.experiment.fitted(shards)  # raises where classes are others: of runs of older versions no more is known
         return shards

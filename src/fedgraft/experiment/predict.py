@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedgraft.contracts.data import Data, QueriedData
 from fedgraft.contracts.table_files import Given, table_of
-from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.contracts.task_abilities import DerivingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.finished_run import FinishedRun, client_model
 from fedgraft.experiment.site_run import SiteRun, open_run
@@ -52,7 +52,8 @@ def predict(
     its_own = {each: given[each] for each in own_tables if each in given}
     asked = _counted(name, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
-        shards: Sequence[Any] = [reader.own_shard(task, its_own)]
+        shard = reader.own_shard(task, its_own)
+        shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
         names, newcomer = ["own"], _newcomer(run, own_tables[0])
     else:
         shards, names, newcomer = run.shards, run.names, None

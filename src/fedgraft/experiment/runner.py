@@ -168,14 +168,14 @@ def resume(
             with sites.joined(experiment, store.environment()[RUN]) as (runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, store, stored, watcher or Silent(), runtime, sites)
-        shards = experiment.data.load(experiment.seed)
+        shards = experiment.shards()
         check_clients(began, shards, where)
         return _train(experiment, shards, store, stored, watcher or Silent())
 
 
 def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     """The experiment, its task knowing what it must of the data, and the clients' data."""
-    shards = experiment.data.load(experiment.seed)
+    shards = experiment.shards()
     if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.evaluation.sample:
         LOG.warning(
             f"Each scoring makes the data of all {len(shards):,} clients, and yardsticks need all at once; "

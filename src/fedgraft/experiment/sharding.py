@@ -35,7 +35,7 @@ def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, in
         The clients' files, in their order. Raises `InputError`.
     """
     _check_free(folder)
-    shards = experiment.data.load(experiment.seed)
+    shards = experiment.shards()
     fitted = experiment.fitted(shards)
     recipe = fitted.to_toml().encode()
     names = list(names_of(shards))

@@ -134,7 +134,7 @@ def _execute(experiment: Experiment, folder: Path, progress: bool) -> None:
     if frames:
         check_free(folder)
         with _without_notes():  # the run, which loads them again, has those
-            experiment.data.load(experiment.seed)  # what is wrong is told of the table that was given, not of a copy
+            experiment.shards()  # what is wrong is told of the table that was given, not of a copy
     with Progress.of(experiment, quiet=not progress) as watcher:
         runner.execute(experiment, folder, watcher, _with_stored_tables if frames else None)
 

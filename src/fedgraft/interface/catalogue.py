@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from fedgraft.contracts.data import Data, OwnShardData
-from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.contracts.task_abilities import DerivingTask, PredictingTask
 from fedgraft.errors import unknown
 from fedgraft.experiment import discovery, experiment, recipe
 from fedgraft.reports.studies import study
@@ -34,7 +34,8 @@ def tables() -> dict[str, str]:
     found = {}
     for name in discovery.names("tasks"):
         if issubclass(task := discovery.find("tasks", name), PredictingTask):
-            own = [each for cls in _data_sets(name) if issubclass(cls, OwnShardData) for each in cls.own_tables]
+            reads = task.reads if issubclass(task, DerivingTask) else name
+            own = [each for cls in _data_sets(reads) if issubclass(cls, OwnShardData) for each in cls.own_tables]
             asked, of_client = (", ".join(f"--{each}" for each in names) for names in (task.asks, dict.fromkeys(own)))
             found[name] = f"{asked}; {of_client}" if own else asked
     return found

@@ -120,7 +120,7 @@ def _result(run: Run) -> str:
 
 def _ask(run: Run) -> pd.DataFrame:
     """Some pairs to predict: each shop's first user and items."""
-    shards = run.experiment.data.load(run.experiment.seed)
+    shards = run.experiment.shards()
     return pd.DataFrame([{"user": shard.user_ids[0], "item": item} for shard in shards for item in shard.item_ids[:2]])
 
 

@@ -186,7 +186,7 @@ def play(
         stop_after: the round after which to stop; 0 = at the end.
         stored: state and memories to go on from; None for a new run.
     """
-    shards = experiment.data.load(experiment.seed)
+    shards = experiment.shards()
     experiment = experiment.fitted(shards)
     with closing(Recorded(make(experiment.plan, shards), experiment.plan, tamper)) as runtime:
         loop, rows = loop_of(experiment, runtime, deadline_seconds), []

@@ -84,7 +84,7 @@ def laws(make: MakeRuntime, /, *, deadlines: bool = True, memories: bool = True)
 def clients_are_numbered_from_zero_and_closing_twice_is_safe(case: Case) -> None:
     """Tell the clients' indices; take a second `close` for nothing."""
     experiment = toy()
-    shards = experiment.data.load(experiment.seed)
+    shards = experiment.shards()
     runtime = case.make(experiment.plan, shards)
     try:
         expect(isinstance(runtime, Runtime), "a runtime must be a fedgraft.contracts.Runtime", type(runtime))
@@ -245,7 +245,7 @@ def _fingerprints(remembered: Mapping[int, bytes]) -> dict[int, bytes]:
 def _remembering(case: Case) -> Iterator[tuple[Plan, Runtime]]:
     """A runtime of five clients that remember, and its plan."""
     experiment: Experiment = toy(**REMEMBERING)
-    shards: Sequence[Any] = experiment.data.load(experiment.seed)
+    shards: Sequence[Any] = experiment.shards()
     runtime = case.make(experiment.plan, shards)
     try:
         yield experiment.plan, runtime

@@ -11,7 +11,7 @@ import torch
 from fedgraft.contracts import Draw, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import improves
-from fedgraft.contracts.task_abilities import BlockedTask, FittedTask
+from fedgraft.contracts.task_abilities import BlockedTask, FittedTask, derived_shards
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing import halo_tasks, smoothing_tasks, task_abilities
@@ -46,9 +46,10 @@ def laws(
 
     @cache
     def case() -> TaskCase:
-        task, shards = cls(**options), data.load(1)
+        task = cls(**options)
+        shards = derived_shards(task, data.load(1), 1)
         task = task.fitted(shards) if isinstance(task, FittedTask) else task
-        return TaskCase(task, shards, shards if poolable is None else poolable.load(1))
+        return TaskCase(task, shards, shards if poolable is None else derived_shards(task, poolable.load(1), 1))
 
     families = (LAWS, task_abilities.LAWS, halo_tasks.LAWS, smoothing_tasks.LAWS)
     return [law for family in families for law in family.held(cls, case)]

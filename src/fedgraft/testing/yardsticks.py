@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.task import Task
+from fedgraft.contracts.task_abilities import derived_shards
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import require
 from fedgraft.methods.data.blocks import Blocks
@@ -16,6 +18,8 @@ from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.data.typed_blocks import TypedBlocks
+from fedgraft.methods.models.sage import SAGE
+from fedgraft.methods.tasks.link import Link
 from fedgraft.methods.yardsticks.global_mean import GlobalMean
 from fedgraft.methods.yardsticks.graph_mean import GraphMean
 from fedgraft.methods.yardsticks.majority import Majority
@@ -40,6 +44,7 @@ class Bench:
         simplest: the yardstick that none may be worse than; None without one.
         better: "lower" or "higher".
         sound: tells whether a score can be.
+        task: what derives its own shards of the data's; None where those are read as they are.
     """
 
     data: Data[Any]
@@ -48,11 +53,18 @@ class Bench:
     simplest: Yardstick[Any] | None = None
     better: str = "higher"
     sound: Callable[[float], bool] = math.isfinite
+    task: Task[Any, Any] | None = None
 
     @cached_property
     def shards(self) -> Callable[[int], Sequence[Any]]:
         """Shards by seed, loaded once."""
-        return cache(self.data.load)
+
+        @cache
+        def loaded(seed: int) -> Sequence[Any]:
+            shards = self.data.load(seed)
+            return shards if self.task is None else derived_shards(self.task, shards, seed)
+
+        return loaded
 
 
 def _labels_blind(shard: Any) -> Any:
@@ -75,6 +87,16 @@ def _nodes_untested(shard: Any) -> Any:
 def _numbers_untested(shard: Any) -> Any:
     label, split = np.where(shard.split == 2, np.nan, shard.label), np.where(shard.split == 2, -1, shard.split)
     return replace(shard, label=label, split=split.astype(np.int8))
+
+
+def _links_blind(shard: Any) -> Any:
+    return replace(shard, edge=np.where(shard.split == 2, np.arange(len(shard.edge)) % 2 == 0, shard.edge))
+
+
+def _links_untested(shard: Any) -> Any:
+    kept = shard.split != 2
+    parts = {name: getattr(shard, name)[kept] for name in ("split", "edge", "part")}
+    return replace(shard, pairs=shard.pairs[:, kept], **parts)
 
 
 def _ranking_untested(shard: Any) -> Any:
@@ -103,6 +125,7 @@ BENCHES = {
     "node": Bench(_BLOCKS, _labels_blind, _nodes_untested, NodeMajority(), sound=_share),
     "node_regression": Bench(_NUMBERED, _numbers_blind, _numbers_untested, NodeMean(), "lower", _error),
     "typed_node": Bench(_TYPED, _labels_blind, _nodes_untested, TypedMajority(), sound=_share),
+    "link": Bench(_BLOCKS, _links_blind, _links_untested, sound=_share, task=Link(SAGE())),
     "ranking": Bench(_CATALOGUE, _ranking_untested, _ranking_untested, Popularity(), sound=_share),
 }
 """{task: what its yardsticks are tried on}."""

@@ -27,7 +27,7 @@ class FittedTask(Protocol):
 
     @property
     def classes(self) -> int:
-        """Number of classes of nodes; 0 where nodes have numbers."""
+        """Number of classes of nodes; 0 where nodes have numbers, or the task reads none."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def named_features(task: FittedTask, nodes: Given, columns: Columns, own: Given 
         found, where = header(first), str(first)
     else:
         found, where = list(map(str, table_of(own, f"--{NODES}").columns)), called(own)
-    names = [name for name in found if name not in (columns.node, columns.label, columns.client, columns.split)]
+    names = [name for name in found if name not in columns.others]
     if len(names) != task.features:
         raise InputError(
             f"{where}: {len(names)} columns of features, but the model was trained on {task.features}; "

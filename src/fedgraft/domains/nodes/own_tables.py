@@ -48,8 +48,7 @@ def own_part(
     pointers, senders, notes = undirected(row_of_name[place[:, inside]], len(code), f"{links_source[0][0]}, row")
     for note in notes:
         LOG.warning(f"{links_source[0][0]}: {note}")
-    others = [columns.node, columns.label, columns.client, columns.split]
-    table = table.drop(columns=[name for name in others if name in table])
+    table = table.drop(columns=[name for name in columns.others if name in table])
     rows, features = np.arange(len(code)), columns.features or ()
     return NodeShard(
         name="own",

@@ -43,7 +43,9 @@ class Collection:
     notes: tuple[str, ...]
 
 
-def collection_of(data: Any, where: str, classes: tuple[str, ...] = (), are_numbers: bool = False) -> Collection:
+def collection_of(
+    data: Any, where: str, classes: tuple[str, ...] = (), are_numbers: bool = False, labelled: bool = True
+) -> Collection:
     """A PyG `Data` object with x, y (-1 = unknown), edge_index, and optionally `client` and the three masks.
 
     Args:
@@ -51,8 +53,9 @@ def collection_of(data: Any, where: str, classes: tuple[str, ...] = (), are_numb
         where: what errors call it, and the name of the graph.
         classes: their names; none = the numbers of those that nodes have, ascending.
         are_numbers: whether y are numbers (nan = unknown), not classes.
+        labelled: whether y and the masks are read.
     """
-    for key in ("x", "y", "edge_index"):
+    for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
     features = _features(data.x, f"{where}.x")
@@ -60,7 +63,9 @@ def collection_of(data: Any, where: str, classes: tuple[str, ...] = (), are_numb
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
     label: Array
-    if are_numbers:
+    if not labelled:
+        label = np.full(nodes, -1, np.int64)
+    elif are_numbers:
         label = _numbers(_numpy(data.y), nodes, f"{where}.y")
     else:
         label, classes = _classes(_labels(_numpy(data.y), nodes, f"{where}.y"), classes, where)
@@ -71,7 +76,7 @@ def collection_of(data: Any, where: str, classes: tuple[str, ...] = (), are_numb
         )
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
     notes = (*notes, *(f"{where}.{key} is not read." for key in UNREAD if getattr(data, key, None) is not None))
-    split, given = _split(data, nodes, where)
+    split, given = _split(data if labelled else None, nodes, where)
     client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
     if getattr(data, "client", None) is not None:
         clients = _numpy(data.client)

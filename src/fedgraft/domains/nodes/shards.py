@@ -290,7 +290,7 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
                 halo_place=(halo - starts[halo_owner]).astype(np.int32),
             )
         )
-    if idle := sum(len(shard.rows("train")) == 0 for shard in shards):
+    if graph.classes and (idle := sum(len(shard.rows("train")) == 0 for shard in shards)):
         LOG.warning(f"{graph.name}: {idle:,} of {clients:,} clients have no training nodes; they do not train.")
     return shards
 

@@ -49,12 +49,15 @@ def site_part(
     if columns.client in table:
         names = encode(table, columns.client, source)[1].tolist()
         check_one_client(names, f"column {columns.client!r} of {where}", name)
+    shard = replace(shard, name=name)
+    if not columns.label:
+        return shard, False
     label: Array
     if are_numbers:
         label = read_numbers(table, columns.label, source)
     else:
         label = labels_among(table, columns.label, source, task.class_names)
-    shard = replace(shard, name=name, label=label)
+    shard = replace(shard, label=label)
     if columns.split in table:
         shard = replace(shard, split=read_split(table, columns.split, columns.label, source, shard.label))
     return shard, columns.split in table

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, table_of
 from fedgraft.contracts.values import SPLITS, Indices
@@ -21,13 +22,16 @@ from fedgraft.domains.tables import Source, encode, read_table, row_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
+Splits = NDArray[np.int8]
+
 
 @dataclass(frozen=True)
 class Columns:
     """Names of columns. `client` and `split` may be missing in the table unless they are renamed here.
 
     Args:
-        node: of nodes, the id; label: the class or number, empty = unknown; client: who holds it.
+        node: of nodes, the id; client: who holds it.
+        label: of nodes, the class or number, empty = unknown; "" where none is read.
         split: of nodes, "train", "validation" or "test", empty = none.
         features: of nodes, numeric columns; None = every other column.
         source: of edges, the id of one end; target: of the other.
@@ -40,6 +44,11 @@ class Columns:
     features: tuple[str, ...] | None = None
     source: str = "source"
     target: str = "target"
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Columns of nodes that are no features unless they are named; "label" among them where no classes are read."""
+        return self.node, self.label or Columns.label, self.client, self.split
 
 
 def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str, are_numbers: bool = False) -> Collection:
@@ -64,14 +73,9 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str, are_num
     if columns.client in table:
         client, found = encode(table, columns.client, source)
         names = tuple(found.tolist())
-    label: Array
-    classes: tuple[str, ...] = ()
-    if are_numbers:
-        label = read_numbers(table, columns.label, source)
-    else:
-        label, classes = read_labels(table, columns.label, source, numbers_hint("node"))
-    split = read_split(table, columns.split, columns.label, source, label)
-    if columns.split in table and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
+    label, classes, split = _known_of(table, columns, source, are_numbers)
+    is_split = bool(columns.label) and columns.split in table
+    if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
     pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
@@ -87,12 +91,27 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str, are_num
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, names, columns.split in table, notes)
+    return Collection(whole, client, names, is_split, notes)
+
+
+def _known_of(
+    table: pd.DataFrame, columns: Columns, source: Source, are_numbers: bool
+) -> tuple[Array, tuple[str, ...], Splits]:
+    """(class or number of each row, names of classes, split of each row), all of it none where no label is read."""
+    if not columns.label:
+        return np.full(len(table), -1, np.int64), (), np.full(len(table), -1, np.int8)
+    label: Array
+    classes: tuple[str, ...] = ()
+    if are_numbers:
+        label = read_numbers(table, columns.label, source)
+    else:
+        label, classes = read_labels(table, columns.label, source, numbers_hint("node"))
+    return label, classes, read_split(table, columns.split, columns.label, source, label)
 
 
 def _node_table(nodes: Given, columns: Columns, owner: str) -> tuple[pd.DataFrame, Source, Indices, tuple[str, ...]]:
     """The rows, where they come from, and the client of each and the clients' names where files are clients."""
-    wanted = {f"{owner}.node": columns.node, f"{owner}.label": columns.label}
+    wanted = {f"{owner}.node": columns.node} | ({f"{owner}.label": columns.label} if columns.label else {})
     optional = []
     for option in ("client", "split"):
         column = getattr(columns, option)
@@ -146,7 +165,7 @@ def _files(given: Given, parameter: str) -> list[Path] | list[pd.DataFrame]:
 def _features(table: pd.DataFrame, columns: Columns, source: Source, owner: str) -> Array:
     names = columns.features
     if names is None:
-        others = (columns.node, columns.label, columns.client, columns.split)
+        others = columns.others
         names = tuple(name for name in map(str, table.columns) if name not in others)
         if unnamed := [name for name in names if name.startswith("Unnamed: ")]:  # as pandas calls a file's
             raise InputError(

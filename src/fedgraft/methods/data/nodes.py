@@ -25,7 +25,7 @@ LOG = logging.getLogger("fedgraft.data")
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
-ASKED = {"nodes": ("node", "client"), "edges": ("source", "target")}
+ASKED = {"nodes": ("node", "client"), "edges": ("source", "target"), "pairs": ("source", "target", "client")}
 """Columns of tables of questions."""
 SUFFIX = ".pt"
 """Of a file that holds a PyG object."""
@@ -47,7 +47,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             or {client: `Data` object}, without edges between clients.
         edges: the same for edges, where a folder's files are read as one; not with a PyG object.
         node: column of `nodes`, an id that is unique over all clients.
-        label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown.
+        label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
+            is read, for the task `link`; nor are a column "label", `split`, y and masks.
         client: column of `nodes`; where there is none, nodes are dealt to `clients`.
         split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
         features: numeric columns of `nodes`; None (default) = all others.
@@ -116,7 +117,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
         names, whole = collection.client_names, collection.whole
         if not names:
-            shards = self._dealing().deal(whole, seed, split=not collection.split)
+            shards = self._dealing().deal(whole, seed, split=bool(self.label) and not collection.split)
             # The graph is named after its file, for errors; clients have names that are the same in every place.
             return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
         named = f"{len(names)}, as the data name, or 0"
@@ -127,25 +128,27 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             )
         if self.alpha != Nodes.alpha:
             raise InputError(f"Nodes.alpha = {self.alpha:g} is for data without clients; these name {len(names)}.")
-        whole = whole if collection.split else self._dealing().split(whole, seed)
+        whole = whole if collection.split or not self.label else self._dealing().split(whole, seed)
         return cut(whole, collection.client, names)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
         if self._is_object() and not isinstance(self.nodes, str | Path):
             usual = {name: getattr(self, name) for name in ("node", "label", "client", "split", "source", "target")}
+            usual["label"] = self.label or Nodes.label
             return {option: table.rename(columns=usual) for option, table in tables_of(self.read()).items()}
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.features is None else self.features})
 
     def read(self) -> Collection:
         """Read the graph, before it is dealt to clients."""
+        labelled = bool(self.label)
         if isinstance(self.nodes, str | Path) and self._is_object():
             given = read_object(Path(self.nodes), "Nodes.nodes")
-            found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers)
+            found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
         elif self.edges is None:
             given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
-            found = collection_of(given, "Nodes.nodes", are_numbers=self._are_numbers)
+            found = collection_of(given, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
         else:
             return read_nodes(self.nodes, self.edges, self._columns(), "Nodes", self._are_numbers)
         empty = [mask for part, mask in enumerate(MASKS) if not (found.whole.split == part).any()]
@@ -168,7 +171,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
 
     def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> NodeShard:
         """Read one client's nodes and the edges between them."""
-        check_said(self.features, None if self._are_numbers else task.class_names)
+        unclassed = self._are_numbers or not self.label
+        check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
@@ -177,7 +181,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         shard, is_split = site_part(*own, self._columns(), task, name, self._are_numbers)
         if is_split and self.fold:
             raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
-        if is_split:
+        if is_split or not self.label:
             return shard
         split = split_nodes(shard.label, self.fold, generator(seed, "split", client=client), str(tables["nodes"]))
         return replace(shard, split=split)

@@ -30,6 +30,7 @@ from fedgraft.domains.nodes.queries import Asked, answered
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.domains.nodes.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.smoothing import Neighbours
+from fedgraft.errors import InputError
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -139,7 +140,9 @@ class Node(
         return super().halo_widths if self._mending is None else self._mending.widths
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
-        """Return the width of features and the classes."""
+        """Return the width of features and the classes. Raises `InputError` where the data have none."""
+        if not shard.classes:
+            raise InputError("Task 'node' needs classes of nodes: data.label must name their column, or y hold them.")
         return {**super().known_of(shard), "classes": len(shard.classes), "class_names": shard.classes}
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:

@@ -129,7 +129,7 @@ class Question:
         """Return the clients' data; those of one seed are kept. Raises `InputError` for fewer than two clients."""
         if seed not in self._loaded:
             self._loaded.clear()
-            shards = self.experiment(self.choice.recipes[0], seed).data.load(seed)
+            shards = self.experiment(self.choice.recipes[0], seed).shards()
             if len(shards) < LEAST_SEEDS:
                 raise InputError(
                     "These data are of one client, so there is nothing to federate: say how many hold them with "

@@ -320,7 +320,7 @@ def _run_split(
     root = _checked_root(study, data_root, split.data)
     common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
     made = experiments.load(study.recipe_for(split.data), common)
-    shards = made.data.load(split.seed)
+    shards = made.shards()
     base = made.fitted(shards)
     by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
     for cell in cells:

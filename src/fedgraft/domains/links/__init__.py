@@ -1,0 +1,1 @@
+"""Links: which pairs of a client's nodes are joined by an edge."""

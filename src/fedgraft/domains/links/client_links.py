@@ -1,0 +1,132 @@
+"""A client's part of a graph, ready to train on its edges: embeddings of nodes, pairs without an edge, scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.links.shards import LinkShard, codes_of
+from fedgraft.domains.nodes.client_graph import NodeData
+from fedgraft.domains.nodes.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.features import FeatureRows, scaled
+from fedgraft.domains.nodes.historical_embeddings import States
+from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, scattered
+from fedgraft.nn.layers import device_of
+
+TRIES: Final = 8
+"""Pairs that are drawn, one after another, until one has no edge; in a graph that is not dense the second rarely is
+asked for."""
+AT_ONCE: Final = 1 << 16
+"""Pairs that are scored at a time."""
+
+
+@dataclass(eq=False)
+class LinkData:
+    """A client's part of a graph, ready to train on its edges.
+
+    Args:
+        nodes: what nodes are computed from: training edges alone.
+        shard: the client's part.
+        edges: training edges, int64 [2, edges], in ascending order.
+    """
+
+    nodes: NodeData
+    shard: LinkShard
+    edges: Indices
+
+    @classmethod
+    def of(cls, shard: LinkShard, layers: int, scale: float) -> "LinkData":
+        """Prepare a client's part.
+
+        Args:
+            shard: the part.
+            layers: convolutions of the model.
+            scale: length that features are brought to; 0 = as they are.
+        """
+        graph = shard.graph
+        features = scaled(graph.features, scale) if scale else graph.features
+        nobody = FeatureCoding(graph.width, not isinstance(features, np.ndarray)).empty(0)
+        nodes = NodeData(
+            features=FeatureRows(features, nobody),
+            around=Neighbourhoods(graph),
+            own=graph.own,
+            halo=0,
+            label=graph.label,
+            rows={},
+            known=np.ones(graph.own, bool),
+            needed=np.zeros(0, np.int64),
+            states=States(graph.own, 0, ()),
+            class_counts=np.zeros(0, np.int64),
+            sums=None,
+            degree=graph.degree.astype(np.float32),
+            layers=layers,
+            exchanges=False,
+        )
+        return cls(nodes, shard, shard.edges)
+
+    def log_odds(self, model: Any, pairs: Indices, most: Sequence[int], seed: int = 0) -> Tensor:
+        """Return log odds of pairs, float32 [n].
+
+        Args:
+            model: a `LinkModel`.
+            pairs: int64 [2, n].
+            most: neighbours of a node that take part, per layer; where all do, all nodes are computed, as ever.
+            seed: of which neighbours.
+        """
+        if any(most):
+            nodes, places = np.unique(pairs, return_inverse=True)
+            computed, pairs = self.nodes.computed(nodes, most, True, seed), places.reshape(pairs.shape)
+        else:
+            computed = self.nodes.whole()
+        embeddings = self.nodes.logits(model.nodes, computed, False)
+        odds: Tensor = model(embeddings, torch.from_numpy(pairs).to(embeddings.device))
+        return odds
+
+    def scores(self, model: Any, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return log odds of pairs, float32 [n], from all neighbours."""
+        with torch.no_grad():
+            embeddings = self.nodes.logits(model.nodes, self.nodes.whole(), False)
+            every, count = torch.from_numpy(pairs.astype(np.int64)).to(device_of(model)), max(1, pairs.shape[1])
+            odds = [model(embeddings, every[:, first : first + AT_ONCE]).cpu() for first in range(0, count, AT_ONCE)]
+        found: NDArray[np.float32] = torch.cat(odds).numpy()
+        return found
+
+    def without_edge(self, examples: Indices, count: int, seed: int) -> tuple[Indices, NDArray[np.bool_]]:
+        """Draw pairs of own nodes without a training edge, the same for an example whenever the seed is.
+
+        Args:
+            examples: int64 [n], training edges.
+            count: pairs for each of them.
+            seed: what they are drawn from.
+
+        Returns:
+            int64 [2, n * count]; and bool [n * count], false where none was found.
+        """
+        numbers = (examples[:, None] * count + np.arange(count)).ravel()
+        pairs, found = np.zeros((2, len(numbers)), np.int64), np.zeros(len(numbers), bool)
+        for attempt in range(TRIES):
+            open_ = np.flatnonzero(~found)
+            if not len(open_):
+                break
+            first = (numbers[open_] * TRIES + attempt) * 2
+            ends = [scattered(first + end, seed) % np.uint64(self.nodes.own) for end in range(2)]
+            drawn = np.stack(ends).astype(np.int64)
+            pairs[:, open_], found[open_] = drawn, (drawn[0] != drawn[1]) & ~self._joined(drawn)
+        return pairs, found
+
+    def _joined(self, pairs: Indices) -> NDArray[np.bool_]:
+        """Whether there is a training edge, bool [n]."""
+        codes = codes_of(pairs, self.nodes.own)
+        place = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        joined: NDArray[np.bool_] = self._codes[place] == codes
+        return joined
+
+    @cached_property
+    def _codes(self) -> Indices:
+        return np.sort(codes_of(self.edges, self.nodes.own))

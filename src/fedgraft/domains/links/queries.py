@@ -1,0 +1,123 @@
+"""Questions about pairs of nodes: whose both are, which nodes are new."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Indices, Questions
+from fedgraft.domains.node_tables import clients_said, named_once, texts_of
+from fedgraft.domains.nodes.new_nodes import owners_of
+from fedgraft.domains.nodes.queries import OWNER, Asked, split_nodes_asked
+from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.errors import InputError, nearest
+
+ENDS = ("source", "target")
+Places = dict[int, int]
+"""{client: which of its nodes}."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedPairs:
+    """Questions about pairs of nodes to one client.
+
+    Args:
+        ids: object [2, asked], the nodes' ids.
+        pairs: int64 [2, asked], their numbers: 0 .. own - 1 are the client's, new ones follow.
+        new: the client's new nodes, with features and edges; None without any.
+    """
+
+    ids: NDArray[np.object_]
+    pairs: Indices
+    new: Asked | None
+
+
+def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+    """{client: its pairs}, every row of the table "pairs" with one client.
+
+    Args:
+        shards: all clients' own parts.
+        tables: "pairs" with columns "source" and "target" and perhaps "client"; of new nodes "nodes", "edges" and
+            "features" as `split_nodes_asked` takes them. A new node without an edge is of the client whose node it is
+            first paired with, if it says no other.
+
+    Raises `InputError` for whatever is missing or unknown, and for a pair of two clients' nodes.
+    """
+    where = f"{OWNER}.pairs"
+    if "pairs" not in tables:
+        raise InputError(f"{OWNER}: a table of pairs is needed, one row each; give --pairs.")
+    wanted = {f"{OWNER}.{column}": column for column in ENDS}
+    table, source = read_table(named_once(tables["pairs"], where), where, wanted, ["client"])
+    ids = np.stack([texts_of(table, column, source) for column in ENDS]).astype(object)
+    said = clients_said(table, [shard.name for shard in shards], source)
+    known = {name: dict(places) for name, places in owners_of(shards, {*ids.ravel().tolist()}).items()}
+    new = _new_nodes(shards, tables, ids, said, known) if "nodes" in tables else {}
+    for who, questions in new.items():
+        places = zip(questions.asked.ids.tolist(), questions.asked.nodes.tolist(), strict=True)
+        known |= {name: {who: place} for name, place in places if place >= shards[who].own}
+    found = [_placed(shards, known, ids[:, row], int(said[row]), source, row) for row in range(len(table))]
+    client, pairs = np.array([who for who, _ in found]), np.array([pair for _, pair in found], np.int64).T
+    answers = {}
+    for each in np.unique(client).tolist():
+        rows = np.flatnonzero(client == each)
+        asked = new[each].asked if each in new else None
+        answers[each] = Questions(rows, AskedPairs(ids[:, rows], pairs[:, rows], asked))
+    return answers
+
+
+def _new_nodes(
+    shards: Sequence[NodeShard],
+    tables: Mapping[str, pd.DataFrame],
+    ids: NDArray[np.object_],
+    said: Indices,
+    known: Mapping[str, Places],
+) -> dict[int, Questions]:
+    """{client: nodes of the table "nodes"}."""
+    nodes = named_once(tables["nodes"], f"{OWNER}.nodes")
+    edges = tables.get("edges")
+    joined = set() if edges is None else {str(end) for column in ENDS if column in edges for end in edges[column]}
+    near: dict[str, str] = {}
+    for (one, other), who in zip(ids.T.tolist(), said.tolist(), strict=True):
+        for name, partner in ((one, other), (other, one)):
+            places = [who] if who >= 0 else list(known.get(partner, {}))
+            if name not in known and name not in joined and len(places) == 1:
+                near.setdefault(name, shards[places[0]].name)
+    if "node" in nodes and near:
+        client = nodes["client"] if "client" in nodes else pd.Series(None, nodes.index, dtype=object)
+        nodes = nodes.assign(client=client.astype(object).fillna(nodes["node"].astype(str).map(near)))
+    others = {name: tables[name] for name in ("edges", "features") if name in tables}
+    return split_nodes_asked(shards, {**others, "nodes": nodes})
+
+
+def _placed(
+    shards: Sequence[NodeShard],
+    known: Mapping[str, Places],
+    ids: NDArray[np.object_],
+    said: int,
+    source: Source,
+    row: int,
+) -> tuple[int, list[int]]:
+    """The client that has both nodes of a pair, and which they are."""
+    for column, name in zip(ENDS, ids, strict=True):
+        if name not in known:
+            hint = nearest(name, [*known, *(str(each) for shard in shards for each in shard.ids)])
+            raise InputError(
+                f"{row_of(source, row)}: {column!r} must be a node of a client, or a new one of --nodes; got "
+                f"{name!r}.{hint}"
+            )
+    one, other = (known[name] for name in ids)
+    both = [client for client in one if client in other and said in (-1, client)]
+    if len(both) == 1:
+        return both[0], [one[both[0]], other[both[0]]]
+    if both:
+        whose = " and ".join(repr(shards[client].name) for client in both)
+        raise InputError(f"{row_of(source, row)}: clients {whose} have such nodes; a column 'client' must say whose.")
+    whose = "; ".join(
+        f"{name!r} is of {' and '.join(repr(shards[client].name) for client in places)}"
+        for name, places in zip(ids, (one, other), strict=True)
+    )
+    wanted = f"client {shards[said].name!r}, which the row names" if said >= 0 else "one client, which scores it"
+    raise InputError(f"{row_of(source, row)}: both nodes of a pair must be of {wanted}; {whose}.")

@@ -1,0 +1,159 @@
+"""One client's own part of a graph with some of its edges held out, and pairs without an edge beside these.
+
+Rules:
+    Edges     those between own nodes. Edges to nodes elsewhere have no part in anything.
+    Split     a share of them is for validation, a share for test; at least one each, of three edges or more. The others
+              train, and they alone carry messages.
+    No edges  each split has pairs of own nodes without an edge of any split: as many as it has edges, or `FEWEST` where
+              that is more, or all that there are. No pair is in both splits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.nodes.halo_setup import inside, without_edges
+from fedgraft.domains.nodes.shards import NodeShard, merge_shards
+from fedgraft.errors import require
+
+FEWEST: Final = 100
+"""Pairs without an edge that a split has at least; of a small client's few, its score would be a draw of luck."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkShard:
+    """One client's own part of a graph, some edges held out.
+
+    Args:
+        graph: the part, without the edges held out and without neighbours elsewhere.
+        pairs: int32 [2, n], pairs of own nodes to be scored, the lower one first.
+        split: int8 [n], index into `SPLITS` of each: 1 or 2.
+        edge: bool [n], whether it is an edge that is held out.
+        part: int32 [n], which client's it is where those of several are one; else 0.
+    """
+
+    graph: NodeShard
+    pairs: NDArray[np.int32]
+    split: NDArray[np.int8]
+    edge: NDArray[np.bool_]
+    part: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        what, count = f"LinkShard.{{}} of {self.name}", len(self.split)
+        for key, array, shape in (
+            ("pairs", self.pairs, (2, count)),
+            ("edge", self.edge, (count,)),
+            ("part", self.part, (count,)),
+        ):
+            require(array.shape == shape, what.format(key), f"of shape {shape}", array.shape)
+        sound = not count or (self.pairs.min() >= 0 and self.pairs.max() < self.graph.own)
+        require(sound, what.format("pairs"), f"0..{self.graph.own - 1}, own nodes", int(self.pairs.max(initial=0)))
+
+    @property
+    def name(self) -> str:
+        """str, the client's name."""
+        return self.graph.name
+
+    @property
+    def edges(self) -> Indices:
+        """Training edges, int64 [2, edges], the lower node first."""
+        return edges_of(self.graph)
+
+    def rankings(self, split: str) -> list[Indices]:
+        """Return places of the pairs that are ranked together, int64 [n] each: those of a client with both kinds."""
+        mine = self.split == SPLITS.index(split)
+        found = [np.flatnonzero(mine & (self.part == part)) for part in np.unique(self.part[mine])]
+        return [each for each in found if 0 < self.edge[each].sum() < len(each)]
+
+
+def edges_of(graph: NodeShard) -> Indices:
+    """Return edges between own nodes, int64 [2, edges], each once, the lower node first, in ascending order."""
+    receiver, sender = np.repeat(np.arange(graph.own), graph.degree), graph.senders.astype(np.int64)
+    once = (receiver < sender) & (sender < graph.own)
+    return np.stack([receiver[once], sender[once]])
+
+
+def codes_of(pairs: NDArray[np.integer], nodes: int) -> Indices:
+    """Return a number for each pair of so many nodes, int64 [n], the same whichever of the two is first."""
+    low, high = (end(pairs[0], pairs[1]).astype(np.int64) for end in (np.minimum, np.maximum))
+    codes: Indices = low * nodes + high
+    return codes
+
+
+def whole(shard: NodeShard) -> LinkShard:
+    """Return a client's part with nothing held out."""
+    none = np.zeros(0)
+    return LinkShard(
+        inside(shard), np.zeros((2, 0), np.int32), none.astype(np.int8), none.astype(bool), none.astype(np.int32)
+    )
+
+
+def hold_out(shard: NodeShard, validation: float, test: float, g: np.random.Generator) -> LinkShard:
+    """Hold out edges of a client's part.
+
+    Args:
+        shard: the part.
+        validation: share of its edges, in (0, 1).
+        test: likewise; both together below 1.
+        g: what they are drawn from.
+    """
+    graph = inside(shard)
+    edges = edges_of(graph)
+    count = edges.shape[1]
+    if count < len(SPLITS):
+        return whole(shard)
+    tested = min(max(1, int(test * count)), count - 2)
+    validated = min(max(1, int(validation * count)), count - tested - 1)
+    held = g.permutation(count)[: tested + validated]
+    split = np.repeat(np.array([SPLITS.index("test"), SPLITS.index("validation")], np.int8), [tested, validated])
+    others = _no_edges(edges, graph.own, sum(max(each, FEWEST) for each in (tested, validated)), g)
+    share = max(tested, FEWEST) / (max(tested, FEWEST) + max(validated, FEWEST))
+    bound = int(share * others.shape[1])
+    apart = np.full(others.shape[1], SPLITS.index("validation"), np.int8)
+    apart[:bound] = SPLITS.index("test")
+    receiver = np.repeat(np.arange(graph.own), graph.degree)
+    codes = codes_of(np.stack([receiver, graph.senders]), graph.own)
+    return LinkShard(
+        graph=without_edges(graph, ~np.isin(codes, codes_of(edges[:, held], graph.own))),
+        pairs=np.concatenate([edges[:, held], others], axis=1).astype(np.int32),
+        split=np.concatenate([split, apart]),
+        edge=np.arange(len(held) + others.shape[1]) < len(held),
+        part=np.zeros(len(held) + others.shape[1], np.int32),
+    )
+
+
+def merge_links(shards: Sequence[LinkShard]) -> LinkShard:
+    """All shards as one client's, with the edges of each and none between them; pairs stay those of their clients."""
+    counts = np.array([shard.graph.own for shard in shards])
+    starts = np.cumsum(counts) - counts
+    parts = [int(shard.part.max(initial=0)) + 1 for shard in shards]
+    firsts = np.cumsum(parts) - parts
+    moved = [shard.pairs + start for shard, start in zip(shards, starts, strict=True)]
+    return LinkShard(
+        graph=merge_shards([shard.graph for shard in shards]),
+        pairs=np.concatenate(moved, axis=1).astype(np.int32),
+        split=np.concatenate([shard.split for shard in shards]),
+        edge=np.concatenate([shard.edge for shard in shards]),
+        part=np.concatenate([shard.part + first for shard, first in zip(shards, firsts, strict=True)]).astype(np.int32),
+    )
+
+
+def _no_edges(edges: Indices, nodes: int, count: int, g: np.random.Generator) -> Indices:
+    """Draw pairs without an edge, int64 [2, at most count], distinct, in random order."""
+    known, pairs = codes_of(edges, nodes), nodes * (nodes - 1) // 2
+    if pairs <= 8 * (len(known) + count):  # few enough to look at each; drawing would find the last ones late
+        low, high = np.triu_indices(nodes, 1)
+        free = np.setdiff1d(low * nodes + high, known)
+        found = g.permutation(free)[:count]
+    else:
+        found = np.zeros(0, np.int64)
+        while len(found) < count:
+            ends = g.integers(0, nodes, (2, 2 * count))
+            drawn = codes_of(ends[:, ends[0] != ends[1]], nodes)
+            every = np.concatenate([found, drawn[~np.isin(drawn, known)]])
+            found = every[np.sort(np.unique(every, return_index=True)[1])][:count]
+    return np.stack([found // nodes, found % nodes])

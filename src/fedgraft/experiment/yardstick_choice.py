@@ -1,0 +1,34 @@
+"""Which yardsticks a recipe asks for: those of its task, or those that it names."""
+
+from typing import Any
+
+from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.errors import InputError, unknown
+from fedgraft.experiment import discovery
+from fedgraft.experiment.sections import Section
+
+TRAINED_YARDSTICKS = ("local_only", "centralised")
+"""Yardsticks that train the experiment's own model: by each client alone, and on all data in one place."""
+
+
+def yardsticks_of(content: Section, task: str) -> tuple[str, ...]:
+    """Return the names of a recipe's yardsticks. Raises `InputError` for one that there is not, or not for the task."""
+    if "yardsticks" not in content:
+        found = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
+        return tuple(name for name, cls in found.items() if cls.default and cls.task == task)
+    given = content["yardsticks"]
+    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+        raise InputError(f"yardsticks must be a list of names; got {given!r}.")
+    known = [*discovery.names("yardsticks"), *TRAINED_YARDSTICKS]
+    for name in given:
+        if name not in known and ":" not in name:
+            raise unknown("yardstick", name, known)
+        if name not in TRAINED_YARDSTICKS and discovery.find("yardsticks", name).task != task:
+            raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
+    return tuple(given)
+
+
+def build_yardstick(name: str) -> Yardstick[Any]:
+    """An instance of a yardstick with its default options."""
+    yardstick: Yardstick[Any] = discovery.find("yardsticks", name)()
+    return yardstick

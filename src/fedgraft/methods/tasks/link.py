@@ -1,0 +1,213 @@
+"""Link: tell which pairs of a client's nodes are joined by an edge."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.domains.links import metrics
+from fedgraft.domains.links.client_links import LinkData
+from fedgraft.domains.links.model import LinkModel
+from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
+from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
+from fedgraft.domains.nodes.model import NodeModel
+from fedgraft.domains.nodes.queries import with_new_nodes
+from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array, Arrays
+
+
+@dataclass(frozen=True)
+class Link(
+    abilities.DerivingTask[LinkShard, LinkData],
+    abilities.DetailedScores[LinkShard, LinkData],
+    abilities.FittedTask[LinkShard, LinkData],
+    abilities.NeighbourSamplingTask[LinkShard, LinkData],
+    abilities.PooledTask[LinkShard, LinkData],
+    abilities.PredictingTask[LinkShard, LinkData],
+    abilities.SeededTask[LinkShard, LinkData],
+):
+    """Link: tell which pairs of a client's nodes are joined by an edge.
+
+    Data are those of the task `node`; classes are not read. Each client holds out some of its edges; the others train
+    and carry messages. The encoder's convolutions are followed by a linear layer, which makes an embedding of a node;
+    the score of a pair is made of the two embeddings. A training edge learns against pairs without an edge, drawn anew
+    in every step. The score of a model is AUC: the probability that an edge held out is above a pair without one; of
+    several clients the mean over their edges.
+
+    Asked: a table `pairs` with columns "source", "target" and perhaps "client": two nodes of one client each. For new
+    nodes also `nodes`, with "node", perhaps "client" and features, and `edges` with "source" and "target". The answer
+    is a score in (0, 1): how likely the model takes the pair to be an edge and not one drawn at random. One client's
+    own tables: `data`, its nodes with features, and `data-edges`.
+
+    Source: Kipf and Welling, "Variational Graph Auto-Encoders", NIPS workshop 2016 (arXiv:1611.07308): the
+        auto-encoder without its noise, AUC and average precision over as many pairs without an edge as with one.
+    Differs: edges between clients have no part: they carry no messages and are neither trained on nor scored. Any
+        encoder, and a linear layer behind it. Hits@k beside the other two. A small client is scored against a hundred
+        pairs without an edge, however few its edges are, so that luck has less of a part in it.
+
+    Args:
+        encoder: the convolutions; the recipe's [model].
+        width: of an embedding, >= 1.
+        decoder: "product", the embeddings' inner product and a bias, or "perceptron", of one hidden layer over their
+            entrywise product.
+        negatives: pairs without an edge that a training edge learns against in a step, >= 1.
+        validation: share of a client's edges that are for validation, in (0, 1) (Kipf and Welling: 0.05).
+        test: share that are for test, in (0, 1); both together below 1.
+        neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
+            all. Scores and predictions always see all.
+        dropout: share of each hidden layer dropped in training, in [0, 1).
+        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
+        k: pairs without an edge that hits@k looks at, >= 1.
+        features: width of features; 0 = as the data have.
+        sparse: whether features are sparse; taken from the data where `features` is 0.
+    """
+
+    metric: ClassVar[str] = "auc"
+    better: ClassVar[str] = "higher"
+    reads: ClassVar[str] = "node"
+    asks: ClassVar[tuple[str, ...]] = ("pairs", "nodes", "edges")
+
+    encoder: LayeredEncoder
+    width: int = 64
+    decoder: Literal["product", "perceptron"] = "product"
+    negatives: int = 1
+    validation: float = 0.1
+    test: float = 0.1
+    neighbours: int = 0
+    dropout: float = 0.0
+    scale: float = 0.0
+    k: int = metrics.HITS
+    features: int = 0
+    sparse: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("width", "negatives", "k"):
+            require(getattr(self, name) >= 1, f"Link.{name}", ">= 1", getattr(self, name))
+        for name in ("neighbours", "features"):
+            require(getattr(self, name) >= 0, f"Link.{name}", ">= 0", getattr(self, name))
+        for name in ("validation", "test"):
+            require(0 < getattr(self, name) < 1, f"Link.{name}", "in (0, 1)", getattr(self, name))
+        together = self.validation + self.test
+        require(together < 1, "Link.validation + Link.test", "below 1, so that edges are left to train on", together)
+        require(0 <= self.dropout < 1, "Link.dropout", "in [0, 1)", self.dropout)
+        require(self.scale >= 0, "Link.scale", ">= 0 (0 = as they are)", self.scale)
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Edges held out, and sums over them of AUC, average precision, hits@k and losses."""
+        return *metrics.SUMS, "loss"
+
+    @property
+    def stochastic(self) -> bool:
+        """True where there is dropout, or a stochastic convolution."""
+        return self.dropout > 0 or self.encoder.stochastic
+
+    @property
+    def draws_neighbours(self) -> bool:
+        """True where neighbours are drawn."""
+        return self.neighbours > 0
+
+    @cached_property
+    def layers(self) -> int:
+        """Number of convolutions."""
+        return max(1, self.encoder.depth)
+
+    @property
+    def classes(self) -> int:
+        """0: no classes are read of one client's own tables."""
+        return 0
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def derived(self, shard: NodeShard, g: np.random.Generator | None) -> LinkShard:
+        """Return a client's part of a graph with some of its edges held out; without a generator none is."""
+        return whole(shard) if g is None else hold_out(shard, self.validation, self.test, g)
+
+    def fitted(self, shards: Sequence[LinkShard]) -> Self:
+        """With the width of features; raises where no client has an edge."""
+        graph = shards[0].graph
+        if len(shards) > 1 and not any(shard.edges.shape[1] for shard in shards):
+            raise InputError(
+                f"None of the {len(shards)} clients has an edge between two nodes of its own to learn from."
+            )
+        if self.features not in (0, graph.width):
+            raise InputError(f"task.features = {self.features}, but the data have {graph.width}.")
+        return replace(self, features=graph.width, sparse=not isinstance(graph.features, np.ndarray))
+
+    def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
+        """Neighbourhoods and features, of training edges alone."""
+        return LinkData.of(shard, self.layers, self.scale)
+
+    def examples(self, data: LinkData) -> int:
+        """Return how many training edges the client has."""
+        return int(data.edges.shape[1])
+
+    def pooled(self, shards: Sequence[LinkShard]) -> LinkShard:
+        """Return all clients' parts side by side; edges between them have no part there either."""
+        return merge_links(shards)
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Return a model, the same for all clients."""
+        nodes = NodeModel(self.encoder, self.features or 1, self.width, "linear", self.dropout, g)
+        return LinkModel(nodes, self.width, self.decoder, g)
+
+    def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Cross-entropy of each edge, and the mean of those of the pairs that it learns against."""
+        edges = data.edges[:, draw.examples]
+        others, found = data.without_edge(draw.examples, self.negatives, draw.seed)
+        odds = data.log_odds(model, np.concatenate([edges, others], axis=1), self._most(draw), draw.seed)
+        count = edges.shape[1]
+        against = nn.functional.softplus(odds[count:]) * torch.from_numpy(found).to(odds.device)
+        return nn.functional.softplus(-odds[:count]) + against.view(count, self.negatives).mean(1)
+
+    def evaluate(self, model: nn.Module, data: LinkData) -> dict[str, Sums]:
+        """Return sums over edges held out."""
+        odds = data.scores(model, data.shard.pairs)
+        sums = metrics.sums_of(data.shard, odds, self.k)
+        for split in SCORED_SPLITS:
+            sums[split]["loss"] = metrics.loss_of(data.shard, odds, split)
+        return sums
+
+    def score(self, sums: Sums) -> float:
+        """Return the mean over edges of the AUC that their clients reach; nan without edges."""
+        return metrics.measures(sums, self.k)["auc"]
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Return AUC, average precision and hits@k."""
+        return metrics.measures(sums, self.k)
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Return the mean cross-entropy of an edge and of a pair without; nan without edges."""
+        return sums["loss"] / sums["edges"] if sums.get("edges") else float("nan")
+
+    def questions(self, shards: Sequence[LinkShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Pairs of nodes by id, and new nodes with features and edges, each with the client that answers."""
+        return split_pairs_asked([shard.graph for shard in shards], tables)
+
+    def predict(
+        self, model: nn.Module, shard: LinkShard, remembered: Mapping[str, Any], asked: AskedPairs
+    ) -> dict[str, Array]:
+        """The score of each pair, from training edges and those of all new nodes."""
+        graph = shard.graph if asked.new is None else with_new_nodes(shard.graph, asked.new)
+        odds = LinkData.of(whole(graph), self.layers, self.scale).scores(model, asked.pairs)
+        score = torch.from_numpy(odds).double().sigmoid().numpy()
+        return {"source": asked.ids[0], "target": asked.ids[1], "score": score}
+
+    def _most(self, draw: Draw) -> tuple[int, ...]:
+        """Most neighbours per layer, as the sampler says or by default."""
+        if given := len(draw.neighbours):
+            require(given == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", given)
+        return draw.neighbours or (self.neighbours,) * self.layers
