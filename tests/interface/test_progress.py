@@ -5,6 +5,7 @@ import pytest
 
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
+from fedgraft.experiment.baselines import STAGE
 from fedgraft.interface import progress
 from fedgraft.interface.progress import Progress
 
@@ -66,7 +67,7 @@ def test_plain_lines_are_a_second_apart_with_the_first_and_the_last(
 def test_a_plain_line_says_everything(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress(60, 2_000_000, "rmse", 10) as shown:
         shown.after_round(STATE, row(2, bytes_total=1_240_000, failed={3: "no reply"}, late=(3, 7)))
-    expected = "round 2/60, rmse 0.5000 (best 0.5000), 1.24 MB of 2.00 MB, chose 0 3 7, 1 late, 1 failed\n"
+    expected = "client 3 failed: no reply\nround 2/60, rmse 0.5000 (best 0.5000), 1.24 MB of 2.00 MB, chose 0 3 7, 1 late, 1 failed\n"
     assert capsys.readouterr().err == expected
 
 
@@ -161,3 +162,20 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     with Progress(60, 0, "rmse", 10) as shown:
         shown.after_round(STATE, row(1))
     assert "\x1b" not in terminal.getvalue()
+
+
+def test_why_clients_failed_is_told_once_a_reason(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:
+    with Progress(3, 0, "rmse", 10) as shown:
+        shown.after_round(STATE, row(1, failed={3: "training: ValueError: no", 7: "training: ValueError: no"}))
+        shown.after_round(STATE, row(2, failed={3: "training: ValueError: no", 0: "scoring: late"}))
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("client ")]
+    assert said == ["client 3 failed: training: ValueError: no", "client 0 failed: scoring: late"]
+
+
+def test_what_is_prepared_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = on_terminal(monkeypatch)
+    with Progress(3, 0, "rmse", 10):
+        STAGE.info("yardstick %s", "global_mean")
+    STAGE.info("nobody looks")
+    assert "yardstick global_mean ..." in stream.getvalue()
+    assert "nobody looks" not in stream.getvalue()

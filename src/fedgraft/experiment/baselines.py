@@ -8,6 +8,7 @@ sending all their data once would cost.
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -30,6 +31,9 @@ from fedgraft.experiment.provenance import digest_of
 from fedgraft.experiment.raw_data import made_when_used, raw_data_bytes
 from fedgraft.experiment.yardstick_choice import TRAINED_YARDSTICKS, build_yardstick
 from fedgraft.runtimes.processes import Processes
+
+STAGE = logging.getLogger("fedgraft.stage")
+"""Told what is done before the first round and after the last one; progress shows it."""
 
 Scores = dict[str, float]
 
@@ -110,6 +114,7 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
 
 def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     def score() -> Scores:
+        STAGE.info("yardstick %s", name)
         try:
             trained = name in TRAINED_YARDSTICKS
             return _train(experiment, shards, name) if trained else build_yardstick(name).score(shards)

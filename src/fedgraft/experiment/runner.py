@@ -29,6 +29,7 @@ from fedgraft.errors import (
     require,
 )
 from fedgraft.experiment import portable
+from fedgraft.experiment.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
 from fedgraft.experiment.outside_classes import note_made, stored_experiment
@@ -175,6 +176,7 @@ def resume(
 
 def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     """The experiment, its task knowing what it must of the data, and the clients' data."""
+    STAGE.info("loading data")
     shards = experiment.shards()
     if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.evaluation.sample:
         LOG.warning(
@@ -238,6 +240,7 @@ def _finish(
         loop = _loop(experiment, runtime)
         recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
+            STAGE.info("preparing %s clients", f"{len(shards):,}")
             with interrupted.at_once():  # there is nothing to store yet
                 state = _begin(loop)
             recorder.checkpoint(state)

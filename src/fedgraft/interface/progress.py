@@ -1,8 +1,10 @@
 """What a person sees while a run goes on: a live line on a terminal, plain lines elsewhere; all on standard error."""
 
+import logging
 import math
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -13,6 +15,8 @@ from rich.text import Text
 
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
+from fedgraft.errors import printable
+from fedgraft.experiment.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.units import human_bytes, human_seconds
 
@@ -24,8 +28,9 @@ _LIST_WIDTH, _BAR_WIDTH, _LEAST_BAR, _TEXT_WIDTH = 18, 32, 6, 52
 class Progress:
     """A watcher that shows a run's progress.
 
-    On a terminal: a bar of rounds and one of the budget, with the score and who was chosen. Elsewhere: a line a round,
-    at most one a second, always the first and the last.
+    On a terminal: what is being prepared, then a bar of rounds and one of the budget, with the score and who was
+    chosen. Elsewhere: a line a round, at most one a second, always the first and the last. Why a client failed is told
+    once for each reason.
 
     Args:
         rounds: most rounds there will be.
@@ -45,6 +50,8 @@ class Progress:
         self._score: float | None = None
         self._unsaid = ""
         self._said_at = -math.inf
+        self._reasons: set[str] = set()
+        self._stages = _Stages(self._stage)
 
     @classmethod
     def of(cls, experiment: Experiment, quiet: bool = False) -> "Progress":
@@ -56,11 +63,14 @@ class Progress:
         if self._terminal and not self._quiet:
             self._live = Live(console=Console(file=self._stream, highlight=False), refresh_per_second=8)
             self._live.start()
+        STAGE.addHandler(self._stages)
+        STAGE.setLevel(logging.INFO)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        STAGE.removeHandler(self._stages)
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -70,6 +80,7 @@ class Progress:
         """Show a round that has ended."""
         if self._quiet:
             return
+        self._tell_failures(row)
         self._score = row.validation if row.validation is not None else self._score
         if self._live is not None:
             self._live.update(self._drawn(state, row))
@@ -85,6 +96,18 @@ class Progress:
         self._say_last()
         console = self._live.console if self._live is not None else self._console
         console.print(Text(text))
+
+    def _stage(self, text: str) -> None:
+        """Show what is done before the first round or after the last one, such as a yardstick."""
+        if self._live is not None and not self._quiet:
+            self._live.update(Text(f"{text} ..."))
+
+    def _tell_failures(self, row: Row) -> None:
+        """Say why clients failed, each reason once."""
+        for client, reason in row.failed.items():
+            if reason not in self._reasons:
+                self._reasons.add(reason)
+                self.note(printable(f"client {client} failed: {reason}"))
 
     def _say_last(self) -> None:
         """Print the last line that has been held back."""
@@ -130,6 +153,18 @@ class Progress:
         """Who: "0 3 7", or "5 of 100" where that would be long."""
         names = " ".join(map(str, row.selected))
         return names if len(names) <= _LIST_WIDTH else f"{len(row.selected)} of {self._clients or len(state.chosen)}"
+
+
+class _Stages(logging.Handler):
+    """Hands on what is logged of a run's stages."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one stage."""
+        self._show(record.getMessage())
 
 
 def _bar(done: float, whole: float, width: int) -> ProgressBar:
