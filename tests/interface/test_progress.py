@@ -67,7 +67,8 @@ def test_plain_lines_are_a_second_apart_with_the_first_and_the_last(
 def test_a_plain_line_says_everything(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress(60, 2_000_000, "rmse", 10) as shown:
         shown.after_round(STATE, row(2, bytes_total=1_240_000, failed={3: "no reply"}, late=(3, 7)))
-    expected = "client 3 failed: no reply\nround 2/60, rmse 0.5000 (best 0.5000), 1.24 MB of 2.00 MB, chose 0 3 7, 1 late, 1 failed\n"
+    told = "client 3 failed: no reply\n"
+    expected = told + "round 2/60, rmse 0.5000 (best 0.5000), 1.24 MB of 2.00 MB, chose 0 3 7, 1 late, 1 failed\n"
     assert capsys.readouterr().err == expected
 
 
