@@ -308,6 +308,14 @@ class PredictingTask(Task[Shard, Prepared]):
         a client that was not there.
         """
 
+    def vocabulary(self, shard: Shard) -> Sequence[str]:
+        """Return the names by which what a model reads and tells of a client is numbered, in order; none by default.
+
+        A model fits other data of the client only where they are the same. What `FittedTask` has as options is told
+        there.
+        """
+        return ()
+
     def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
         """Return the tables that questions stand for which are no table, such as graph objects.
 

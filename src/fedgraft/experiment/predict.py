@@ -14,7 +14,6 @@ from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.finished_run import FinishedRun, client_model
 from fedgraft.experiment.site_run import SiteRun, open_run
-from fedgraft.wire.layouts import Arrays
 
 
 def predict(
@@ -53,7 +52,7 @@ def predict(
     asked = _counted(data.task, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
         shards: Sequence[Any] = [reader.own_shard(task, its_own)]
-        names, newcomer = ["own"], _newcomer(run, own_tables[0])
+        names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
         shards, names, newcomer = run.shards, run.names, None
     answers: list[pd.DataFrame] = []
@@ -152,23 +151,3 @@ def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
         return answers
     kept = rows.drop(columns=[name for name in answers.columns if name in rows]).iloc[answers.index]
     return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)
-
-
-def _newcomer(run: FinishedRun, table: str) -> Arrays:
-    """Return the model for a client that was not there, but has its `table`.
-
-    Raises `InputError` where a part of it is each client's own.
-    """
-    groups = {name.partition("/")[0] for name in run.models if "/" in name}
-    if groups:
-        raise InputError(
-            f"This run ended with {len(groups)} models, one per group of its clients; --{table} fits none."
-        )
-    own = [name for name in run.plan.build_model().initial if not run.plan.travels(name)]
-    if own:
-        sharing = run.experiment.sections["sharing"]["name"]
-        raise InputError(
-            f"Under sharing {sharing!r} each client trained parameters of its own, such as {own[0]!r}; --{table} is of "
-            "one that was not there and has none."
-        )
-    return run.models

@@ -118,7 +118,7 @@ def execute(
                 note_made(experiment)
                 return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
-        store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
+        store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards, experiment.plan.task))
         note_made(experiment)
         return _train(experiment, shards, store, None, watcher)
 

@@ -100,6 +100,8 @@ class Run:
         *more_own: Given | None,
         client: str | None = None,
         k: int | None = None,
+        allow_changed_data: bool = False,
+        data_root: str | Path | None = None,
         **tables: Given | None,
     ) -> pd.DataFrame:
         """Answer questions with the trained model.
@@ -114,6 +116,9 @@ class Run:
             client: the name of who answers all of them; None leaves it to the task and to a column "client".
             k: answers to each question, for a task that gives several, such as items to a user; None leaves it to the
                 task and to a column "k".
+            allow_changed_data: answer from the run's data as they are now, though they are others than the run began
+                with; a note says which. A client that was not there gets the shared model.
+            data_root: where the run's data are now; None = where they were.
             tables: what else the task takes, by name; one client's own tables too, `own_X` for X.
 
         Returns:
@@ -127,7 +132,8 @@ class Run:
                 asked[task.asks[0]] = questions
             else:
                 asked |= task.tables_of(questions)
-        return predict(self.folder, asked, client, own, *more_own, count=k, **own_by_name)
+        run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
+        return predict(run, asked, client, own, *more_own, count=k, **own_by_name)
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
         """Return every figure of the report; each shows inline in a notebook.
@@ -150,9 +156,15 @@ class Run:
         title: str = "fedgraft report",
         representations: bool = False,
         against: str = "rounds",
+        data_root: str | Path | None = None,
+        allow_changed_data: bool = False,
     ) -> Path:
         """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
-        return write_report(folders_of([self, *others]), Path(path), target, title, representations, against)
+        root = None if data_root is None else Path(data_root)
+        folders = folders_of([self, *others])
+        return write_report(
+            folders, Path(path), target, title, representations, against, root, allow_changed_data
+        )
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name} {value}" for name, value in self._facts())

@@ -57,6 +57,8 @@ def write_report(
     title: str = "fedgraft report",
     representations: bool = False,
     against: str = "rounds",
+    data_root: Path | None = None,
+    allow_changed_data: bool = False,
 ) -> Path:
     """Write a report of finished runs with one metric.
 
@@ -69,12 +71,13 @@ def write_report(
         representations: whether to show what each run's model tells apart; loads the runs' data again.
         against: what the first figure shows scores against: "rounds", "bytes", "seconds", "simulated_seconds" or
             "flops".
+        data_root, allow_changed_data: of the data that `representations` loads, as `FinishedRun` takes them.
 
     Returns:
         `out`. Raises `InputError` for folders that are not finished runs, for different metrics, and if `out` cannot
         be written.
     """
-    page = render(open_runs(folders), target, title, representations, against)
+    page = render(open_runs(folders), target, title, representations, against, data_root, allow_changed_data)
     temporary = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -91,13 +94,15 @@ def render(
     title: str = "fedgraft report",
     representations: bool = False,
     against: str = "rounds",
+    data_root: Path | None = None,
+    allow_changed_data: bool = False,
 ) -> str:
     """The page as a string."""
     score = comparison.resolve_target(runs, target)
     table = comparison.rows(runs, score)
     drawn = figures.every(runs, table[0]["target"], against)
     if representations:
-        drawn += [client_figures.representations(run, embed(run.path)) for run in runs]
+        drawn += [client_figures.representations(run, embed(run.path, 0, data_root, allow_changed_data)) for run in runs]
     return _TEMPLATES.get_template("report.html.j2").render(
         title=title,
         plotly=get_plotlyjs(),

@@ -249,6 +249,11 @@ class Graph(
         """The mean of their probabilities."""
         return Together(models)
 
+    def vocabulary(self, shard: GraphShard) -> Sequence[str]:
+        """Kinds of nodes, their attributes, classes."""
+        parts = (shard.kind_names, shard.attribute_names, shard.classes)
+        return [str(shard.kinds), str(shard.attributes.shape[1]), *(name for part in parts for name in ("", *part))]
+
     def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
         """PyG `Data` objects as tables of graphs, nodes and edges."""
         return pyg_objects.tables_of(questions, "questions")

@@ -313,6 +313,13 @@ class Rating(
             found[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
         return found
 
+    def vocabulary(self, shard: RatingShard) -> Sequence[str]:
+        """Users and items with their rows of the tables, where the model has tables."""
+        if not self.embeddings:
+            return ()
+        rows = ((shard.users, shard.user_ids), (shard.items, shard.item_ids))
+        return [f"{row} {name}" for numbers, names in rows for row, name in zip(numbers, names, strict=True)]
+
     def predict(
         self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
     ) -> dict[str, Array]:
