@@ -19,7 +19,8 @@ def ratings() -> pd.DataFrame:
     """Ratings at two clients."""
     rows = np.arange(240)
     client = np.where(rows % 2, "north", "south")
-    return pd.DataFrame({"user": rows % 17, "item": rows // 12, "rating": 1 + rows % 5, "client": client, "category": 0})
+    what = {"user": rows % 17, "item": rows // 12, "rating": 1 + rows % 5, "category": 0}
+    return pd.DataFrame({**what, "client": client})
 
 
 def trained(folder: Path, recipe: str = "fedacs", **changes: object) -> fedgraft.Run:

@@ -47,9 +47,9 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     try:
         shards = experiment.data.load(experiment.seed)
     except InputError as error:
-        missing = [path for path in _paths(experiment) if not path.exists()]
-        hint = " If the data have moved, --data-root DIR (in Python data_root=DIR) says where they are." if missing else ""
-        raise InputError(f"{error}{hint}") from error
+        missing = any(not path.exists() for path in _paths(experiment))
+        hint = " If the data have moved, --data-root DIR (in Python data_root=DIR) says where they are."
+        raise InputError(f"{error}{hint if missing else ''}") from error
     if not allow_changed:
         check_clients(began, shards, where)
         return DataNow(shards, range(len(shards)))

@@ -56,7 +56,7 @@ from fedgraft.experiment.sections import (
     plain,
 )
 from fedgraft.experiment.units import parse_bytes
-from fedgraft.wire.layouts import Layout
+from fedgraft.wire.layouts import Arrays, Layout
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,11 @@ class Experiment:
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        return build(self.recipe, override(self.sections, changes))
+        return build(self.recipe, override(self.sections, changes)).started(self.plan.start)
+
+    def started(self, start: Arrays) -> "Experiment":
+        """Return the experiment whose models begin with these shared parameters; {} draws them."""
+        return replace(self, plan=replace(self.plan, start=start)) if start else self
 
 
 def contents(text: str, where: str) -> Section:

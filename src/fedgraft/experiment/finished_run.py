@@ -21,11 +21,10 @@ from fedgraft.errors import InputError, WireError, unknown
 from fedgraft.experiment import data_now
 from fedgraft.experiment.data_now import DataNow
 from fedgraft.experiment.disk import read_model
-from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, STATE
+from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.provenance import check_options
 from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.runner import RUN
 from fedgraft.experiment.stored_state import check_models
 from fedgraft.wire.layouts import Arrays
 
@@ -105,7 +104,11 @@ class FinishedRun:
         if client not in self.data.changed:
             return {**remembered, "shared": shared_in(self.plan, set_up)}
         kept = {name: remembered[name] for name in OF_MODEL if name in remembered}
-        return {**kept, **self._smoothed_by(remembered.get("smoothing", {})), "shared": self._shared_now.get(client, {})}
+        return {
+            **kept,
+            **self._smoothed_by(remembered.get("smoothing", {})),
+            "shared": self._shared_now.get(client, {}),
+        }
 
     @cached_property
     def _shared_now(self) -> Mapping[int, Arrays]:

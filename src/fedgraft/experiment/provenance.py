@@ -5,6 +5,7 @@ answers wrong.
 """
 
 import hashlib
+import logging
 import math
 import pickle
 import platform
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,20 +26,25 @@ from fedgraft.contracts.task import Task
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.discovery import options_of
+from fedgraft.experiment.folder_check import ENVIRONMENT
 from fedgraft.experiment.recipe import RENAMED
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
 COMPUTING: Final = ("fedgraft", "torch", "numpy")
 """Libraries that a run's bits depend on."""
+RESUMED: Final = "resumed"
+"""Where `environment.json` lists the versions that a run was taken up with, where they were others."""
+LOG = logging.getLogger("fedgraft.experiment.provenance")
 _DIGEST_BYTES: Final = 16
 
 MOST_DIGESTS: Final = 16
 """Clients with a digest where a data set makes each client's data, so that its options and the seed tell the rest."""
 
 Origin = Mapping[str, Mapping[str, Any]]
-"""{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it; "made", the options of a
-data set that makes more clients than have digests; and "named", {name: digest of what `PredictingTask.vocabulary` says}."""
+"""{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it. And "made", the options
+of a data set that makes more clients than have digests; "named", {client: digest of `PredictingTask.vocabulary`}; and
+"start", the digest of the first "model" where that was not drawn, and the "run" that it is of."""
 
 
 def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any, Any] | None = None) -> Origin:
@@ -52,7 +59,8 @@ def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any
     if isinstance(shards, Shards) and len(shards) > MOST_DIGESTS:
         places = np.linspace(0, len(shards) - 1, MOST_DIGESTS).astype(int).tolist()
         return {**origin, "clients": _digests(shards, places), "made": _made(shards)}
-    named = {name: digest for name, shard in zip(names_of(shards), shards, strict=True) if (digest := named_by(task, shard))}
+    found = {name: named_by(task, shard) for name, shard in zip(names_of(shards), shards, strict=True)}
+    named = {name: digest for name, digest in found.items() if digest}
     return {**origin, "clients": _digests(shards, range(len(shards))), **({"named": named} if named else {})}
 
 
@@ -68,6 +76,29 @@ def versions() -> Mapping[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in COMPUTING}}
 
 
+def with_versions(environment: dict[str, Any], stored: Mapping[str, str] | None, folder: Path) -> dict[str, Any]:
+    """Return what `environment.json` is to say of a run that goes on; other versions than before are noted and told.
+
+    Args:
+        environment: what it says.
+        stored: versions that the last checkpoint was stored with; None without one.
+        folder: the run's.
+    """
+    now, noted = versions(), environment.get(RESUMED, [])
+    if not isinstance(noted, list):
+        raise InputError(f"{folder / ENVIRONMENT} is damaged: {RESUMED} is no list.")
+    then = environment if stored is None else stored
+    changed = [name for name in now if then.get(name) != now[name]]
+    if not changed:
+        return environment
+    before, after = (", ".join(f"{name} {each.get(name)}" for name in changed) for each in (then, now))
+    LOG.warning(
+        f"{folder} was stored with {before} and goes on with {after}: its results may differ from those of a run with "
+        "one version throughout."
+    )
+    return environment if noted[-1:] == [now] else {**environment, RESUMED: [*noted, now]}
+
+
 def check_shape(began: Mapping[str, Any], where: str) -> None:
     """Raise `InputError` unless the content of an `origin.json` is an origin, or empty as in older versions.
 
@@ -75,8 +106,8 @@ def check_shape(began: Mapping[str, Any], where: str) -> None:
         began: the content.
         where: the file.
     """
-    parts = [began.get(name, {}) for name in ("clients", "named", "options", "made")]
-    digests = [digest for part in parts[:2] if isinstance(part, dict) for digest in part.values()]
+    parts = [began.get(name, {}) for name in ("clients", "named", "start", "options", "made")]
+    digests = [digest for part in parts[:3] if isinstance(part, dict) for digest in part.values()]
     if not all(isinstance(part, dict) for part in parts) or not all(isinstance(each, str) for each in digests):
         raise InputError(f"{where} is damaged: it does not hold options and the clients' data.")
 

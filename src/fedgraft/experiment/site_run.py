@@ -107,8 +107,8 @@ class SiteRun(FinishedRun):
         path = folder / SITE
         if data_root is not None or allow_changed_data:
             raise InputError(
-                f"{folder} is a site's: {SITE} or --data FILE{SUFFIX} says where its data are, and they must be those of "
-                "the run; --data-root and --allow-changed-data are for runs whose clients' data are all here."
+                f"{folder} is a site's: {SITE} or --data FILE{SUFFIX} says where its data are, and they must be those "
+                "of the run; --data-root and --allow-changed-data are for runs whose clients' data are all here."
             )
         super().__init__(folder)
         try:

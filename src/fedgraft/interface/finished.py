@@ -162,9 +162,7 @@ class Run:
         """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
         root = None if data_root is None else Path(data_root)
         folders = folders_of([self, *others])
-        return write_report(
-            folders, Path(path), target, title, representations, against, root, allow_changed_data
-        )
+        return write_report(folders, Path(path), target, title, representations, against, root, allow_changed_data)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name} {value}" for name, value in self._facts())

@@ -71,7 +71,8 @@ def write_report(
         representations: whether to show what each run's model tells apart; loads the runs' data again.
         against: what the first figure shows scores against: "rounds", "bytes", "seconds", "simulated_seconds" or
             "flops".
-        data_root, allow_changed_data: of the data that `representations` loads, as `FinishedRun` takes them.
+        data_root: where the data are now that `representations` loads; None = where they were.
+        allow_changed_data: whether these may be others than the runs began with.
 
     Returns:
         `out`. Raises `InputError` for folders that are not finished runs, for different metrics, and if `out` cannot
@@ -102,7 +103,8 @@ def render(
     table = comparison.rows(runs, score)
     drawn = figures.every(runs, table[0]["target"], against)
     if representations:
-        drawn += [client_figures.representations(run, embed(run.path, 0, data_root, allow_changed_data)) for run in runs]
+        places = [embed(run.path, 0, data_root, allow_changed_data) for run in runs]
+        drawn += [client_figures.representations(run, each) for run, each in zip(runs, places, strict=True)]
     return _TEMPLATES.get_template("report.html.j2").render(
         title=title,
         plotly=get_plotlyjs(),
