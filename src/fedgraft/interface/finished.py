@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.finished_run import FinishedRun, load_model
 from fedgraft.experiment.outside_classes import stored_experiment
-from fedgraft.experiment.predict import predict
+from fedgraft.experiment.predict import embeddings, predict
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.site_run import open_run
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
@@ -79,9 +79,14 @@ class Run:
     def model(self) -> torch.nn.Module:
         """The trained model, in evaluation mode, with the parameters that were best on validation.
 
-        Raises `InputError` where clients ended with models of their own: see `client_model`.
+        Raises `InputError` where clients ended with models of their own: see `models`.
         """
         return load_model(self.folder)
+
+    @property
+    def models(self) -> Mapping[str, torch.nn.Module]:
+        """{name of a client: the model that it answers with}, as `client_model` returns it, made when asked for."""
+        return _Models(self)
 
     def client_model(self, name: str) -> torch.nn.Module:
         """Return the model that one client answers with, in evaluation mode: the shared parameters and its own.
@@ -100,6 +105,7 @@ class Run:
         *more_own: Given | None,
         client: str | None = None,
         k: int | None = None,
+        probabilities: bool = False,
         allow_changed_data: bool = False,
         data_root: str | Path | None = None,
         **tables: Given | None,
@@ -116,6 +122,8 @@ class Run:
             client: the name of who answers all of them; None leaves it to the task and to a column "client".
             k: answers to each question, for a task that gives several, such as items to a user; None leaves it to the
                 task and to a column "k".
+            probabilities: whether a column for each class, "probability_CLASS", tells its probability, for tasks that
+                tell classes; nan where a client does not know the class.
             allow_changed_data: answer from the run's data as they are now, though they are others than the run began
                 with; a note says which. A client that was not there gets the shared model.
             data_root: where the run's data are now; None = where they were.
@@ -124,6 +132,37 @@ class Run:
         Returns:
             The questions, once for each answer, with the client that answers, and the answers.
         """
+        asked, own_by_name = self._asked(questions, tables)
+        run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
+        return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
+
+    def embeddings(
+        self,
+        questions: Given | Sequence[Any] | None = None,
+        own: Given | None = None,
+        *more_own: Given | None,
+        client: str | None = None,
+        **tables: Given | None,
+    ) -> pd.DataFrame:
+        """Return the last hidden layer of nodes or graphs: the test examples, or those that are asked about.
+
+        Args:
+            questions: as of `predict`; None, and no `tables`, = the test examples of all clients, or of `client`.
+            own: as of `predict`.
+            more_own: as of `predict`.
+            client: as of `predict`.
+            tables: as of `predict`.
+
+        Returns:
+            A row for each: the questions, "client", "node" or "graph", and embedding_0, embedding_1 ...
+        """
+        asked, own_by_name = self._asked(questions, tables)
+        return embeddings(self._finished, asked, client, own, *more_own, **own_by_name)
+
+    def _asked(
+        self, questions: Given | Sequence[Any] | None, tables: Mapping[str, Given | None]
+    ) -> tuple[dict[str, Given | None], dict[str, Given | None]]:
+        """Return tables of questions by name, and one client's own tables by keyword."""
         asked = {name: table for name, table in tables.items() if not name.startswith("own_")}
         own_by_name = {name: table for name, table in tables.items() if name.startswith("own_")}
         task = self.experiment.plan.task
@@ -132,8 +171,7 @@ class Run:
                 asked[task.asks[0]] = questions
             else:
                 asked |= task.tables_of(questions)
-        run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
-        return predict(run, asked, client, own, *more_own, count=k, **own_by_name)
+        return asked, own_by_name
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
         """Return every figure of the report; each shows inline in a notebook.
@@ -192,6 +230,22 @@ class Run:
             *([("failures", failures)] if (failures := human_failures(said.get("failures"))) else []),
             ("folder", str(self.folder)),
         ]
+
+
+class _Models(Mapping[str, torch.nn.Module]):
+    """The models of a run's clients, by name."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __getitem__(self, name: str) -> torch.nn.Module:
+        return self._run.client_model(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run._finished.names)
+
+    def __len__(self) -> int:
+        return len(self._run._finished.names)
 
 
 def folders_of(runs: Sequence[Run | str | Path]) -> list[Path]:

@@ -32,6 +32,9 @@ def predict(
     count: Annotated[
         int | None, typer.Option("-k", min=1, help="Answers to each question, such as items to a user. Default: 10.")
     ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A column 'probability_CLASS' for each class, beside the likeliest.")
+    ] = False,
     allow_changed_data: AllowChangedData = False,
     data_root: DataRoot = None,
 ) -> None:
@@ -45,7 +48,7 @@ def predict(
     """
     write = _writer(out)
     run = open_run(folder, data_root, allow_changed_data)
-    answers = predict_from(run, named_tables(table or []), client, count=count)
+    answers = predict_from(run, named_tables(table or []), client, count=count, probabilities=probabilities)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)

@@ -51,5 +51,5 @@ def run(
     portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
     with resumable(folder), Progress.of(experiment, quiet) as progress:
-        summary = execute(experiment, folder, progress, start=start and start_from(start))
+        summary = execute(experiment, folder, progress, start=None if start is None else start_from(start))
     show_summary(summary, folder, as_json)

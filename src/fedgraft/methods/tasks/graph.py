@@ -13,10 +13,10 @@ from fedgraft.contracts import Draw, Indices, Observations, Questions, Sums
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.task_abilities import (
     Accuracy,
+    EmbeddingTask,
     ObservedTask,
     PartsTask,
     PooledTask,
-    PredictingTask,
     ProfiledTask,
     SurveyedTask,
     VariantTask,
@@ -29,6 +29,7 @@ from fedgraft.domains.graphs.queries import split_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
+from fedgraft.domains.node_tables import likeliest
 from fedgraft.errors import require, require_one_of
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -70,10 +71,10 @@ class GraphData:
 @dataclass(frozen=True)
 class Graph(
     Accuracy[GraphShard, GraphData],
+    EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
     PartsTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
-    PredictingTask[GraphShard, GraphData],
     ProfiledTask[GraphShard, GraphData],
     SurveyedTask[GraphShard, GraphData],
     VariantTask[GraphShard, GraphData],
@@ -273,12 +274,19 @@ class Graph(
         with torch.no_grad():
             batches = self._batches(self._collator(asked), np.arange(asked.graphs))
             shares = torch.cat([model(batch.to(device)).softmax(1) for batch in batches]).cpu()
-        best = shares.argmax(1)
-        return {
-            "graph": asked.ids,
-            "class": np.array(shard.classes, dtype=object)[best.numpy()],
-            "probability": shares[torch.arange(len(best)), best].double().numpy(),
-        }
+        return {"graph": asked.ids, **likeliest(shard.classes, shares.numpy())}
+
+    def embed(
+        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard | None
+    ) -> tuple[dict[str, Array], Array]:
+        """The head's hidden layer of graphs."""
+        graphs = shard.rows("test") if asked is None else np.arange(asked.graphs)
+        source, device = asked or shard, device_of(model)
+        with torch.no_grad():
+            batches = self._batches(self._collator(source), graphs)
+            parts = [model.represent(batch.to(device)).cpu() for batch in batches]  # type: ignore[operator]
+        hidden = torch.cat(parts).numpy() if parts else np.zeros((0, self.hidden_width), np.float32)
+        return {"graph": source.ids[graphs]}, hidden
 
     def _collator(self, shard: GraphShard) -> Collator:
         """With nodes' places if the model looks at them."""

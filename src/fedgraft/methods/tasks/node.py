@@ -6,14 +6,14 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.nodes.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.features import FeatureRows, scaled
@@ -35,9 +35,8 @@ from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.node_options import check_options
-from fedgraft.domains.nodes.queries import Asked, answered, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.queries import Asked, remembered_halo, with_new_nodes
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards
-from fedgraft.domains.nodes.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.smoothing import Neighbours
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
@@ -49,14 +48,13 @@ LABEL_BINS = 5
 
 @dataclass(frozen=True)
 class Node(
-    SmoothedAnswers,
+    AnsweredNodes,
     abilities.FittedTask[NodeShard, NodeData],
     abilities.HaloTask[NodeShard, NodeData],
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
-    abilities.PredictingTask[NodeShard, NodeData],
     abilities.ProfiledTask[NodeShard, NodeData],
     abilities.PublishingTask[NodeShard, NodeData],
 ):
@@ -112,7 +110,6 @@ class Node(
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
-    asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
     encoder: LayeredEncoder
@@ -326,27 +323,17 @@ class Node(
         """Return probabilities of all own nodes."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
-    def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
-        """The last hidden layer of the test nodes, and their classes by number."""
-        return data.mended(model, self._mending).represented(model)
+    def embeddings(self, model: nn.Module, data: NodeData) -> Array:
+        """Return the last hidden layer of all own nodes."""
+        return data.mended(model, self._mending).hidden(model)[: data.own]
 
-    def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
-        """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
-        return split_nodes_asked(shards, tables)
-
-    def predict(
-        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked
-    ) -> dict[str, Array]:
-        """The likeliest class of each node, and how likely the model takes it to be.
-
-        From the client's own part with all new nodes in it, and of its halo from what it was told: features, states.
-        """
+    def part_asked(self, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked) -> NodeData:
+        """Return the client's part with all new nodes in it, and of its halo what it was told: features, states."""
         data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
         if self.share_states:
             before = remembered_halo(remembered.get("states"), shard.own, data.halo, self.halo_widths)
             data.states.receive(before)
-        shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
-        return answered(asked, shard.classes, shares[asked.nodes])
+        return data
 
     @property
     def _connected(self) -> bool:

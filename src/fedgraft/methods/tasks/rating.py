@@ -30,7 +30,7 @@ from fedgraft.domains.ratings.pairs import Pairs, RatingModel
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
-from fedgraft.domains.ratings.social_model import SocialModel, node_rows, pseudo_items, training_losses
+from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import GraphView
@@ -315,10 +315,7 @@ class Rating(
 
     def vocabulary(self, shard: RatingShard) -> Sequence[str]:
         """Users and items with their rows of the tables, where the model has tables."""
-        if not self.embeddings:
-            return ()
-        rows = ((shard.users, shard.user_ids), (shard.items, shard.item_ids))
-        return [f"{row} {name}" for numbers, names in rows for row, name in zip(numbers, names, strict=True)]
+        return numbered(shard) if self.embeddings else ()
 
     def predict(
         self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
