@@ -59,6 +59,11 @@ class FinishedRun:
         self.models = read_models(folder / MODEL, self.plan)
 
     @property
+    def folder(self) -> Path:
+        """Where the run is stored."""
+        return self._store.folder
+
+    @property
     def task(self) -> PredictingTask[Any, Any]:
         """The task that the model is for. Raises `InputError` for one that answers no questions."""
         task = self.plan.task

@@ -2,6 +2,7 @@
 
 import html
 import math
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.export import export, exported
 from fedgraft.experiment.finished_run import FinishedRun, load_model
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.predict import embeddings, predict
@@ -97,6 +99,23 @@ class Run:
             name: of the client, one of those of `summary["test_per_client"]`.
         """
         return self._finished.client_model(self._finished.number(name))
+
+    def export(self, client: str | None = None, folder: str | Path | None = None) -> torch.nn.Module:
+        """Return the trained model in PyTorch Geometric's layers: `forward(x, edge_index)`, and `batch` for graphs.
+
+        Args:
+            client: whose model, where each has its own; None = the one of all.
+            folder: where to write it as source text (model.py), weights (model.safetensors) and README.md, which say
+                what it reads and need no fedgraft; None = nowhere.
+
+        Returns:
+            The module, in evaluation mode; its outputs are those of `models` to 1e-5. Raises `InputError` for tasks,
+            encoders and options without a counterpart in PyG.
+        """
+        with tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
+            where = Path(made if folder is None else folder)
+            export(self._finished, where, client)
+            return exported(where)
 
     def predict(
         self,

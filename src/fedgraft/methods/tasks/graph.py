@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Observations, Questions, Sums
 from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import (
     Accuracy,
     EmbeddingTask,
@@ -25,6 +26,7 @@ from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
+from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.queries import split_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
@@ -74,6 +76,7 @@ class Graph(
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
     PartsTask[GraphShard, GraphData],
+    PlainTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
     ProfiledTask[GraphShard, GraphData],
     SurveyedTask[GraphShard, GraphData],
@@ -245,6 +248,17 @@ class Graph(
                 hidden.append(model.represent(batch).cpu())  # type: ignore[operator]
                 label.append(batch.label.cpu())
         return torch.cat(hidden).numpy(), torch.cat(label).numpy()
+
+    def plain(self, model: nn.Module, shard: GraphShard | None) -> PlainModel:
+        """The client's first layer, the convolutions, the readout and the head."""
+        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
+        wanted = "for a model in PyG's own layers"
+        alone = isinstance(model, GraphModel)
+        require(alone, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)
+        require(not self.structure, "task.structure", f"false {wanted}", self.structure)
+        require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
+        seen = (self.walks, self.degrees) if self.places else None
+        return plain_graphs(cast(GraphModel, model), self.encoder, cast(GraphShard, shard), seen)
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """The mean of their probabilities."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.nodes.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
@@ -35,6 +36,7 @@ from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.node_options import check_options
+from fedgraft.domains.nodes.plain_nodes import plain_nodes
 from fedgraft.domains.nodes.queries import Asked, remembered_halo, with_new_nodes
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.smoothing import Neighbours
@@ -54,6 +56,7 @@ class Node(
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
+    PlainTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.ProfiledTask[NodeShard, NodeData],
     abilities.PublishingTask[NodeShard, NodeData],
@@ -322,6 +325,15 @@ class Node(
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
+
+    def plain(self, model: nn.Module, shard: NodeShard | None) -> PlainModel:
+        """The convolutions and the head."""
+        assert isinstance(model, NodeModel), "nodes have no ensembles"
+        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
+        require(not self.generator, "task.generator", "false for a model in PyG's own layers", self.generator)
+        widths = [self.features, *self.encoder.widths, *([] if model.head else [self.classes])]
+        names = self.class_names or [str(number) for number in range(self.classes)]
+        return plain_nodes(model, self.encoder, widths, names, self.scale)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer of all own nodes."""
