@@ -1,5 +1,6 @@
 """A finished run, loaded: its model, its clients' data and what they remember."""
 
+import logging
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,13 +22,15 @@ from fedgraft.errors import InputError, WireError, unknown
 from fedgraft.experiment import data_now
 from fedgraft.experiment.data_now import DataNow
 from fedgraft.experiment.disk import read_model
-from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE
+from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE, SUMMARY
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.provenance import check_options
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_models
+from fedgraft.experiment.summary import best_model
 from fedgraft.wire.layouts import Arrays
 
+LOG = logging.getLogger("fedgraft.data")
 SHOWN = 10
 """Most names of clients that an error lists."""
 OF_MODEL = ("best", "private", "sharing")
@@ -56,7 +59,7 @@ class FinishedRun:
         if data_root is not None:
             self.experiment = data_now.moved(self.experiment, data_root)
         self.plan = replace(self.experiment.plan, device="cpu")
-        self.models = read_models(folder / MODEL, self.plan)
+        self.models = read_models(self._store, self.plan)
 
     @property
     def folder(self) -> Path:
@@ -215,7 +218,7 @@ def load_model(folder: Path) -> torch.nn.Module:
     store = Store.open(folder)
     stored = stored_experiment(store)
     plan = replace(stored.plan, device="cpu")
-    models = read_models(folder / MODEL, plan)
+    models = read_models(store, plan)
     if plan.personal or any("/" in name for name in models):
         names = list(store.summary()["test_per_client"])
         listed = ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
@@ -273,11 +276,25 @@ def of_group(models: Arrays, group: str) -> Arrays:
     return models
 
 
-def read_models(path: Path, plan: Plan) -> Arrays:
-    """Read the run's model, or those of all groups of clients. Raises `InputError` where they are not of this plan."""
-    if not path.is_file():
+def read_models(store: Store, plan: Plan) -> Arrays:
+    """Return the run's model, or those of all groups of clients; of a run that has not finished the best so far.
+
+    Raises `InputError` where there is none, or it is not of this plan.
+    """
+    path, stopped = store.folder / MODEL, None
+    if not (store.folder / SUMMARY).is_file():
+        stopped = store.load(older=True)
+    if stopped is not None:
+        state = stopped[0]
+        LOG.warning(
+            f"{store.folder} has not finished: its model is the best of {state.round} rounds, from round "
+            f"{state.best['round']}; 'fedgraft resume {store.folder}' goes on."
+        )
+        arrays, path = best_model(state), store.folder / CHECKPOINT / STATE
+    elif path.is_file():
+        arrays = read_model(path)
+    else:
         raise InputError(f"{path} is missing; finish the run with 'fedgraft resume {path.parent}'.")
-    arrays = read_model(path)
     for group in sorted({name.partition("/")[0] for name in arrays if "/" in name}) or [""]:
         try:
             wire.check(of_group(arrays, group), plan.model_layout)
