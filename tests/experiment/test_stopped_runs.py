@@ -5,6 +5,7 @@ import logging
 import pandas as pd
 import pytest
 
+import fedgraft
 from fedgraft.errors import Interrupted
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predict import predict
@@ -41,6 +42,12 @@ def test_its_best_model_so_far_answers_as_that_of_a_run_of_so_many_rounds(tmp_pa
         found = predict(tmp_path / "stopped", {"pairs": PAIRS})
     assert "has not finished: its model is the best of 2 rounds" in caplog.text
     pd.testing.assert_frame_equal(found, predict(tmp_path / "whole", {"pairs": PAIRS}))
+    run = fedgraft.open(tmp_path / "stopped")
+    assert (len(run.history), run.summary["stopped_by"]) == (2, "stopped")
+    assert (
+        run.summary["test_at_best_validation"] == fedgraft.open(tmp_path / "whole").summary["test_at_best_validation"]
+    )
+    assert run.report(tmp_path / "report.html").exists()
     resume(tmp_path / "stopped")
     caplog.clear()
     predict(tmp_path / "stopped", {"pairs": PAIRS})

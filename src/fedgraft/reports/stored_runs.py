@@ -19,6 +19,7 @@ from fedgraft.errors import InputError, printable
 from fedgraft.experiment import disk
 from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, SUMMARY
 from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.stopped import best_so_far, stopped_summary
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 LEAST_CURVE = 6
@@ -49,9 +50,9 @@ _SCORES = ("validation", "test", "test_at_best_validation")
 
 
 class RunFolder:
-    """A finished run, as stored.
+    """A run, as stored; of one that has not finished what it came to, which a note says.
 
-    Raises `InputError` for a folder that is not a run's, for a run that has not finished, and, naming the file, for
+    Raises `InputError` for a folder that is not a run's, for a run without a checkpoint, and, naming the file, for
     one that is damaged: when it is opened or, for `environment`, the model, and rows that are not what a row is, when
     they are first read.
 
@@ -72,8 +73,11 @@ class RunFolder:
             raise InputError(f"{path / EXPERIMENT} is damaged: {error}.") from error
         if not self.experiment:
             raise InputError(f"{path / EXPERIMENT} is damaged: it is empty.")
-        self.summary = _checked(path / SUMMARY, self._store.summary())
-        self._store.check_rows()
+        so_far = None if (path / SUMMARY).is_file() else stopped_summary(self._store)
+        self._stopped = so_far is not None
+        self.summary = _checked(path / SUMMARY, so_far or self._store.summary())
+        if not self._stopped:  # else rows may have come after the checkpoint
+            self._store.check_rows()
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r}, {self.label!r})"
@@ -119,6 +123,7 @@ class RunFolder:
         """One row a round, with the fields of `terms.Row`."""
         path = self.path / ROWS[0]
         rows = list(_numbered(path, self._store.rows(), Row, _ROUND))
+        rows = rows[: self.summary["rounds"]] if self._stopped else rows
         if len(rows) != self.summary["rounds"]:
             raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
         for row in rows:
@@ -144,6 +149,7 @@ class RunFolder:
             if len(frame) and not (is_integer_dtype(frame[column]) and frame[column].between(0, MOST).all()):
                 raise InputError(f"{path} is damaged: {column} is not a whole number >= 0 in every line.")
         frame = frame.astype({"round": "int64", "client": "int64", "bytes": "int64", "flops": "int64"})
+        frame = frame[frame["round"] <= self.summary["rounds"]] if self._stopped else frame
         total, said = int(frame["bytes"].sum()), self.summary["bytes"]["total"]
         if total != said:
             raise InputError(f"{path} is damaged: its entries sum to {total} bytes, {SUMMARY} says {said}.")
@@ -157,7 +163,8 @@ class RunFolder:
     @cached_property
     def shared_bytes(self) -> float:
         """float, bytes of the shared parameters in 32 bits each; the mean over groups of clients."""
-        arrays = disk.read_model(self.path / MODEL)
+        path = self.path / MODEL
+        arrays = best_so_far(self._store) if self._stopped else disk.read_model(path)
         groups = {name.partition("/")[0] for name in arrays if "/" in name}
         return sum(array.nbytes for array in arrays.values()) / max(1, len(groups))
 
