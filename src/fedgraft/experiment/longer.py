@@ -27,7 +27,7 @@ def with_rounds(experiment: Experiment, rounds: int, state: RunState | None) -> 
     return experiment.with_changes({"rounds": rounds})
 
 
-def reopened(store: Store, experiment: Experiment, stored: Stored) -> Stored:
+def reopened(store: Store, experiment: Experiment, stored: Stored, asked: bool) -> Stored:
     """Return a state that has more rounds to make: of a run that has ended, the one before its end.
 
     Answers that were smoothed after the last round are smoothed anew after the new last one.
@@ -36,11 +36,15 @@ def reopened(store: Store, experiment: Experiment, stored: Stored) -> Stored:
         store: the run's, entered.
         experiment: with its number of rounds.
         stored: what the run has come to.
+        asked: whether more rounds are asked for now; else a run that another limit ended stays ended.
 
-    Raises `InputError` where another limit ended the run, and where its rounds would have been others with this number.
+    Raises `InputError` where another limit ended a run that is `asked` to go on, and where its rounds would have been
+    others with this number.
     """
     state = stored[0]
     if not state.finished or state.round >= experiment.stopping.rounds:
+        return stored
+    if state.finished != "rounds" and not asked:
         return stored
     if state.finished != "rounds":
         raise InputError(

@@ -158,7 +158,7 @@ def resume(
         if rounds is not None:
             experiment = with_rounds(experiment, rounds, stored and stored[0])
         if stored is not None:
-            stored = reopened(store, experiment, stored)
+            stored = reopened(store, experiment, stored, rounds is not None)
             check_state(stored[0], experiment.plan, experiment.selector, str(folder / CHECKPOINT / STATE))
         if rounds is not None:
             _check_number(experiment, stored)

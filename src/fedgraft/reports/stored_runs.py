@@ -59,9 +59,10 @@ class RunFolder:
     Args:
         path: the run's folder.
         label: what to call it; "" = the folder's name.
+        so_far: whether one that has not finished will do.
     """
 
-    def __init__(self, path: Path, label: str = "") -> None:
+    def __init__(self, path: Path, label: str = "", so_far: bool = True) -> None:
         self.path = path
         self.label = printable(label or path.resolve().name)
         if not path.is_dir():
@@ -73,9 +74,9 @@ class RunFolder:
             raise InputError(f"{path / EXPERIMENT} is damaged: {error}.") from error
         if not self.experiment:
             raise InputError(f"{path / EXPERIMENT} is damaged: it is empty.")
-        so_far = None if (path / SUMMARY).is_file() else stopped_summary(self._store)
-        self._stopped = so_far is not None
-        self.summary = _checked(path / SUMMARY, so_far or self._store.summary())
+        come_to = stopped_summary(self._store) if so_far and not (path / SUMMARY).is_file() else None
+        self._stopped = come_to is not None
+        self.summary = _checked(path / SUMMARY, come_to or self._store.summary())
         if not self._stopped:  # else rows may have come after the checkpoint
             self._store.check_rows()
 
