@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +65,7 @@ class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder):
     def arrays(self, convolution: nn.Module) -> Tensors:
         """The linear layer."""
         assert isinstance(convolution, Convolution)
-        return {"weight": weight_of(convolution.own), "bias": convolution.own.bias}
+        return {"weight": weight_of(convolution.own), "bias": cast(Tensor, convolution.own.bias)}
 
 
 class Convolution(nn.Module):

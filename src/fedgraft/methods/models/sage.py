@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +55,7 @@ class SAGE(LayeredEncoder, PlainEncoder):
         """`lin_l` reads the mean and holds the bias, `lin_r` the own state."""
         assert isinstance(convolution, Convolution)
         own, mean = convolution.own, convolution.mean
-        return {"lin_l.weight": weight_of(mean), "lin_l.bias": own.bias, "lin_r.weight": weight_of(own)}
+        return {"lin_l.weight": weight_of(mean), "lin_l.bias": cast(Tensor, own.bias), "lin_r.weight": weight_of(own)}
 
 
 class Convolution(nn.Module):
