@@ -265,7 +265,7 @@ def test_checkpoints_that_take_long_come_rarely(monkeypatch, tmp_path):
             clock.now += 5.0
 
     monkeypatch.setattr(Store, "checkpoint", slow)
-    monkeypatch.setattr(runner, "time", clock)
+    monkeypatch.setattr("fedgraft.experiment.recorder.time", clock)
     execute(toy(rounds=13), tmp_path / "run", Watcher())
     assert stored == [0, 5, 9, 13, 13]
     del stored[:]

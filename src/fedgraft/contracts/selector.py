@@ -26,6 +26,11 @@ class Selector(ABC, Generic[State]):
     score_split: str = "validation"
     """Name of the split whose score `update` sees. Anything but "validation" leaks; a method must say so."""
 
+    @property
+    def paced(self) -> bool:
+        """True where choices depend on how many rounds are planned, `view.rounds`: more of them make another run."""
+        return False
+
     @abstractmethod
     def init(self, view: View) -> State:
         """Make the state before the first round; `view.round` is 1."""

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -326,6 +326,10 @@ class Accuracy(DetailedScores[Shard, Prepared]):
         return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
 
 
+SHARE: Final = "probability_"
+"""What the name of a column of answers begins with that tells the probability of a class, whose name follows."""
+
+
 class PredictingTask(Task[Shard, Prepared]):
     """Ability: answer questions with a trained model."""
 
@@ -347,9 +351,19 @@ class PredictingTask(Task[Shard, Prepared]):
     ) -> dict[str, Array]:
         """Return columns of answers to a client's questions, from its own data (the training part where it is split).
 
+        Columns that begin with `SHARE` are shown where they are asked for.
+
         `remembered` is what it kept of the run: "shared", what `combine` sent it, and "states", its halo states; {} for
         a client that was not there.
         """
+
+    def vocabulary(self, shard: Shard) -> Sequence[str]:
+        """Return the names by which what a model reads and tells of a client is numbered, in order; none by default.
+
+        A model fits other data of the client only where they are the same. What `FittedTask` has as options is told
+        there.
+        """
+        return ()
 
     def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
         """Return the tables that questions stand for which are no table, such as graph objects.
@@ -367,6 +381,19 @@ class PredictingTask(Task[Shard, Prepared]):
         None where there is no hidden layer.
         """
         return None
+
+
+class EmbeddingTask(PredictingTask[Shard, Prepared]):
+    """Ability: tell the last hidden layer of what is asked."""
+
+    @abstractmethod
+    def embed(
+        self, model: torch.nn.Module, shard: Shard, remembered: Mapping[str, Any], asked: Any | None
+    ) -> tuple[dict[str, Array], Array]:
+        """Return columns that name what is asked, such as "node", and its hidden layer, float32 [questions, width].
+
+        Arguments as of `predict`; `asked` may be None for the client's test examples.
+        """
 
 
 def _shown(option: Any) -> str:

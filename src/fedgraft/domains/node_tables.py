@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.task_abilities import SHARE
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.regression import classes_hint, is_known
 from fedgraft.domains.tables import Source, as_numbers, check_classes, encode, numbers, row_of
@@ -246,11 +247,21 @@ def answers(ids: NDArray[np.object_], classes: Sequence[str], shares: Array) -> 
         classes: names.
         shares: float32 [asked, classes], predicted probabilities.
     """
-    best = shares.argmax(1)
+    return {"node": ids, **likeliest(classes, shares)}
+
+
+def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
+    """Return columns: the likeliest class, how likely it is, and how likely each class is.
+
+    Args:
+        classes: names.
+        shares: float32 [asked, classes], predicted probabilities.
+    """
+    best, shares = shares.argmax(1), shares.astype(np.float64)
     return {
-        "node": ids,
         "class": np.array(classes, dtype=object)[best],
-        "probability": shares[np.arange(len(best)), best].astype(np.float64),
+        "probability": shares[np.arange(len(best)), best],
+        **{f"{SHARE}{name}": shares[:, number] for number, name in enumerate(classes)},
     }
 
 

@@ -1,7 +1,7 @@
 """What the server and every client have agreed on before the first round."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +53,7 @@ class Plan(Abilities):
         device: where models live, "cpu" or "cuda".
         keep_best: whether a client with parameters of its own keeps, of all that it was scored with, what is best on
             its own validation split, and is scored with that.
+        start: shared parameters that models begin with in place of drawn ones; {} draws all.
     """
 
     task: Task[Any, Any]
@@ -66,12 +67,14 @@ class Plan(Abilities):
     seed: int
     device: str = "cpu"
     keep_best: bool = True
+    start: Arrays = field(default_factory=dict)
 
     # --- the model ---------------------------------------------------------------------------------------------------
 
     def build_model(self, variant: Hashable = None) -> FlatModel:
-        """Draw the task's model for a variant of client, as at the start."""
-        return FlatModel(self.task.model(randomness.torch_generator(self.seed, "model"), variant).to(self.device))
+        """Make the task's model for a variant of client, as at the start."""
+        module = self.task.model(randomness.torch_generator(self.seed, "model"), variant)
+        return FlatModel(module.to(self.device), self.start)
 
     def travels(self, name: str) -> bool:
         """Return whether a parameter is shared."""
@@ -79,7 +82,7 @@ class Plan(Abilities):
 
     @cached_property
     def first(self) -> Arrays:
-        """The shared parameters as drawn at the start: equal at both ends."""
+        """The shared parameters as they are at the start: equal at both ends."""
         return {name: array for name, array in self._initial.items() if self.travels(name)}
 
     @cached_property

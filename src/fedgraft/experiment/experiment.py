@@ -59,7 +59,7 @@ from fedgraft.experiment.sections import (
 )
 from fedgraft.experiment.units import parse_bytes
 from fedgraft.experiment.yardstick_choice import yardsticks_of
-from fedgraft.wire.layouts import Layout
+from fedgraft.wire.layouts import Arrays, Layout
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -145,7 +145,11 @@ class Experiment:
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        return build(self.recipe, override(self.sections, changes))
+        return build(self.recipe, override(self.sections, changes)).started(self.plan.start)
+
+    def started(self, start: Arrays) -> "Experiment":
+        """Return the experiment whose models begin with these shared parameters; {} draws them."""
+        return replace(self, plan=replace(self.plan, start=start)) if start else self
 
 
 def contents(text: str, where: str) -> Section:

@@ -1,5 +1,6 @@
 """A finished run, loaded: its model, its clients' data and what they remember."""
 
+import logging
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,17 +19,22 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError, unknown
+from fedgraft.experiment import data_now
+from fedgraft.experiment.data_now import DataNow
 from fedgraft.experiment.disk import read_model
-from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, STATE
+from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE, SUMMARY
 from fedgraft.experiment.outside_classes import stored_experiment
-from fedgraft.experiment.provenance import check_clients, check_options
+from fedgraft.experiment.provenance import check_options
 from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.runner import RUN
 from fedgraft.experiment.stored_state import check_models
+from fedgraft.experiment.summary import best_model
 from fedgraft.wire.layouts import Arrays
 
+LOG = logging.getLogger("fedgraft.data")
 SHOWN = 10
 """Most names of clients that an error lists."""
+OF_MODEL = ("best", "private", "sharing")
+"""Parts of a client's memory that are of its model, whatever its data are."""
 KEPT = 32
 """Most clients whose models are kept from one prediction to the next."""
 
@@ -40,16 +46,25 @@ class FinishedRun:
 
     Args:
         folder: the run's folder.
+        data_root: where the data are now, see `data_now.moved`; None = where `experiment.toml` says.
+        allow_changed_data: whether they may be others than the run began with; a note then says which are.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
         self._store = Store.open(folder)
-        self._where = str(folder / "experiment.toml")
+        self._where, self._allow_changed = str(folder / "experiment.toml"), allow_changed_data
         written = self._store.experiment_toml()
         self.experiment = stored_experiment(self._store)
         check_options(self._store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
+        if data_root is not None:
+            self.experiment = data_now.moved(self.experiment, data_root)
         self.plan = replace(self.experiment.plan, device="cpu")
-        self.models = read_models(folder / MODEL, self.plan)
+        self.models = read_models(self._store, self.plan)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is stored."""
+        return self._store.folder
 
     @property
     def task(self) -> PredictingTask[Any, Any]:
@@ -70,13 +85,17 @@ class FinishedRun:
         _ = self.shards, self.memory(0)
 
     @cached_property
-    def shards(self) -> Sequence[Any]:
-        """The run's data, loaded again. Raises `InputError` where they have changed, or are at nodes."""
+    def data(self) -> DataNow:
+        """The run's data, loaded again. Raises `InputError` where they have changed and may not, or are at nodes."""
         self._check_here()
-        shards = self.experiment.shards()
-        check_clients(self._store.origin(), shards, self._where)
-        self.experiment.fitted(shards)  # raises where classes are others: of runs of older versions no more is known
-        return shards
+        found = data_now.load(self.experiment, self._store.origin(), self._where, self._allow_changed)
+        self.experiment.fitted(found.shards)  # raises where classes are others: of older runs no more is known
+        return found
+
+    @property
+    def shards(self) -> Sequence[Any]:
+        """One per client, as `data` has them."""
+        return self.data.shards
 
     @property
     def names(self) -> list[str]:
@@ -84,10 +103,28 @@ class FinishedRun:
         return list(names_of(self.shards))
 
     def memory(self, client: int) -> Mapping[str, Any]:
-        """Return what a client remembered at the end."""
-        memory, set_up = self._memory(client)
+        """Return what a client remembered at the end; nothing of single rows where its data have changed since."""
+        place = self.data.places[client]
+        if place is None:
+            return {**self.newcomer_memory, "shared": self._shared_now.get(client, {})}
+        memory, set_up = self._memory(place)
         remembered: Any = wire.unpack(memory) if memory else {}
-        return {**remembered, "shared": shared_in(self.plan, set_up)}
+        if client not in self.data.changed:
+            return {**remembered, "shared": shared_in(self.plan, set_up)}
+        kept = {name: remembered[name] for name in OF_MODEL if name in remembered}
+        return {
+            **kept,
+            **self._smoothed_by(remembered.get("smoothing", {})),
+            "shared": self._shared_now.get(client, {}),
+        }
+
+    @cached_property
+    def _shared_now(self) -> Mapping[int, Arrays]:
+        """{client: what it is sent before training}, of the data as they are now."""
+        publishing = self.plan.publishing
+        if publishing is None:
+            return {}
+        return publishing.combine({client: publishing.statistics(shard) for client, shard in enumerate(self.shards)})
 
     @property
     def newcomer_memory(self) -> Mapping[str, Any]:
@@ -119,7 +156,30 @@ class FinishedRun:
 
         Who has parameters of its own and keeps the last ones (`evaluation.keep`) has the last shared ones with them.
         """
-        return client_model(self.plan, self.shards[client], self.memory(client), self._shared(client), shared_alone)
+        place = self.data.places[client]
+        if place is None:
+            shared = self.newcomers_model(f"client {self.names[client]!r}")
+            return client_model(self.plan, self.shards[client], {}, shared)
+        return client_model(self.plan, self.shards[client], self.memory(client), self._shared(place), shared_alone)
+
+    def newcomers_model(self, who: str) -> Arrays:
+        """Return the shared parameters for a client that was not there; `who` that is, for errors.
+
+        Raises `InputError` where a part of the model is each client's own.
+        """
+        groups = {name.partition("/")[0] for name in self.models if "/" in name}
+        if groups:
+            raise InputError(
+                f"This run ended with {len(groups)} models, one per group of its clients; {who} fits none."
+            )
+        own = [name for name in self.plan.build_model().initial if not self.plan.travels(name)]
+        if own:
+            sharing = self.experiment.sections["sharing"]["name"]
+            raise InputError(
+                f"Under sharing {sharing!r} each client trained parameters of its own, such as {own[0]!r}; {who} is of "
+                "one that was not there and has none."
+            )
+        return self.models
 
     @cached_property
     def answering_model(self) -> Callable[[int], torch.nn.Module]:
@@ -127,12 +187,12 @@ class FinishedRun:
         return lru_cache(KEPT)(self.client_model)
 
     def _memory(self, client: int) -> tuple[bytes, bytes]:
-        """Return what a client remembered at the end, and the set-up message that it was sent; b"" for none."""
+        """Return what a client of the run remembered, and the set-up message that it was sent; b"" for none."""
         self._check_here()
         return self._end[1].get(client, b""), self._end[1].get(~client, b"")
 
     def _shared(self, client: int) -> Arrays:
-        """Return the shared parameters that a client answers with."""
+        """Return the shared parameters that a client of the run answers with."""
         return shared_model(self.plan, self._end[0], self.models, client)
 
     def _check_here(self) -> None:
@@ -162,7 +222,7 @@ def load_model(folder: Path) -> torch.nn.Module:
     store = Store.open(folder)
     stored = stored_experiment(store)
     plan = replace(stored.plan, device="cpu")
-    models = read_models(folder / MODEL, plan)
+    models = read_models(store, plan)
     if plan.personal or any("/" in name for name in models):
         names = list(store.summary()["test_per_client"])
         listed = ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
@@ -220,11 +280,25 @@ def of_group(models: Arrays, group: str) -> Arrays:
     return models
 
 
-def read_models(path: Path, plan: Plan) -> Arrays:
-    """Read the run's model, or those of all groups of clients. Raises `InputError` where they are not of this plan."""
-    if not path.is_file():
+def read_models(store: Store, plan: Plan) -> Arrays:
+    """Return the run's model, or those of all groups of clients; of a run that has not finished the best so far.
+
+    Raises `InputError` where there is none, or it is not of this plan.
+    """
+    path, stopped = store.folder / MODEL, None
+    if not (store.folder / SUMMARY).is_file():
+        stopped = store.load(older=True)
+    if stopped is not None:
+        state = stopped[0]
+        LOG.warning(
+            f"{store.folder} has not finished: its model is the best of {state.round} rounds, from round "
+            f"{state.best['round']}; 'fedgraft resume {store.folder}' goes on."
+        )
+        arrays, path = best_model(state), store.folder / CHECKPOINT / STATE
+    elif path.is_file():
+        arrays = read_model(path)
+    else:
         raise InputError(f"{path} is missing; finish the run with 'fedgraft resume {path.parent}'.")
-    arrays = read_model(path)
     for group in sorted({name.partition("/")[0] for name in arrays if "/" in name}) or [""]:
         try:
             wire.check(of_group(arrays, group), plan.model_layout)

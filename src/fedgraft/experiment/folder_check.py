@@ -20,12 +20,16 @@ ORIGIN: Final = "origin.json"
 ROWS: Final = ("rounds.jsonl", "ledger.jsonl")
 SUMMARY: Final = "summary.json"
 MODEL: Final = "model.safetensors"
+START: Final = "start.safetensors"
 CHECKPOINT: Final = "checkpoint"
 STATE: Final = "state.bin"
 BEFORE: Final = "state.before.bin"
 LOCK: Final = ".lock"
+RUN, FEDERATION = "run", "federation"
+"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
+federation's folder."""
 
-_BIRTH: Final = (ENVIRONMENT, ORIGIN, EXPERIMENT)
+_BIRTH: Final = (ENVIRONMENT, ORIGIN, START, EXPERIMENT)
 _FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
 _NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
 _STATES: Final = (STATE, STATE + disk.NEW, BEFORE, BEFORE + disk.NEW)

@@ -13,10 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedgraft.errors import InputError
+from fedgraft.experiment.disk import read_model
 from fedgraft.experiment.experiment import Experiment, contents
-from fedgraft.experiment.folder_check import EXPERIMENT
+from fedgraft.experiment.folder_check import EXPERIMENT, START
 from fedgraft.experiment.recipe import outside_names
 from fedgraft.experiment.run_folder import Store
+from fedgraft.wire.layouts import Arrays, digest
 
 _KNOWN: set[str] = set()
 """Names that this process's own runs had, or that it trusts: it needs no file to know them."""
@@ -58,7 +60,23 @@ def stored_experiment(store: Store) -> Experiment:
             f"{where} names classes outside fedgraft, whose code would run: {', '.join(names)}. No run of this user's "
             f"on this machine had them. If you trust them: fedgraft trust {store.folder}"
         )
-    return Experiment.from_toml(text, str(where))
+    return Experiment.from_toml(text, str(where)).started(_first_model(store))
+
+
+def _first_model(store: Store) -> Arrays:
+    """Return the shared parameters that a run's models began with; {} where they were drawn.
+
+    Raises `InputError` if they are missing, or not those that the run began with.
+    """
+    path, known = store.folder / START, store.origin().get("start", {})
+    if not known:
+        return {}
+    if not path.is_file():
+        raise InputError(f"{path} is missing, and with it what the run's model began with; put it back.")
+    arrays = read_model(path)
+    if digest(arrays) != known.get("model"):
+        raise InputError(f"{path} is damaged: it is not what the run's model began with.")
+    return arrays
 
 
 def _is_known(name: str) -> bool:

@@ -1,20 +1,21 @@
 """Use a trained model: answers to queries from a run's folder and the clients' own data."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from torch.nn import Module
 
 from fedgraft.contracts.data import Data, QueriedData
 from fedgraft.contracts.table_files import Given, table_of
-from fedgraft.contracts.task_abilities import DerivingTask, PredictingTask
+from fedgraft.contracts.task_abilities import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.finished_run import FinishedRun, client_model
 from fedgraft.experiment.site_run import SiteRun, open_run
-from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.layouts import Array
 
 
 def predict(
@@ -23,6 +24,7 @@ def predict(
     client: str | None = None,
     *own: Given | None,
     count: int | None = None,
+    probabilities: bool = False,
     **own_by_name: Given | None,
 ) -> pd.DataFrame:
     """Answer questions with the run's model, the one that was best on validation.
@@ -35,6 +37,8 @@ def predict(
         own: one client's own tables, in order, for a model that is used where the run's data are not; all that they
             hold is known. Without them the run's data are loaded again.
         count: answers to each question, for a task that gives several; None leaves it to the task and to its column.
+        probabilities: whether a column for each class, "probability_CLASS", tells its probability; nan where a client
+            does not know the class.
         own_by_name: the same as `own`, the first, and `own_X`, "X" or "FIRST-X".
 
     Returns:
@@ -42,6 +46,65 @@ def predict(
         each answer, the client that answered, and the task's answers.
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
+    name, task = run.experiment.task_name, run.task
+
+    def answer(module: Module, shard: Any, remembered: Mapping[str, Any], asked: Any) -> dict[str, Array]:
+        found = task.predict(module, shard, remembered, asked)
+        if probabilities and not any(column.startswith(SHARE) for column in found):
+            raise InputError(f"Task {name!r} tells no probabilities of classes; leave --probabilities out.")
+        return found if probabilities else {key: each for key, each in found.items() if not key.startswith(SHARE)}
+
+    return _answered(run, tables, client, own, own_by_name, count, answer)
+
+
+def embeddings(
+    run: Path | FinishedRun,
+    tables: Mapping[str, Given | None] | None = None,
+    client: str | None = None,
+    *own: Given | None,
+    **own_by_name: Given | None,
+) -> pd.DataFrame:
+    """Return the last hidden layer of what is asked, or of all clients' test examples.
+
+    Args:
+        run: as of `predict`.
+        tables: as of `predict`; None or {} = the test examples of all clients, or of `client`.
+        client: as of `predict`.
+        own: as of `predict`.
+        own_by_name: as of `predict`.
+
+    Returns:
+        The rows that were asked, if any, the client, what names an example, such as "node", and embedding_0 ...
+    """
+    run = run if isinstance(run, FinishedRun) else open_run(run)
+    task = run.task
+    if not isinstance(task, EmbeddingTask):
+        raise InputError(f"Task {run.experiment.task_name!r} has no embeddings to tell.")
+
+    def answer(module: Module, shard: Any, remembered: Mapping[str, Any], asked: Any) -> dict[str, Array]:
+        named, hidden = task.embed(module, shard, remembered, asked)
+        return {**named, **{f"embedding_{number}": hidden[:, number] for number in range(hidden.shape[1])}}
+
+    if tables:
+        return _answered(run, tables, client, own, own_by_name, None, answer)
+    parts = []
+    for number in range(len(run.names)) if client is None else [run.number(client)]:
+        found = answer(run.answering_model(number), run.shards[number], run.memory(number), None)
+        parts.append(pd.DataFrame({**found, "client": run.names[number]}))
+    every = pd.concat(parts, ignore_index=True)
+    return every[["client", *(name for name in every if name != "client")]]
+
+
+def _answered(
+    run: FinishedRun,
+    tables: Mapping[str, Given | None],
+    client: str | None,
+    own: Sequence[Given | None],
+    own_by_name: Mapping[str, Given | None],
+    count: int | None,
+    answer: Callable[[Module, Any, Mapping[str, Any], Any], dict[str, Array]],
+) -> pd.DataFrame:
+    """Return the rows that are asked with what `answer` says of (model, shard, memory, questions)."""
     tables = run.moved(tables) if isinstance(run, SiteRun) else tables
     task, data, reader, name = run.task, run.experiment.data, run.own_data, run.experiment.task_name
     own_tables = reader.own_tables if reader else ()
@@ -54,14 +117,14 @@ def predict(
     if reader and its_own:
         shard = reader.own_shard(task, its_own)
         shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
-        names, newcomer = ["own"], _newcomer(run, own_tables[0])
+        names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
         shards, names, newcomer = run.shards, run.names, None
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, asked).items():
         remembered = run.memory(number) if newcomer is None else run.newcomer_memory
         module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
-        found = task.predict(module, shards[number], remembered, questions.asked)
+        found = answer(module, shards[number], remembered, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))
     return _beside(read.get(task.asks[0], asked.get(task.asks[0])), pd.concat(answers).sort_index(kind="stable"))
@@ -153,23 +216,3 @@ def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
         return answers
     kept = rows.drop(columns=[name for name in answers.columns if name in rows]).iloc[answers.index]
     return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)
-
-
-def _newcomer(run: FinishedRun, table: str) -> Arrays:
-    """Return the model for a client that was not there, but has its `table`.
-
-    Raises `InputError` where a part of it is each client's own.
-    """
-    groups = {name.partition("/")[0] for name in run.models if "/" in name}
-    if groups:
-        raise InputError(
-            f"This run ended with {len(groups)} models, one per group of its clients; --{table} fits none."
-        )
-    own = [name for name in run.plan.build_model().initial if not run.plan.travels(name)]
-    if own:
-        sharing = run.experiment.sections["sharing"]["name"]
-        raise InputError(
-            f"Under sharing {sharing!r} each client trained parameters of its own, such as {own[0]!r}; --{table} is of "
-            "one that was not there and has none."
-        )
-    return run.models

@@ -5,6 +5,7 @@ answers wrong.
 """
 
 import hashlib
+import logging
 import math
 import pickle
 import platform
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,42 +22,81 @@ import torch
 from scipy import sparse
 
 from fedgraft.contracts.data import Shards, names_of
+from fedgraft.contracts.task import Task
+from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.discovery import options_of
+from fedgraft.experiment.folder_check import ENVIRONMENT
 from fedgraft.experiment.recipe import RENAMED
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
 COMPUTING: Final = ("fedgraft", "torch", "numpy")
 """Libraries that a run's bits depend on."""
+RESUMED: Final = "resumed"
+"""Where `environment.json` lists the versions that a run was taken up with, where they were others."""
+LOG = logging.getLogger("fedgraft.experiment.provenance")
 _DIGEST_BYTES: Final = 16
 
 MOST_DIGESTS: Final = 16
 """Clients with a digest where a data set makes each client's data, so that its options and the seed tell the rest."""
 
 Origin = Mapping[str, Mapping[str, Any]]
-"""{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it; and "made", the options
-of a data set that makes more clients than have digests."""
+"""{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it. And "made", the options
+of a data set that makes more clients than have digests; "named", {client: digest of `PredictingTask.vocabulary`}; and
+"start", the digest of the first "model" where that was not drawn, and the "run" that it is of."""
 
 
-def origin_of(sections: Mapping[str, Any], shards: Sequence[Any]) -> Origin:
+def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any, Any] | None = None) -> Origin:
     """Return what a run began with: its options and a digest of every client's data.
 
     Args:
         sections: its resolved options.
         shards: its clients' data.
+        task: what tells by which names the model numbers a client's data; None where the data are elsewhere.
     """
     origin: dict[str, dict[str, Any]] = {"options": _kept(sections)}
     if isinstance(shards, Shards) and len(shards) > MOST_DIGESTS:
         places = np.linspace(0, len(shards) - 1, MOST_DIGESTS).astype(int).tolist()
         return {**origin, "clients": _digests(shards, places), "made": _made(shards)}
-    return {**origin, "clients": _digests(shards, range(len(shards)))}
+    found = {name: named_by(task, shard) for name, shard in zip(names_of(shards), shards, strict=True)}
+    named = {name: digest for name, digest in found.items() if digest}
+    return {**origin, "clients": _digests(shards, range(len(shards))), **({"named": named} if named else {})}
+
+
+def named_by(task: Task[Any, Any] | None, shard: Any) -> str:
+    """Return the digest of the names that a model numbers a client's data by; "" where there are none."""
+    names = task.vocabulary(shard) if isinstance(task, PredictingTask) else ()
+    return digest_of(list(names)) if names else ""
 
 
 @cache
 def versions() -> Mapping[str, str]:
     """{name: version} of Python and of the libraries that a run's bits depend on."""
     return {"python": platform.python_version(), **{name: version(name) for name in COMPUTING}}
+
+
+def with_versions(environment: dict[str, Any], stored: Mapping[str, str] | None, folder: Path) -> dict[str, Any]:
+    """Return what `environment.json` is to say of a run that goes on; other versions than before are noted and told.
+
+    Args:
+        environment: what it says.
+        stored: versions that the last checkpoint was stored with; None without one.
+        folder: the run's.
+    """
+    now, noted = versions(), environment.get(RESUMED, [])
+    if not isinstance(noted, list):
+        raise InputError(f"{folder / ENVIRONMENT} is damaged: {RESUMED} is no list.")
+    then = environment if stored is None else stored
+    changed = [name for name in now if then.get(name) != now[name]]
+    if not changed:
+        return environment
+    before, after = (", ".join(f"{name} {each.get(name)}" for name in changed) for each in (then, now))
+    LOG.warning(
+        f"{folder} was stored with {before} and goes on with {after}: its results may differ from those of a run with "
+        "one version throughout."
+    )
+    return environment if noted[-1:] == [now] else {**environment, RESUMED: [*noted, now]}
 
 
 def check_shape(began: Mapping[str, Any], where: str) -> None:
@@ -65,8 +106,8 @@ def check_shape(began: Mapping[str, Any], where: str) -> None:
         began: the content.
         where: the file.
     """
-    parts = [began.get(name, {}) for name in ("options", "clients", "made")]
-    digests = parts[1].values() if isinstance(parts[1], dict) else ()
+    parts = [began.get(name, {}) for name in ("clients", "named", "start", "options", "made")]
+    digests = [digest for part in parts[:3] if isinstance(part, dict) for digest in part.values()]
     if not all(isinstance(part, dict) for part in parts) or not all(isinstance(each, str) for each in digests):
         raise InputError(f"{where} is damaged: it does not hold options and the clients' data.")
 
@@ -111,9 +152,24 @@ def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
         shards: the clients' data as they are now.
         where: the file whose [data] says where they are.
     """
+    if changed := changed_clients(began, shards, where):
+        which = f"client {changed[0]!r}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
+        raise InputError(
+            f"The data that [data] of {where} names have changed since the run began: {which} of "
+            f"{len(began['clients'])} have other rows, or the same in another order. A run goes on only with what it "
+            "began with; 'fedgraft run RECIPE --from RUN' trains its model on with new data, and with "
+            "--allow-changed-data it answers from them."
+        )
+
+
+def changed_clients(began: Origin, shards: Sequence[Any], where: str) -> list[str]:
+    """Return the names of clients whose data are others than the run began with, of those that came and went too.
+
+    Arguments as of `check_clients`. Raises `InputError` where a data set that makes its clients has other options.
+    """
     then = began.get("clients", {})
     if not then:
-        return
+        return []
     made, makes = began.get("made", {}), _made(shards) if isinstance(shards, Shards) else {}
     for key in {**made, **makes} if made else ():
         if made.get(key) != makes.get(key):
@@ -123,14 +179,7 @@ def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
             )
     names = names_of(shards)
     now = _digests(shards, [place for place, name in enumerate(names) if not made or name in then])
-    changed = [name for name in {**then, **now} if then.get(name) != now.get(name)]
-    if changed:
-        which = f"client {changed[0]!r}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
-        raise InputError(
-            f"The data that [data] of {where} names have changed since the run began: {which} of {len(then)} have "
-            "other rows, or the same in another order. A run goes on, and its model answers, only with what it began "
-            "with; what is new since then is asked about."
-        )
+    return [name for name in {**then, **now} if then.get(name) != now.get(name)]
 
 
 def _digests(shards: Sequence[Any], clients: Iterable[int]) -> dict[str, str]:

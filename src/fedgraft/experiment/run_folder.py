@@ -12,7 +12,6 @@ of all rows that it counts: nothing goes on from what another run, or an acciden
 One process at a time writes: it holds a lock on `.lock`, which ends with it, however it ends.
 """
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,15 +27,12 @@ from fedgraft.experiment import disk
 from fedgraft.experiment import folder_check as folders
 from fedgraft.experiment.disk import Tally
 from fedgraft.experiment.folder_check import BEFORE, CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
-from fedgraft.experiment.provenance import Origin, check_shape, versions
+from fedgraft.experiment.provenance import Origin, check_shape, versions, with_versions
 from fedgraft.experiment.stored_state import checked_content, checked_memories, checked_state
 from fedgraft.wire.layouts import Arrays, Tree
 
-LOG = logging.getLogger("fedgraft.experiment.run_folder")
 FORMAT: Final = 5
 """Of `state.bin`; 1 is what versions wrote that gave no number."""
-RESUMED: Final = "resumed"
-"""Where `environment.json` lists the versions that a run was taken up with, where they were others."""
 
 
 class Store:
@@ -107,13 +103,28 @@ class Store:
         self._others.append(path)
         return path
 
-    def describe(self, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None) -> None:
-        """Say what is run: from here on the folder is a run's, and can be resumed."""
+    def describe(
+        self,
+        experiment_toml: str,
+        environment: Mapping[str, Any],
+        origin: Origin | None = None,
+        start: Arrays | None = None,
+    ) -> None:
+        """Say what is run, and with which parameters if not with drawn ones: from here on the folder is a run's."""
         with folders.named(self.folder):
             began = disk.json_table(origin or {})
-            contents = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began, EXPERIMENT: experiment_toml.encode()}
+            first = {folders.START: disk.model_bytes(start)} if start else {}
+            about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
+            contents = {**about, **first, EXPERIMENT: experiment_toml.encode()}
             disk.replace(self.folder, contents)
             self._origin = disk.fingerprint(began).hex()
+
+    def revise(self, experiment_toml: str) -> None:
+        """Have a run go on as another experiment says; what it came to is no result any more."""
+        with self._writing():
+            disk.replace(self.folder, {EXPERIMENT: experiment_toml.encode()})
+            for name in (SUMMARY, folders.MODEL):
+                disk.remove(self.folder / name)
 
     def discard(self) -> None:
         """Take a new folder back, of a run that could not begin; one with a checkpoint stays."""
@@ -335,23 +346,11 @@ class Store:
 
     def note_versions(self) -> None:
         """Tell, and note in `environment.json`, if a run goes on with other versions than it was stored with."""
-        environment, now = self.environment(), versions()
-        noted = environment.get(RESUMED, [])
-        if not isinstance(noted, list):
-            raise InputError(f"{self.folder / ENVIRONMENT} is damaged: {RESUMED} is no list.")
-        head = self._known_head()
-        then = environment if head is None else head["versions"]
-        changed = [name for name in now if then.get(name) != now[name]]
-        if not changed:
-            return
-        before, after = (", ".join(f"{name} {each.get(name)}" for name in changed) for each in (then, now))
-        LOG.warning(
-            f"{self.folder} was stored with {before} and goes on with {after}: its results may differ from those of a "
-            "run with one version throughout."
-        )
-        if noted[-1:] != [now]:
+        environment, head = self.environment(), self._known_head()
+        noted = with_versions(environment, None if head is None else head["versions"], self.folder)
+        if noted != environment:
             with self._writing():
-                disk.replace(self.folder, {ENVIRONMENT: disk.json_table({**environment, RESUMED: [*noted, now]})})
+                disk.replace(self.folder, {ENVIRONMENT: disk.json_table(noted)})
 
     def _read_state(self, name: str = STATE) -> dict[str, Any] | None:
         """Return the content of `state.bin`, or of another name; None if there is none.

@@ -4,7 +4,6 @@ import logging
 import os
 import platform
 import secrets
-import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,7 +18,6 @@ from fedgraft.contracts.data import Shards
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import (
     AllClientsFailedError,
     InputError,
@@ -31,34 +29,24 @@ from fedgraft.errors import (
 from fedgraft.experiment import portable
 from fedgraft.experiment.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.folder_check import CHECKPOINT, ORIGIN, STATE
+from fedgraft.experiment.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
+from fedgraft.experiment.longer import reopened, with_rounds
 from fedgraft.experiment.outside_classes import note_made, stored_experiment
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
+from fedgraft.experiment.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_state
 from fedgraft.experiment.summary import best_model, summarise
+from fedgraft.experiment.warm_start import Start
 from fedgraft.runtimes.workers.in_process import InProcess
-from fedgraft.runtimes.workers.signals import Asked, deferred
+from fedgraft.runtimes.workers.signals import deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
-RUN, FEDERATION = "run", "federation"
-"""Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
-federation's folder."""
 LOG = logging.getLogger("fedgraft.experiment.runner")
 VERY_MANY = 5_000
 """Clients from which on a note says what it takes to score all."""
-MOST_STORING = 0.05
-"""Share of a run's time that checkpoints may take, unless every round is to be stored."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
-
-
-class Watcher(Protocol):
-    """An object that follows a run."""
-
-    def after_round(self, state: RunState, row: Row) -> None:
-        """Follow a round; called after each."""
-        ...
 
 
 class Sites(Protocol):
@@ -79,19 +67,13 @@ class Sites(Protocol):
         ...
 
 
-class Silent:
-    """A watcher that shows nothing."""
-
-    def after_round(self, state: RunState, row: Row) -> None:
-        """Do nothing after a round."""
-
-
 def execute(
     experiment: Experiment,
     folder: Path | None = None,
     watcher: Watcher | None = None,
     keep: Callable[[Experiment, Store], Experiment] | None = None,
     sites: Sites | None = None,
+    start: Start | None = None,
 ) -> dict[str, Any]:
     """Run a new experiment; with a folder, store it there so that it can be resumed.
 
@@ -101,6 +83,7 @@ def execute(
         watcher: follows the run.
         keep: puts what was given in memory, such as tables, into the new folder; the experiment that reads it there.
         sites: where the clients' data are, if not here; needs a folder.
+        start: the model to begin with; None draws one. Not at sites, which draw theirs.
 
     Returns:
         The summary. Raises `InputError`, `BudgetError`, `AllClientsFailedError` or `Interrupted`.
@@ -109,6 +92,8 @@ def execute(
     watcher = watcher or Silent()
     if folder is None:
         experiment, shards = _loaded(experiment)
+        began = origin_of(experiment.sections, shards, experiment.plan.task)
+        experiment = experiment if start is None else start.begin(experiment, began)
         return _train(experiment, shards, None, None, watcher)
     with Store.begin(folder) as store, store.taken_back():
         if sites is not None:
@@ -119,7 +104,10 @@ def execute(
                 note_made(experiment)
                 return _train(experiment, clients, store, None, watcher, runtime, sites)
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
-        store.describe(experiment.to_toml(), environment(), origin_of(experiment.sections, shards))
+        began = origin_of(experiment.sections, shards, experiment.plan.task)
+        if start is not None:
+            experiment, began = start.begin(experiment, began), start.origin(began)
+        store.describe(experiment.to_toml(), environment(), began, experiment.plan.start)
         note_made(experiment)
         return _train(experiment, shards, store, None, watcher)
 
@@ -140,7 +128,11 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 
 
 def resume(
-    folder: Path, watcher: Watcher | None = None, before: bool = False, sites: Sites | None = None
+    folder: Path,
+    watcher: Watcher | None = None,
+    before: bool = False,
+    sites: Sites | None = None,
+    rounds: int | None = None,
 ) -> dict[str, Any]:
     """Take a stored run up after its last checkpoint; a finished one is only summarised again.
 
@@ -149,6 +141,10 @@ def resume(
         watcher: follows the run.
         before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
         sites: where the clients' data are, if not here.
+        rounds: how many there are to be in all; None = as many as `experiment.toml` says. The run ends as if it had
+            been begun with them.
+
+    Raises `InputError` where rounds that were made would have been others with that number.
     """
     with Store.open(folder) as store:
         if before:
@@ -160,9 +156,14 @@ def resume(
         stored, began = store.load(), store.origin()
         check_known(began, str(folder / ORIGIN))
         check_options(began, experiment.sections, tomllib.loads(written), where)
+        if rounds is not None:
+            experiment = with_rounds(experiment, rounds, stored and stored[0])
         if stored is not None:
-            state_file = str(folder / CHECKPOINT / STATE)
-            check_state(stored[0], experiment.plan, experiment.selector, state_file)
+            stored = reopened(store, experiment, stored, rounds is not None)
+            check_state(stored[0], experiment.plan, experiment.selector, str(folder / CHECKPOINT / STATE))
+        if rounds is not None:
+            _check_number(experiment, stored)
+            store.revise(experiment.to_toml())
         store.rewind()
         store.note_versions()
         if sites is not None:
@@ -205,8 +206,7 @@ def _train(
     runtime: Runtime | None = None,
     sites: Sites | None = None,
 ) -> dict[str, Any]:
-    if stored is not None and stored[0].round > experiment.stopping.rounds:
-        require(False, "rounds", f">= {stored[0].round}, as many as were made", experiment.stopping.rounds)
+    _check_number(experiment, stored)
     if stored is not None and stored[0].finished and not _unsmoothed(experiment, stored[0]):
         state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
@@ -226,6 +226,12 @@ def _train(
     return result
 
 
+def _check_number(experiment: Experiment, stored: tuple[RunState, dict[int, bytes]] | None) -> None:
+    """Raise `InputError` for fewer rounds than were made."""
+    made, rounds = stored[0].round if stored else 0, experiment.stopping.rounds
+    require(rounds >= made, "rounds", f">= {made}, as many as were made", rounds)
+
+
 def _finish(
     experiment: Experiment,
     shards: Sequence[Any],
@@ -238,7 +244,7 @@ def _finish(
     # First, or a signal could end the start of a worker half-way.
     with deferred() as interrupted, nullcontext(given) if given else _runtime(experiment, shards) as runtime:
         loop = _loop(experiment, runtime)
-        recorder = _Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
+        recorder = Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
             with interrupted.at_once():  # there is nothing to store yet
@@ -309,47 +315,6 @@ def _begin(loop: Loop) -> RunState:
     if not any(state.examples):
         raise InputError(f"None of the {len(state.profiles)} clients has a training example.")
     return state
-
-
-class _Recorder:
-    """Appends rows as rounds end, and checkpoints now and then."""
-
-    def __init__(
-        self,
-        loop: Loop,
-        runtime: Runtime,
-        store: Store | None,
-        every_seconds: float,
-        watcher: Watcher,
-        interrupted: Asked,
-    ) -> None:
-        self._loop, self._runtime, self._store, self._watcher = loop, runtime, store, watcher
-        self._every_seconds, self._interrupted = every_seconds, interrupted
-        self._stored_at = time.monotonic()
-        self._took = 0.0  # to store the last one
-
-    def after_round(self, state: RunState, row: Row) -> None:
-        """Store the row, now and then the state; stop here if the user asked to."""
-        entries = self._loop.ledger.drain()
-        if self._store is not None:
-            self._store.append(row, entries)
-        stop = bool(self._interrupted) and not state.finished
-        # A state of very many clients takes long to store: so little of the time goes to that.
-        every = max(self._every_seconds, self._took / MOST_STORING) if self._every_seconds else 0.0
-        if stop or time.monotonic() - self._stored_at >= every:
-            self.checkpoint(state)
-        self._watcher.after_round(state, row)
-        if stop:
-            raise Interrupted(f"interrupted after round {state.round}", self._interrupted.number)
-
-    def checkpoint(self, state: RunState) -> None:
-        """Make this state what a resume starts from, with whatever was charged since the last row."""
-        began, entries = time.monotonic(), self._loop.ledger.drain()
-        if self._store is not None:
-            self._store.append(None, entries)
-            self._store.checkpoint(state, self._runtime.memories())
-        self._stored_at = time.monotonic()
-        self._took = self._stored_at - began
 
 
 def _loop(experiment: Experiment, runtime: Runtime) -> Loop:

@@ -21,6 +21,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment import disk
 from fedgraft.experiment.client_files import SUFFIX, client_at
+from fedgraft.experiment.data_now import DataNow
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.finished_run import FinishedRun, shared_model
 from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
@@ -87,9 +88,10 @@ def write_site_run(
     note_made(experiment)
 
 
-def open_run(folder: Path) -> FinishedRun:
-    """Open a finished run, or what one has left a client at its site."""
-    return SiteRun(folder) if (folder / SITE).is_file() else FinishedRun(folder)
+def open_run(folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> FinishedRun:
+    """Open a finished run, or what one has left a client at its site; arguments as of `FinishedRun`."""
+    kind = SiteRun if (folder / SITE).is_file() else FinishedRun
+    return kind(folder, data_root, allow_changed_data)
 
 
 class SiteRun(FinishedRun):
@@ -97,11 +99,18 @@ class SiteRun(FinishedRun):
 
     Args:
         folder: where the site keeps what the run left.
+        data_root: None; `site.toml` or the table "data" says where the data are.
+        allow_changed_data: False; the rows of others that the client was told of belong to the data as they were.
     """
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
         path = folder / SITE
+        if data_root is not None or allow_changed_data:
+            raise InputError(
+                f"{folder} is a site's: {SITE} or --data FILE{SUFFIX} says where its data are, and they must be those "
+                "of the run; --data-root and --allow-changed-data are for runs whose clients' data are all here."
+            )
+        super().__init__(folder)
         try:
             site = tomllib.loads(disk.read_text(path))
             self._client, self._name, self._data = int(site["client"]), str(site["name"]), list(map(str, site[_DATA]))
@@ -114,11 +123,11 @@ class SiteRun(FinishedRun):
         if not isinstance(given, str | Path) or Path(given).suffix != SUFFIX:
             return dict(tables)
         self._data = [str(given)]
-        self.__dict__.pop("shards", None)
+        self.__dict__.pop("data", None)
         return {name: table for name, table in tables.items() if name != _DATA}
 
     @cached_property
-    def shards(self) -> list[Any]:
+    def data(self) -> DataNow:
         """The client's data alone. Raises `InputError` where they have changed."""
         where = str(self._store.folder / SITE)
         try:
@@ -126,7 +135,7 @@ class SiteRun(FinishedRun):
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
         check_clients(self._store.origin(), [shard], where)
-        return [shard]
+        return DataNow([shard], [0])
 
     @property
     def names(self) -> list[str]:

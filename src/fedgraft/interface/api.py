@@ -19,6 +19,7 @@ from fedgraft.experiment.folder_check import check_free
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.recipe import override
 from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.warm_start import Start, start_from
 from fedgraft.interface.finished import Run, folders_of
 from fedgraft.interface.given import changes_of, content_of, data_of
 from fedgraft.interface.progress import Progress
@@ -33,6 +34,7 @@ def run(
     *,
     data: Any = None,
     out: str | Path | None = None,
+    start: Run | str | Path | None = None,
     progress: bool = True,
     overrides: Mapping[str, Any] | None = None,
     **choices: Any,
@@ -47,6 +49,8 @@ def run(
             says who holds what, unless the dict has "partition" or "clients".
         out: folder of the run, new or empty, to be resumed, opened and reported on later; a DataFrame is stored there
             as Parquet. None keeps the run as long as the returned object lives.
+        start: a run, or its folder, whose trained model this one begins with, such as yesterday's on today's data.
+            Task, encoder and shapes must be the same. None draws the first model.
         progress: show progress on standard error: live on a terminal, plain lines elsewhere.
         overrides: {"section.key": value}, applied last.
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
@@ -61,14 +65,15 @@ def run(
     given = {**choices, **({} if data is None else {"data": data_of(data)})}
     name, content = content_of(recipe)
     experiment = build(name, override(content, {**changes_of(given), **(overrides or {})}))
+    begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
     if out is not None:
         try:
-            _execute(experiment, Path(out), progress)
+            _execute(experiment, Path(out), progress, begin)
         except Interrupted as error:
             hint = f"{error}; go on with fedgraft.resume({str(out)!r})"
             raise Interrupted(hint, error.number) from error
         return Run(out)
-    return _run_in_temporary_folder(experiment, progress)
+    return _run_in_temporary_folder(experiment, progress, begin)
 
 
 def open(folder: str | Path) -> Run:
@@ -76,17 +81,19 @@ def open(folder: str | Path) -> Run:
     return Run(folder)
 
 
-def resume(folder: str | Path, progress: bool = True, before: bool = False) -> Run:
+def resume(folder: str | Path, progress: bool = True, before: bool = False, rounds: int | None = None) -> Run:
     """Take a stored run up where it stopped; it ends with the same bits as if it never had.
 
     Args:
         folder: the run's.
         progress: whether to print a line a round.
         before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
+        rounds: how many there are to be in all, also for a run that has ended: it ends as if they had been asked for at
+            first. None = as many as were. Raises `InputError` where the rounds so far would have been others.
     """
     experiment = stored_experiment(Store.open(Path(folder)))
-    with Progress.of(experiment, quiet=not progress) as watcher:
-        runner.resume(Path(folder), watcher, before)
+    with Progress.of(experiment, not progress, rounds) as watcher:
+        runner.resume(Path(folder), watcher, before, rounds=rounds)
     return Run(folder)
 
 
@@ -114,13 +121,13 @@ def compare(
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def _run_in_temporary_folder(experiment: Experiment, progress: bool) -> Run:
+def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Start | None) -> Run:
     root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
     selector = experiment.sections["selector"]["name"]
     label = experiment.recipe if selector == experiment.recipe else f"{experiment.recipe}-{selector}"
     try:
         folder = root / (label.replace(":", ".").replace("/", ".") or "run")
-        _execute(experiment, folder, progress)
+        _execute(experiment, folder, progress, start)
         finished = Run(folder)
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
@@ -129,14 +136,14 @@ def _run_in_temporary_folder(experiment: Experiment, progress: bool) -> Run:
     return finished
 
 
-def _execute(experiment: Experiment, folder: Path, progress: bool) -> None:
+def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None) -> None:
     frames = _given_tables(experiment)
     if frames:
         check_free(folder)
         with _without_notes():  # the run, which loads them again, has those
             experiment.shards()  # what is wrong is told of the table that was given, not of a copy
     with Progress.of(experiment, quiet=not progress) as watcher:
-        runner.execute(experiment, folder, watcher, _with_stored_tables if frames else None)
+        runner.execute(experiment, folder, watcher, _with_stored_tables if frames else None, start=start)
 
 
 def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:

@@ -36,6 +36,7 @@ COMMANDS = (
     "run",
     "resume",
     "predict",
+    "export",
     "serve",
     "compare",
     "report",

@@ -17,10 +17,10 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
 from fedgraft.experiment import folder_check
 from fedgraft.experiment.experiment import Experiment, build, load
+from fedgraft.experiment.folder_check import FEDERATION
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.recipe import override, read_recipe, section_of
 from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.runner import FEDERATION
 from fedgraft.interface.progress import Progress
 from fedgraft.runtimes.flower_federation import control, superlink
 from fedgraft.runtimes.flower_federation.folders import FederationFolder

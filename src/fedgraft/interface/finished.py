@@ -2,7 +2,8 @@
 
 import html
 import math
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.export import export, exported
 from fedgraft.experiment.finished_run import FinishedRun, load_model
 from fedgraft.experiment.outside_classes import stored_experiment
-from fedgraft.experiment.predict import predict
+from fedgraft.experiment.predict import embeddings, predict
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.site_run import open_run
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
@@ -79,9 +81,14 @@ class Run:
     def model(self) -> torch.nn.Module:
         """The trained model, in evaluation mode, with the parameters that were best on validation.
 
-        Raises `InputError` where clients ended with models of their own: see `client_model`.
+        Raises `InputError` where clients ended with models of their own: see `models`.
         """
         return load_model(self.folder)
+
+    @property
+    def models(self) -> Mapping[str, torch.nn.Module]:
+        """{name of a client: the model that it answers with}, as `client_model` returns it, made when asked for."""
+        return _Models(self)
 
     def client_model(self, name: str) -> torch.nn.Module:
         """Return the model that one client answers with, in evaluation mode: the shared parameters and its own.
@@ -93,6 +100,23 @@ class Run:
         """
         return self._finished.client_model(self._finished.number(name))
 
+    def export(self, client: str | None = None, folder: str | Path | None = None) -> torch.nn.Module:
+        """Return the trained model in PyTorch Geometric's layers: `forward(x, edge_index)`, and `batch` for graphs.
+
+        Args:
+            client: whose model, where each has its own; None = the one of all.
+            folder: where to write it as source text (model.py), weights (model.safetensors) and README.md, which say
+                what it reads and need no fedgraft; None = nowhere.
+
+        Returns:
+            The module, in evaluation mode; its outputs are those of `models` to 1e-5. Raises `InputError` for tasks,
+            encoders and options without a counterpart in PyG.
+        """
+        with tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
+            where = Path(made if folder is None else folder)
+            export(self._finished, where, client)
+            return exported(where)
+
     def predict(
         self,
         questions: Given | Sequence[Any] | None = None,
@@ -100,6 +124,9 @@ class Run:
         *more_own: Given | None,
         client: str | None = None,
         k: int | None = None,
+        probabilities: bool = False,
+        allow_changed_data: bool = False,
+        data_root: str | Path | None = None,
         **tables: Given | None,
     ) -> pd.DataFrame:
         """Answer questions with the trained model.
@@ -114,11 +141,47 @@ class Run:
             client: the name of who answers all of them; None leaves it to the task and to a column "client".
             k: answers to each question, for a task that gives several, such as items to a user; None leaves it to the
                 task and to a column "k".
+            probabilities: whether a column for each class, "probability_CLASS", tells its probability, for tasks that
+                tell classes; nan where a client does not know the class.
+            allow_changed_data: answer from the run's data as they are now, though they are others than the run began
+                with; a note says which. A client that was not there gets the shared model.
+            data_root: where the run's data are now; None = where they were.
             tables: what else the task takes, by name; one client's own tables too, `own_X` for X.
 
         Returns:
             The questions, once for each answer, with the client that answers, and the answers.
         """
+        asked, own_by_name = self._asked(questions, tables)
+        run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
+        return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
+
+    def embeddings(
+        self,
+        questions: Given | Sequence[Any] | None = None,
+        own: Given | None = None,
+        *more_own: Given | None,
+        client: str | None = None,
+        **tables: Given | None,
+    ) -> pd.DataFrame:
+        """Return the last hidden layer of nodes or graphs: the test examples, or those that are asked about.
+
+        Args:
+            questions: as of `predict`; None, and no `tables`, = the test examples of all clients, or of `client`.
+            own: as of `predict`.
+            more_own: as of `predict`.
+            client: as of `predict`.
+            tables: as of `predict`.
+
+        Returns:
+            A row for each: the questions, "client", "node" or "graph", and embedding_0, embedding_1 ...
+        """
+        asked, own_by_name = self._asked(questions, tables)
+        return embeddings(self._finished, asked, client, own, *more_own, **own_by_name)
+
+    def _asked(
+        self, questions: Given | Sequence[Any] | None, tables: Mapping[str, Given | None]
+    ) -> tuple[dict[str, Given | None], dict[str, Given | None]]:
+        """Return tables of questions by name, and one client's own tables by keyword."""
         asked = {name: table for name, table in tables.items() if not name.startswith("own_")}
         own_by_name = {name: table for name, table in tables.items() if name.startswith("own_")}
         task = self.experiment.plan.task
@@ -127,7 +190,7 @@ class Run:
                 asked[task.asks[0]] = questions
             else:
                 asked |= task.tables_of(questions)
-        return predict(self.folder, asked, client, own, *more_own, count=k, **own_by_name)
+        return asked, own_by_name
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
         """Return every figure of the report; each shows inline in a notebook.
@@ -150,9 +213,13 @@ class Run:
         title: str = "fedgraft report",
         representations: bool = False,
         against: str = "rounds",
+        data_root: str | Path | None = None,
+        allow_changed_data: bool = False,
     ) -> Path:
         """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
-        return write_report(folders_of([self, *others]), Path(path), target, title, representations, against)
+        root = None if data_root is None else Path(data_root)
+        folders = folders_of([self, *others])
+        return write_report(folders, Path(path), target, title, representations, against, root, allow_changed_data)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name} {value}" for name, value in self._facts())
@@ -182,6 +249,22 @@ class Run:
             *([("failures", failures)] if (failures := human_failures(said.get("failures"))) else []),
             ("folder", str(self.folder)),
         ]
+
+
+class _Models(Mapping[str, torch.nn.Module]):
+    """The models of a run's clients, by name."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __getitem__(self, name: str) -> torch.nn.Module:
+        return self._run.client_model(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run._finished.names)
+
+    def __len__(self) -> int:
+        return len(self._run._finished.names)
 
 
 def folders_of(runs: Sequence[Run | str | Path]) -> list[Path]:

@@ -22,7 +22,7 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for key, value in choices.items():
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
-            raise unknown("argument", key, ["out", "progress", "overrides", *METHODS, *SETTINGS, *VALUES])
+            raise unknown("argument", key, ["out", "start", "progress", "overrides", *METHODS, *SETTINGS, *VALUES])
         if key in METHODS and (section := discovery.section_of(METHODS[key], value)) is not None:
             value = section
         if key in VALUES:

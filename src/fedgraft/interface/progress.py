@@ -54,10 +54,10 @@ class Progress:
         self._stages = _Stages(self._stage)
 
     @classmethod
-    def of(cls, experiment: Experiment, quiet: bool = False) -> "Progress":
-        """Make the watcher for a run of this experiment."""
+    def of(cls, experiment: Experiment, quiet: bool = False, rounds: int | None = None) -> "Progress":
+        """Make the watcher for a run of this experiment; with other `rounds` than it says, if given."""
         stopping, clients = experiment.stopping, int(experiment.sections["data"].get("clients") or 0)
-        return cls(stopping.rounds, stopping.bytes, experiment.plan.task.metric, clients, quiet)
+        return cls(rounds or stopping.rounds, stopping.bytes, experiment.plan.task.metric, clients, quiet)
 
     def __enter__(self) -> "Progress":
         if self._terminal and not self._quiet:

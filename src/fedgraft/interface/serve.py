@@ -73,7 +73,7 @@ class Predictor:
         require(max_request >= 1, "--max-request", "at least 1 byte", max_request)
         require(max_rows >= 1, "--max-rows", ">= 1", max_rows)
         self.max_request, self._max_rows = max_request, max_rows
-        stored = RunFolder(folder)
+        stored = RunFolder(folder, so_far=False)
         self._run = open_run(folder)
         self._asks, self._counted = self._run.task.asks[0], self._run.task.count_column
         self.lacking = ""  # why the run's own data cannot answer

@@ -26,9 +26,13 @@ class FlatModel:
 
     Its arrays are the module's parameters and then its float32 buffers (running statistics), by name. `loaded` tells
     what was loaded last, for those who know that nothing has been trained since.
+
+    Args:
+        module: holds the parameters.
+        start: {name: array} that some of its arrays begin with.
     """
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, start: Mapping[str, np.ndarray] | None = None) -> None:
         self.module = module
         self.parameters = dict(module.named_parameters())
         sizes = [parameter.numel() for parameter in self.parameters.values()]
@@ -51,6 +55,8 @@ class FlatModel:
             offset += size
         self.gradients: Mapping[str, torch.Tensor] = self._gradients
         self._look_at()
+        self.load(start or {})
+        self.loaded = {}
         self.initial = self.read()
 
     @property

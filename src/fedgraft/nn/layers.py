@@ -113,6 +113,11 @@ class RowLinear(nn.Module):
         _bias_back(self.bias, gradient)
 
 
+def weight_of(layer: Linear | RowLinear) -> Tensor:
+    """Return a layer's weights as torch's own have them, float32 [outputs, inputs]."""
+    return layer.weight.t() if isinstance(layer, RowLinear) else layer.weight
+
+
 MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]
 """`linear` or `row_linear`."""
 

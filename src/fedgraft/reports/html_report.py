@@ -74,6 +74,8 @@ def write_report(
     title: str = "fedgraft report",
     representations: bool = False,
     against: str = "rounds",
+    data_root: Path | None = None,
+    allow_changed_data: bool = False,
 ) -> Path:
     """Write a report of finished runs with one metric.
 
@@ -86,12 +88,14 @@ def write_report(
         representations: whether to show what each run's model tells apart; loads the runs' data again.
         against: what the first figure shows scores against: "rounds", "bytes", "seconds", "simulated_seconds" or
             "flops".
+        data_root: where the data are now that `representations` loads; None = where they were.
+        allow_changed_data: whether these may be others than the runs began with.
 
     Returns:
         `out`. Raises `InputError` for folders that are not finished runs, for different metrics, and if `out` cannot
         be written.
     """
-    page = render(open_runs(folders), target, title, representations, against)
+    page = render(open_runs(folders), target, title, representations, against, data_root, allow_changed_data)
     temporary = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -108,6 +112,8 @@ def render(
     title: str = "fedgraft report",
     representations: bool = False,
     against: str = "rounds",
+    data_root: Path | None = None,
+    allow_changed_data: bool = False,
 ) -> str:
     """The page as a string."""
     score = comparison.resolve_target(runs, target)
@@ -115,7 +121,8 @@ def render(
     drawn = figures.every(runs, table[0]["target"], against)
     wide = [drawn[0], *(figure for figure in drawn if figure.layout.meta["title"].startswith(WIDE))]
     if representations:
-        apart = [client_figures.representations(run, embed(run.path)) for run in runs]
+        places = [embed(run.path, 0, data_root, allow_changed_data) for run in runs]
+        apart = [client_figures.representations(run, each) for run, each in zip(runs, places, strict=True)]
         drawn, wide = drawn + apart, wide + apart
     return _TEMPLATES.get_template("report.html.j2").render(
         title=title,

@@ -18,6 +18,7 @@ from fedgraft.errors import InputError, printable
 from fedgraft.experiment import disk
 from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, SUMMARY
 from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.stopped import best_so_far, stopped_summary
 from fedgraft.reports.stored_checks import CURVE, MOST, ROUND, Check, checks
 
 COSTS = {
@@ -40,18 +41,19 @@ ALL_DATA = "all data, sent once"
 
 
 class RunFolder:
-    """A finished run, as stored.
+    """A run, as stored; of one that has not finished what it came to, which a note says.
 
-    Raises `InputError` for a folder that is not a run's, for a run that has not finished, and, naming the file, for
+    Raises `InputError` for a folder that is not a run's, for a run without a checkpoint, and, naming the file, for
     one that is damaged: when it is opened or, for `environment`, the model, and rows that are not what a row is, when
     they are first read.
 
     Args:
         path: the run's folder.
         label: what to call it; "" = the folder's name.
+        so_far: whether one that has not finished will do.
     """
 
-    def __init__(self, path: Path, label: str = "") -> None:
+    def __init__(self, path: Path, label: str = "", so_far: bool = True) -> None:
         self.path = path
         self.label = printable(label or path.resolve().name)
         if not path.is_dir():
@@ -63,8 +65,11 @@ class RunFolder:
             raise InputError(f"{path / EXPERIMENT} is damaged: {error}.") from error
         if not self.experiment:
             raise InputError(f"{path / EXPERIMENT} is damaged: it is empty.")
-        self.summary = _checked(path / SUMMARY, self._store.summary())
-        self._store.check_rows()
+        come_to = stopped_summary(self._store) if so_far and not (path / SUMMARY).is_file() else None
+        self._stopped = come_to is not None
+        self.summary = _checked(path / SUMMARY, come_to or self._store.summary())
+        if not self._stopped:  # else rows may have come after the checkpoint
+            self._store.check_rows()
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r}, {self.label!r})"
@@ -116,6 +121,7 @@ class RunFolder:
         """One row a round, with the fields of `terms.Row`."""
         path = self.path / ROWS[0]
         rows = list(_numbered(path, self._store.rows(), Row, ROUND))
+        rows = rows[: self.summary["rounds"]] if self._stopped else rows
         if len(rows) != self.summary["rounds"]:
             raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
         for row in rows:
@@ -141,6 +147,7 @@ class RunFolder:
             if len(frame) and not (is_integer_dtype(frame[column]) and frame[column].between(0, MOST).all()):
                 raise InputError(f"{path} is damaged: {column} is not a whole number >= 0 in every line.")
         frame = frame.astype({"round": "int64", "client": "int64", "bytes": "int64", "flops": "int64"})
+        frame = frame[frame["round"] <= self.summary["rounds"]] if self._stopped else frame
         total, said = int(frame["bytes"].sum()), self.summary["bytes"]["total"]
         if total != said:
             raise InputError(f"{path} is damaged: its entries sum to {total} bytes, {SUMMARY} says {said}.")
@@ -154,7 +161,8 @@ class RunFolder:
     @cached_property
     def shared_bytes(self) -> float:
         """float, bytes of the shared parameters in 32 bits each; the mean over groups of clients."""
-        arrays = disk.read_model(self.path / MODEL)
+        path = self.path / MODEL
+        arrays = best_so_far(self._store) if self._stopped else disk.read_model(path)
         groups = {name.partition("/")[0] for name in arrays if "/" in name}
         return sum(array.nbytes for array in arrays.values()) / max(1, len(groups))
 

@@ -17,12 +17,14 @@ PERPLEXITY: Final = 30.0
 """Of t-SNE (van der Maaten and Hinton, JMLR 2008, section 2: 5 to 50); a quarter of the examples where they are few."""
 
 
-def embed(folder: Path, seed: int = 0) -> pd.DataFrame:
+def embed(folder: Path, seed: int = 0, data_root: Path | None = None, allow_changed_data: bool = False) -> pd.DataFrame:
     """t-SNE of the last hidden layer over each client's test examples.
 
     Args:
         folder: a run's folder; the run's data are loaded again.
         seed: of t-SNE.
+        data_root: where the data are now; None = where they were.
+        allow_changed_data: whether they may be others than the run began with.
 
     Returns:
         Columns channel ("own model", and "shared alone" where clients add something private to what is shared), client,
@@ -30,7 +32,7 @@ def embed(folder: Path, seed: int = 0) -> pd.DataFrame:
     """
     from sklearn.manifold import TSNE
 
-    run = open_run(folder)
+    run = open_run(folder, data_root, allow_changed_data)
     channels = {"own model": False, **({"shared alone": True} if run.plan.owned else {})}
     parts = []
     for client, name in enumerate(run.names):

@@ -71,6 +71,14 @@ def resumed_state_gives_the_same_run(selector: Selector[Any]) -> None:
 
 
 @LAWS.every
+def more_rounds_change_no_choice(selector: Selector[Any]) -> None:
+    """Choose alike however many rounds are planned, unless `paced` says that choices depend on it."""
+    if not selector.paced:
+        one, other = (_play(selector, World(7, 8, 12.0, 0.2, 0.2, planned=ROUNDS * k)) for k in (1, 3))
+        expect(one == other, "a selector whose choices depend on view.rounds must be `paced`", other, one)
+
+
+@LAWS.every
 def budget_is_a_promise(selector: Selector[Any]) -> None:
     """Never spend what is not left; stop only when nobody can be paid for."""
 

@@ -25,6 +25,7 @@ class World:
         failing: chance that a client does not answer, in [0, 1].
         equal_prices: whether all clients cost the same.
         late: chance that a client's answer comes one to three rounds late, in [0, 1]; it cannot be reached meanwhile.
+        planned: how many rounds the run is to have.
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class World:
         failing: float = 0.0,
         equal_prices: bool = False,
         late: float = 0.0,
+        planned: int = ROUNDS,
     ) -> None:
+        self.planned = planned
         self.g = np.random.default_rng(seed)
         self.samples = self.g.integers(0, 50, clients)
         self.prices = np.full(clients, 120) if equal_prices else self.g.integers(80, 160, clients)
@@ -63,7 +66,7 @@ class World:
             available=available,
             bytes_left=self.left,
             bytes_budget=self.budget,
-            rounds=ROUNDS,
+            rounds=self.planned,
             score=float(self.g.uniform(0.9, 1.2)),
             deadline=float(np.median(self.seconds)),
         )

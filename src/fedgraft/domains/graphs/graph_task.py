@@ -178,6 +178,11 @@ class GraphTask(
         """
         return split_graphs(shards, tables)
 
+    def vocabulary(self, shard: GraphShard) -> Sequence[str]:
+        """Kinds of nodes, their attributes, classes."""
+        parts = (shard.kind_names, shard.attribute_names, shard.classes)
+        return [str(shard.kinds), str(shard.attributes.shape[1]), *(name for part in parts for name in ("", *part))]
+
     def outputs_of(self, model: nn.Module, asked: GraphShard) -> Tensor:
         """Return what the model makes of each graph that is asked for, float32 [graphs, outputs], on the CPU."""
         device = device_of(model)

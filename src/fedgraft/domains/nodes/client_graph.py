@@ -178,12 +178,12 @@ class NodeData:
         found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
         return found
 
-    def represented(self, model: nn.Module) -> tuple[Array, Indices]:
-        """The last hidden layer of the test nodes, float32 [nodes, width], and their labels."""
-        computed, test = self.whole().on(device_of(model)), self.rows["test"]
+    def hidden(self, model: nn.Module) -> Array:
+        """Return the last hidden layer of all nodes that are computed, own ones first, float32 [nodes, width]."""
+        computed = self.whole().on(device_of(model))
         with torch.no_grad():
-            hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
-        return hidden.cpu()[test].numpy(), self.label[test]
+            found = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
+        return found.cpu().numpy()  # type: ignore[no-any-return]
 
     def opened(self, states: Tree) -> "NodeData":
         """Return the same part with these hidden states; None = none is known.

@@ -97,6 +97,12 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     return found
 
 
+def test_nodes(shard: NodeShard) -> Asked:
+    """Return the questions that stand for a client's test nodes."""
+    nodes, nobody = shard.rows("test"), np.zeros(0, np.int32)
+    return Asked(shard.ids[nodes], nodes, shard.features[:0], np.zeros(shard.own + 1, np.int64), nobody)
+
+
 def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
     """The client's part with new nodes behind its own; the halo stays as it is."""
     new = asked.features.shape[0]

@@ -128,6 +128,12 @@ def node_rows(shard: RatingShard, users: int, items: int, known: tuple[int, int]
     return torch.from_numpy(np.concatenate([own_users, np.where(had, shard.items + users, _NEW_ITEM)]))
 
 
+def numbered(shard: RatingShard) -> list[str]:
+    """Return a client's users and items, each with its row of the tables."""
+    rows = ((shard.users, shard.user_ids), (shard.items, shard.item_ids))
+    return [f"{row} {name}" for numbers, names in rows for row, name in zip(numbers, names, strict=True)]
+
+
 def pseudo_items(shard: RatingShard, rows: Ids, items: int, most: int, g: np.random.Generator) -> Tensor:
     """Return items that a client's users have not rated, int64 [users, most], of the whole table.
 

@@ -32,6 +32,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 Folders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")]
+AllowChangedData = Annotated[
+    bool,
+    typer.Option("--allow-changed-data", help="Answer from the run's data as they are now, changed as they are."),
+]
+DataRoot = Annotated[
+    Path | None, typer.Option("--data-root", metavar="DIR", help="Where the run's data are now, if they have moved.")
+]
 Target = Annotated[
     str | None,
     typer.Option(

@@ -9,7 +9,8 @@ import typer
 from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import InputError
 from fedgraft.experiment.predict import predict as predict_from
-from fedgraft.interface.commands.options import SETTINGS, Folder, say
+from fedgraft.experiment.site_run import open_run
+from fedgraft.interface.commands.options import SETTINGS, AllowChangedData, DataRoot, Folder, say
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 
 app = typer.Typer(**SETTINGS)
@@ -31,6 +32,11 @@ def predict(
     count: Annotated[
         int | None, typer.Option("-k", min=1, help="Answers to each question, such as items to a user. Default: 10.")
     ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A column 'probability_CLASS' for each class, beside the likeliest.")
+    ] = False,
+    allow_changed_data: AllowChangedData = False,
+    data_root: DataRoot = None,
 ) -> None:
     """Use the trained model, from a run's folder and the clients' own data.
 
@@ -41,7 +47,8 @@ def predict(
     it; Parquet has every id as it is.
     """
     write = _writer(out)
-    answers = predict_from(folder, named_tables(table or []), client, count=count)
+    run = open_run(folder, data_root, allow_changed_data)
+    answers = predict_from(run, named_tables(table or []), client, count=count, probabilities=probabilities)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)

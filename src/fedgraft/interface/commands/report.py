@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.interface.commands.options import SETTINGS, Folders, Target, say
+from fedgraft.interface.commands.options import SETTINGS, AllowChangedData, DataRoot, Folders, Target, say
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import COSTS
 
@@ -24,7 +24,9 @@ def report(
     against: Annotated[
         str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
     ] = "rounds",
+    allow_changed_data: AllowChangedData = False,
+    data_root: DataRoot = None,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
-    write_report(folders, out, target, title, representations, against)
+    write_report(folders, out, target, title, representations, against, data_root, allow_changed_data)
     say(f"Report in {out}")

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from fedgraft.errors import InputError
 from fedgraft.experiment import portable
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.run_folder import Store
@@ -23,16 +24,22 @@ def resume(
         bool,
         typer.Option("--before", help="From the checkpoint before the last one, such as when a model was spoiled."),
     ] = False,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many in all, also for a run that has ended: as if asked for at first."),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = stored_experiment(Store.open(folder))
     if federated.is_federated(folder):
+        if rounds is not None:
+            raise InputError(f"--rounds is not for {folder}, whose clients are at the nodes of a federation.")
         with resumable(folder):
             show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
         return
     portable.begin_again(experiment.runtime)
-    with resumable(folder), Progress.of(experiment, quiet) as progress:
-        summary = resume_run(folder, progress, before)
+    with resumable(folder), Progress.of(experiment, quiet, rounds) as progress:
+        summary = resume_run(folder, progress, before, rounds=rounds)
     show_summary(summary, folder, as_json)

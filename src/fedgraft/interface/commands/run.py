@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment import portable
 from fedgraft.experiment.recipe import parse_override
 from fedgraft.experiment.runner import execute
+from fedgraft.experiment.warm_start import start_from
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_summary
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed
@@ -27,6 +29,9 @@ def run(
     on: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Run at the nodes of a federation, see 'fedgraft federation'.")
     ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", metavar="RUN", help="Begin with the model of this run, on these data.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -35,6 +40,8 @@ def run(
     if seed is not None:
         given["seed"] = seed
     if on is not None:
+        if start is not None:
+            raise InputError("--from is not for --on: the nodes of a federation draw the model that they begin with.")
         folder = out or Path("runs") / f"{on.resolve().name}-{datetime.now():%Y%m%d-%H%M%S}"
         with resumable(folder):
             summary = federated.run_on(on, recipe, given, folder, quiet)
@@ -44,5 +51,5 @@ def run(
     portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
     with resumable(folder), Progress.of(experiment, quiet) as progress:
-        summary = execute(experiment, folder, progress)
+        summary = execute(experiment, folder, progress, start=None if start is None else start_from(start))
     show_summary(summary, folder, as_json)

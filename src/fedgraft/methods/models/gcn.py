@@ -9,14 +9,25 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths
+from fedgraft.contracts.plain import PlainEncoder, Tensors
 from fedgraft.errors import require
-from fedgraft.nn.layers import MakeLinear, linear
+from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.manual_gradients import Back
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States, spmm
 
+_WEIGHTED = '''
+def weighted(edge_index, nodes):
+    """Return edges and a loop at each node, and weights: 1 / sqrt(d_u d_v) of an edge, 1 of a loop."""
+    source, target = edge_index
+    degree = torch.bincount(target, minlength=nodes).float()
+    loops = torch.arange(nodes, device=edge_index.device).expand(2, -1)
+    weight = (degree[source] * degree[target]).rsqrt()
+    return torch.cat([edge_index, loops], 1), torch.cat([weight, torch.ones_like(degree)])
+'''
+
 
 @dataclass(frozen=True)
-class GCN(EdgeEncoder, LayeredEncoder):
+class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder):
     """GCN: graph convolutions whose edge weights are learnt from transition probabilities.
 
     Layer l: h <- relu(W_l (h + sum over neighbours v of a_l(z_uv) h_v / sqrt(d_u d_v))), a_l linear in the edge
@@ -34,6 +45,9 @@ class GCN(EdgeEncoder, LayeredEncoder):
 
     by_degree: ClassVar[bool] = True
     stochastic: ClassVar[bool] = False
+    layer: ClassVar[str] = "GCNConv"
+    call: ClassVar[str] = "conv(x, edge_index, weight)"
+    edges: ClassVar[str] = _WEIGHTED
 
     hidden: int | tuple[int, ...] = 32
     embedding: int = 64
@@ -51,6 +65,15 @@ class GCN(EdgeEncoder, LayeredEncoder):
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """One layer without edge features."""
         return Convolution(inputs, outputs, g, make)
+
+    def made(self, inputs: int, outputs: int) -> str:
+        """PyG's `GCNConv`, told the weights of edges: the own state counts whole."""
+        return f"GCNConv({inputs}, {outputs}, normalize=False, add_self_loops=False)"
+
+    def arrays(self, convolution: nn.Module) -> Tensors:
+        """The linear layer."""
+        assert isinstance(convolution, Convolution)
+        return {"lin.weight": weight_of(convolution.linear), "bias": cast(Tensor, convolution.linear.bias)}
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers."""

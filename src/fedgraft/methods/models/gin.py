@@ -7,12 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
-from fedgraft.nn.layers import MakeLinear, linear
+from fedgraft.contracts.plain import PlainEncoder, Tensors
+from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, Sparse, States
 
 
 @dataclass(frozen=True)
-class GIN(LayeredEncoder):
+class GIN(LayeredEncoder, PlainEncoder):
     """GIN: sums over neighbours and a perceptron of two layers, as strong as the Weisfeiler-Lehman test.
 
     Layer: h <- W2 relu(W1 ((1 + epsilon) h + sum over neighbours v of h_v)).
@@ -27,6 +28,7 @@ class GIN(LayeredEncoder):
     """
 
     stochastic: ClassVar[bool] = False
+    layer: ClassVar[str] = "GINConv"
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2
@@ -43,6 +45,19 @@ class GIN(LayeredEncoder):
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """One layer; its perceptron is as wide as what it gives."""
         return Convolution(inputs, outputs, self.epsilon, g, make)
+
+    def made(self, inputs: int, outputs: int) -> str:
+        """PyG's `GINConv` with a perceptron."""
+        inner = f"nn.Sequential(nn.Linear({inputs}, {outputs}), nn.ReLU(), nn.Linear({outputs}, {outputs}))"
+        return f"GINConv({inner}, eps={self.epsilon})"
+
+    def arrays(self, convolution: nn.Module) -> Tensors:
+        """Both layers of the perceptron, and epsilon."""
+        assert isinstance(convolution, Convolution)
+        layers = {"nn.0": convolution.inner, "nn.2": convolution.outer}
+        weights = {f"{name}.weight": weight_of(each) for name, each in layers.items()}
+        biases = {f"{name}.bias": cast(Tensor, each.bias) for name, each in layers.items()}
+        return {**weights, **biases, "eps": torch.tensor([self.epsilon])}
 
 
 class Convolution(nn.Module):

@@ -2,18 +2,19 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths, widths_of
-from fedgraft.nn.layers import MakeLinear, linear
+from fedgraft.contracts.plain import PlainEncoder, Tensors
+from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States
 
 
 @dataclass(frozen=True)
-class MLP(EdgeEncoder, LayeredEncoder):
+class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder):
     """MLP: layers that look at a node's own state alone, for models trained like any other that have no use for edges.
 
     Layer: h <- W h + b. Where it is built as a whole, relu between layers, none after the last.
@@ -29,6 +30,8 @@ class MLP(EdgeEncoder, LayeredEncoder):
     """
 
     stochastic: ClassVar[bool] = False
+    layer: ClassVar[str] = ""
+    call: ClassVar[str] = "conv(x)"
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2
@@ -54,6 +57,15 @@ class MLP(EdgeEncoder, LayeredEncoder):
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`."""
         return Convolution(inputs, outputs, g, make)
+
+    def made(self, inputs: int, outputs: int) -> str:
+        """Torch's own linear layer."""
+        return f"nn.Linear({inputs}, {outputs})"
+
+    def arrays(self, convolution: nn.Module) -> Tensors:
+        """The linear layer."""
+        assert isinstance(convolution, Convolution)
+        return {"weight": weight_of(convolution.own), "bias": cast(Tensor, convolution.own.bias)}
 
 
 class Convolution(nn.Module):

@@ -2,19 +2,20 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
-from fedgraft.nn.layers import MakeLinear, linear
+from fedgraft.contracts.plain import PlainEncoder, Tensors
+from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.manual_gradients import Back
 from fedgraft.nn.propagate import Block, Sparse, States
 
 
 @dataclass(frozen=True)
-class SAGE(LayeredEncoder):
+class SAGE(LayeredEncoder, PlainEncoder):
     """SAGE: a node's own state and the mean of its neighbours', each with weights of its own.
 
     Layer: h <- W_own h + W_mean (mean over neighbours v of h_v) + b; the mean of no neighbours is zero.
@@ -29,6 +30,7 @@ class SAGE(LayeredEncoder):
     """
 
     stochastic: ClassVar[bool] = False
+    layer: ClassVar[str] = "SAGEConv"
 
     hidden: int | tuple[int, ...] = 64
     layers: int = 2
@@ -44,6 +46,16 @@ class SAGE(LayeredEncoder):
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`."""
         return Convolution(inputs, outputs, g, make)
+
+    def made(self, inputs: int, outputs: int) -> str:
+        """PyG's `SAGEConv` with the mean."""
+        return f"SAGEConv({inputs}, {outputs})"
+
+    def arrays(self, convolution: nn.Module) -> Tensors:
+        """`lin_l` reads the mean and holds the bias, `lin_r` the own state."""
+        assert isinstance(convolution, Convolution)
+        own, mean = convolution.own, convolution.mean
+        return {"lin_l.weight": weight_of(mean), "lin_l.bias": cast(Tensor, own.bias), "lin_r.weight": weight_of(own)}
 
 
 class Convolution(nn.Module):

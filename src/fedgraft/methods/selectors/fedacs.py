@@ -85,6 +85,11 @@ class FedACS(ExplainedSelector[FedACSState]):
         require_one_of("FedACS.clients", self.clients, ("ucb", "random"))
         require_one_of("FedACS.score_split", self.score_split, ("validation", "test"))
 
+    @property
+    def paced(self) -> bool:
+        """True where so many selections are to be made by the last round."""
+        return self.min_selections > 0
+
     def init(self, view: View) -> FedACSState:
         """Return the first state: nothing pulled."""
         n = view.clients

@@ -112,6 +112,11 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         require(self.rate > 0, "FedMarl.rate", "> 0", self.rate)
         require(0 <= self.gamma < 1, "FedMarl.gamma", "in [0, 1)", self.gamma)
 
+    @property
+    def paced(self) -> bool:
+        """True: agents see how much of the run is over."""
+        return True
+
     def init(self, view: View) -> FedMarlState:
         """Return the first state: agents that have learnt nothing."""
         return {

@@ -2,19 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations, Sums
-from fedgraft.contracts.task_abilities import Accuracy, ObservedTask, ProfiledTask
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.task_abilities import Accuracy, EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
-from fedgraft.domains.graphs.model import Together
+from fedgraft.domains.graphs.model import GraphModel, Together
+from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
+from fedgraft.domains.node_tables import likeliest
+from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array
 
@@ -26,7 +30,9 @@ LABEL_BINS = 5
 class Graph(
     GraphTask,
     Accuracy[GraphShard, GraphData],
+    EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
+    PlainTask[GraphShard, GraphData],
     ProfiledTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.
@@ -116,6 +122,17 @@ class Graph(
             sums[split] = found
         return sums
 
+    def plain(self, model: nn.Module, shard: GraphShard | None) -> PlainModel:
+        """The client's first layer, the convolutions, the readout and the head."""
+        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
+        wanted = "for a model in PyG's own layers"
+        alone = isinstance(model, GraphModel)
+        require(alone, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)
+        require(not self.structure, "task.structure", f"false {wanted}", self.structure)
+        require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
+        seen = (self.walks, self.degrees) if self.places else None
+        return plain_graphs(cast(GraphModel, model), self.encoder, cast(GraphShard, shard), seen)
+
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """The mean of their probabilities."""
         return Together(models)
@@ -125,12 +142,19 @@ class Graph(
     ) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it to be."""
         shares = self.outputs_of(model, asked).softmax(1)
-        best = shares.argmax(1)
-        return {
-            "graph": asked.ids,
-            "class": np.array(shard.classes, dtype=object)[best.numpy()],
-            "probability": shares[torch.arange(len(best)), best].double().numpy(),
-        }
+        return {"graph": asked.ids, **likeliest(shard.classes, shares.numpy())}
+
+    def embed(
+        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard | None
+    ) -> tuple[dict[str, Array], Array]:
+        """The head's hidden layer of graphs."""
+        graphs = shard.rows("test") if asked is None else np.arange(asked.graphs)
+        source, device = asked or shard, device_of(model)
+        with torch.no_grad():
+            batches = self._batches(self._collator(source), graphs)
+            parts = [model.represent(batch.to(device)).cpu() for batch in batches]  # type: ignore[operator]
+        hidden = torch.cat(parts).numpy() if parts else np.zeros((0, self.hidden_width), np.float32)
+        return {"graph": source.ids[graphs]}, hidden
 
 
 def _label_shares(label: Indices, classes: int) -> dict[str, float]:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.domains.nodes.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.halo_setup import HaloSetup
 from fedgraft.domains.nodes.losses import (
@@ -22,15 +24,15 @@ from fedgraft.domains.nodes.losses import (
     objective_of,
 )
 from fedgraft.domains.nodes.mended_graph import Mending
+from fedgraft.domains.nodes.model import NodeModel
 from fedgraft.domains.nodes.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.node_options import check_options
 from fedgraft.domains.nodes.node_task import NodeTask
-from fedgraft.domains.nodes.queries import Asked, answered
+from fedgraft.domains.nodes.plain_nodes import plain_nodes
 from fedgraft.domains.nodes.shards import NodeShard
-from fedgraft.domains.nodes.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.smoothing import Neighbours
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -41,9 +43,10 @@ LABEL_BINS = 5
 @dataclass(frozen=True)
 class Node(
     NodeTask,
-    SmoothedAnswers,
+    AnsweredNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
+    PlainTask[NodeShard, NodeData],
     abilities.ProfiledTask[NodeShard, NodeData],
 ):
     """Node: tell the class of a node of one graph that is cut over clients.
@@ -217,20 +220,18 @@ class Node(
         """Return probabilities of all own nodes."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
-    def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
-        """The last hidden layer of the test nodes, and their classes by number."""
-        return data.mended(model, self._mending).represented(model)
+    def plain(self, model: nn.Module, shard: NodeShard | None) -> PlainModel:
+        """The convolutions and the head."""
+        assert isinstance(model, NodeModel), "nodes have no ensembles"
+        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
+        require(not self.generator, "task.generator", "false for a model in PyG's own layers", self.generator)
+        widths = [self.features, *self.encoder.widths, *([] if model.head else [self.classes])]
+        names = self.class_names or [str(number) for number in range(self.classes)]
+        return plain_nodes(model, self.encoder, widths, names, self.scale)
 
-    def predict(
-        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked
-    ) -> dict[str, Array]:
-        """The likeliest class of each node, and how likely the model takes it to be.
-
-        From the client's own part with all new nodes in it, and of its halo from what it was told: features, states.
-        """
-        data = self.with_asked(shard, remembered, asked)
-        shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
-        return answered(asked, shard.classes, shares[asked.nodes])
+    def embeddings(self, model: nn.Module, data: NodeData) -> Array:
+        """Return the last hidden layer of all own nodes."""
+        return data.mended(model, self._mending).hidden(model)[: data.own]
 
     @cached_property
     def _mending(self) -> Mending | None:

@@ -131,7 +131,8 @@ class NodeRegression(NodeTask, Regression[NodeShard, NodeData]):
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
         """The last hidden layer of the test nodes, and in which fifth of these each number is."""
-        hidden, numbers = data.represented(model)
+        test = data.rows["test"]
+        hidden, numbers = data.hidden(model)[test], data.label[test]
         return hidden, groups_of(numbers)
 
     def predict(

@@ -221,6 +221,10 @@ class Ranking(
         titles = {"title": shard.titles[item]} if len(shard.titles) else {}
         return {**found, "item": shard.item_ids[item], "score": found["score"].astype(np.float64), **titles}
 
+    def vocabulary(self, shard: RankingShard) -> Sequence[str]:
+        """The catalogue's items."""
+        return [str(name) for name in shard.item_ids]
+
     def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
         """Return the table of a list of users."""
         return tables_of(questions)

@@ -30,7 +30,7 @@ from fedgraft.domains.ratings.pairs import Pairs, RatingModel
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
-from fedgraft.domains.ratings.social_model import SocialModel, node_rows, pseudo_items, training_losses
+from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import GraphView
@@ -312,6 +312,10 @@ class Rating(
             rows = np.flatnonzero(client == number)
             found[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
         return found
+
+    def vocabulary(self, shard: RatingShard) -> Sequence[str]:
+        """Users and items with their rows of the tables, where the model has tables."""
+        return numbered(shard) if self.embeddings else ()
 
     def predict(
         self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]

@@ -12,11 +12,11 @@ from fedgraft.contracts import Draw, Observations, Questions, Sums
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.task_abilities import (
     Accuracy,
+    EmbeddingTask,
     FittedTask,
     ObservedTask,
     PartsTask,
     PooledTask,
-    PredictingTask,
     ProfiledTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
@@ -40,7 +40,7 @@ class TypedNode(
     ObservedTask[TypedGraph, TypedData],
     PartsTask[TypedGraph, TypedData],
     PooledTask[TypedGraph, TypedData],
-    PredictingTask[TypedGraph, TypedData],
+    EmbeddingTask[TypedGraph, TypedData],
     ProfiledTask[TypedGraph, TypedData],
 ):
     """Typed node: tell the class of a node of one type in a graph of several types.
@@ -203,6 +203,17 @@ class TypedNode(
             graph, nodes = with_new_nodes(shard, asked)
             shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
         return answered(asked, shard.classes, shares)
+
+    def embed(
+        self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked | None
+    ) -> tuple[dict[str, Array], Array]:
+        """The embeddings of target nodes."""
+        graph, nodes = (shard, shard.rows("test")) if asked is None else with_new_nodes(shard, asked)
+        there = self.prepare(graph, {}).on(device_of(model))
+        with torch.no_grad():
+            hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
+        ids = shard.ids[shard.target][nodes] if asked is None else asked.ids
+        return {"node": ids}, hidden.cpu().numpy()
 
     def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
         """Logits of all target nodes, float32 [targets, classes], on the CPU."""

@@ -1,0 +1,91 @@
+"""A trained model of the task `graph` in the words of PyTorch Geometric."""
+
+from typing import Final
+
+import torch
+
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
+from fedgraft.domains.graphs.model import GraphModel
+from fedgraft.domains.graphs.shards import GraphShard
+from fedgraft.domains.plain_source import listed, source_of
+
+_PLACES: Final = '''
+def places(edge_index, nodes, walks={walks}, degrees={degrees}):
+    """Return the chance that a walk is back after 1 .. `walks` steps, and the clipped degree, one-hot."""
+    source, target = edge_index
+    degree = torch.bincount(target, minlength=nodes)
+    step = torch.zeros(nodes, nodes, dtype=torch.float64, device=edge_index.device)
+    step[target, source] = 1.0 / degree[source].double()
+    back, power = [], step
+    for _ in range(walks):
+        back.append(power.diagonal())
+        power = power @ step
+    clipped = nn.functional.one_hot(degree.clamp(1, degrees) - 1, degrees)
+    return torch.cat([torch.stack(back, 1), clipped], 1).float()
+'''
+
+
+def plain_graphs(
+    model: GraphModel, encoder: PlainEncoder, shard: GraphShard, places: tuple[int, int] | None
+) -> PlainModel:
+    """Return a client's model.
+
+    Args:
+        model: trained.
+        encoder: that it is made of.
+        shard: the client's, which tells its kinds, attributes and classes.
+        places: longest walk and largest degree that nodes' places are told by; None where the model sees none.
+    """
+    depth, width = len(model.convolutions), model.head.inner.out_features
+    kinds, attributes, classes = shard.kinds, shard.attributes.shape[1], len(shard.classes)
+    norm = f"BatchNorm1d({width})" if model.norms else "Identity()"
+    head = f"nn.Linear({(depth + 1) * width}, {width}), nn.ReLU(), nn.Linear({width}, {classes})"
+    made = [
+        f"self.inputs = nn.Linear({kinds + attributes + sum(places or ())}, {width})",
+        listed(encoder, [width] * (depth + 1)),
+        f"self.norms = nn.ModuleList([nn.{norm} for _ in range({depth})])",
+        f"self.head = nn.Sequential({head})",
+    ]
+    forward = [
+        "batch = edge_index.new_zeros(len(x)) if batch is None else batch",
+        "x = torch.relu(self.inputs(x))",
+        "read = [global_add_pool(x, batch)]",
+        "for conv, norm in zip(self.convs, self.norms):",
+        f"    x = torch.relu(norm({encoder.call}))",
+        "    read.append(global_add_pool(x, batch))",
+        "return self.head(torch.cat(read, 1))",
+    ]
+    says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to logits [graphs, {classes}]."
+    helpers = _PLACES.format(walks=places[0], degrees=places[1]) if places else ""
+    begin = ["x = torch.cat([x, places(edge_index, len(x))], 1)"] if places else []
+    arguments, pool = "self, x, edge_index, batch=None", ["global_add_pool"]
+    source = source_of(encoder, shard.classes, says, made, arguments, forward, pool, begin, helpers)
+    return PlainModel(source, _arrays(model, encoder), _inputs(shard))
+
+
+def _arrays(model: GraphModel, encoder: PlainEncoder) -> Tensors:
+    nobody, table = model.inputs.kind[-1], model.inputs.kind[:-1]  # a node of no kind has a row of its own
+    arrays = {
+        "inputs.weight": torch.cat([table - nobody, model.inputs.attributes]).t(),
+        "inputs.bias": nobody,
+        **{f"head.0.{name}": array for name, array in model.head.inner.state_dict().items()},
+        **{f"head.2.{name}": array for name, array in model.head.outer.state_dict().items()},
+    }
+    for number, convolution in enumerate(model.convolutions):
+        arrays |= {f"convs.{number}.{name}": array for name, array in encoder.arrays(convolution).items()}
+    for number, norm in enumerate(model.norms):
+        arrays |= {f"norms.{number}.{name}": array for name, array in norm.state_dict().items()}
+        arrays[f"norms.{number}.num_batches_tracked"] = torch.tensor(0)
+    return arrays
+
+
+def _inputs(shard: GraphShard) -> str:
+    kinds = "".join(f"  - {number}: {name}\n" for number, name in enumerate(shard.kind_names))
+    told = "their degrees" if shard.degrees else "their kinds; a row of zeros for none"
+    said = f"- `x`: float32 [nodes, {shard.kinds + shard.attributes.shape[1]}]: one-hot columns of {told}"
+    more = f", then attributes: {', '.join(shard.attribute_names) or 'as in the training data'}"
+    return (
+        f"{said}{more if shard.attributes.shape[1] else ''}.\n{kinds}- `edge_index`: int64 [2, edges], source over "
+        "target; an undirected edge both ways, no loops, none twice.\n- `batch`: int64 [nodes], the graph of each "
+        "node; None = one graph.\n"
+    )

@@ -1,0 +1,79 @@
+"""The source text of a trained model in the words of PyTorch Geometric."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from textwrap import indent
+
+from fedgraft.contracts.plain import PlainEncoder
+
+_TEXT = '''"""A trained model in PyTorch Geometric's own layers; README.md says what it reads."""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+{imports}
+CLASSES = {classes}
+{edges}
+
+class Model(nn.Module):
+    """{says}"""
+
+    def __init__(self):
+        super().__init__()
+{made}
+
+    def forward({arguments}):
+{forward}
+
+
+def load(folder=Path(__file__).parent):
+    """Return the trained model, in evaluation mode."""
+    model = Model()
+    model.load_state_dict(load_file(Path(folder) / "model.safetensors"))
+    return model.eval()
+'''
+
+
+def source_of(
+    encoder: PlainEncoder,
+    classes: Sequence[str],
+    says: str,
+    made: Sequence[str],
+    arguments: str,
+    forward: Sequence[str],
+    layers: Sequence[str] = (),
+    begin: Sequence[str] = (),
+    helpers: str = "",
+) -> str:
+    """Return the text of a Python module with the class `Model`, CLASSES, their names in order, and `load`.
+
+    Args:
+        encoder: gives the convolutions.
+        classes: names of the classes.
+        says: docstring of the class.
+        made: lines that make its layers.
+        arguments: of `forward`.
+        forward: its lines.
+        layers: further names of `torch_geometric.nn`.
+        begin: lines of `forward` that need the edges as they are given.
+        helpers: functions that its lines call.
+    """
+    names = sorted({*layers, *([encoder.layer] if encoder.layer else [])})
+    weighted = ["edge_index, weight = weighted(edge_index, len(x))"] if encoder.edges else []
+    return _TEXT.format(
+        imports=f"from torch_geometric.nn import {', '.join(names)}\n" if names else "",
+        classes=list(classes),
+        edges="".join(f"\n{text}" for text in (encoder.edges, helpers) if text),
+        says=says,
+        made=indent("\n".join(made), " " * 8),
+        arguments=arguments,
+        forward=indent("\n".join([*begin, *weighted, *forward]), " " * 8),
+    )
+
+
+def listed(encoder: PlainEncoder, widths: Sequence[int]) -> str:
+    """Return the line that makes a list of convolutions of these widths, the inputs' first."""
+    layers = [encoder.made(before, after) for before, after in pairwise(widths)]
+    return f"self.convs = nn.ModuleList([{', '.join(layers)}])"

@@ -1,0 +1,163 @@
+"""A stored run's data as they are now: where they have moved to, which have changed, and which client is which."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from fedgraft.contracts.data import names_of
+from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.provenance import Origin, changed_clients, check_clients, named_by
+
+LOG = logging.getLogger("fedgraft.data")
+SHOWN = 5
+"""Most names of clients that a note lists."""
+
+
+@dataclass(frozen=True, eq=False)
+class DataNow:
+    """The clients' data as they are now.
+
+    Args:
+        shards: one per client that there is now.
+        places: which client of the run each is; None for one that was not there.
+        changed: those, by their number now, whose data are others than the run began with.
+    """
+
+    shards: Sequence[Any]
+    places: Sequence[int | None]
+    changed: frozenset[int] = frozenset()
+
+
+def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool) -> DataNow:
+    """Load a stored run's data.
+
+    Args:
+        experiment: the run's.
+        began: what the run began with.
+        where: the file whose [data] says where the data are.
+        allow_changed: whether they may be others than the run began with; a note then says which are.
+
+    Raises `InputError` for data that are not there, that have changed and may not, or whose names the model numbers
+    otherwise.
+    """
+    try:
+        shards = experiment.shards()
+    except InputError as error:
+        missing = any(not path.exists() for path in _paths(experiment))
+        hint = " If the data have moved, --data-root DIR (in Python data_root=DIR) says where they are."
+        raise InputError(f"{error}{hint if missing else ''}") from error
+    if not allow_changed:
+        check_clients(began, shards, where)
+        return DataNow(shards, range(len(shards)))
+    changed = changed_clients(began, shards, where)
+    if not changed:
+        return DataNow(shards, range(len(shards)))
+    if began.get("made"):
+        raise InputError(
+            f"{where}: of clients that the data set makes, not all are known as they were; changed data cannot be "
+            "allowed for."
+        )
+    then, names = list(began["clients"]), list(names_of(shards))
+    now = DataNow(
+        shards,
+        [then.index(name) if name in then else None for name in names],
+        frozenset(number for number, name in enumerate(names) if name in changed),
+    )
+    _check_names(experiment, began, now, where)
+    _tell(now, then, names, where)
+    return now
+
+
+def moved(experiment: Experiment, root: Path) -> Experiment:
+    """Return the experiment with its data read from another folder.
+
+    Files keep their places below the folder that holds all of them; data that are one folder are that folder.
+
+    Args:
+        experiment: as it was stored.
+        root: where the data are now.
+    """
+    paths = _paths(experiment)
+    if not paths:
+        name = experiment.sections["data"]["name"]
+        raise InputError(f"Data set {name!r} reads no files; there is nothing for --data-root {root} to say.")
+    if not root.is_dir():
+        raise InputError(f"--data-root {root} is no folder.")
+    alone = len(paths) == 1 and not paths[0].suffix
+    base = paths[0] if alone else Path(os.path.commonpath([path.parent for path in paths]))
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: changed(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [changed(each) for each in value]
+        return str(root.resolve() / _whole(value).relative_to(base)) if isinstance(value, str) else value
+
+    return experiment.with_changes({f"data.{key}": changed(value) for key, value in _files(experiment).items()})
+
+
+def _files(experiment: Experiment) -> dict[str, Any]:
+    """{option of [data] that names files: its value}."""
+    hints = get_type_hints(type(experiment.data))
+    options: Mapping[str, Any] = experiment.sections["data"]
+    return {
+        key: value for key, value in options.items() if key in hints and Path in (hints[key], *get_args(hints[key]))
+    }
+
+
+def _paths(experiment: Experiment) -> list[Path]:
+    """The whole paths of all files and folders that [data] names."""
+
+    def texts(value: Any) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping | list | tuple):
+            for each in value.values() if isinstance(value, Mapping) else value:
+                yield from texts(each)
+
+    return [_whole(text) for text in texts(_files(experiment))]
+
+
+def _whole(path: str) -> Path:
+    return Path(os.path.abspath(path))
+
+
+def _check_names(experiment: Experiment, began: Origin, now: DataNow, where: str) -> None:
+    """Raise `InputError` for a client whose model numbers names otherwise than its data do now."""
+    names = names_of(now.shards)
+    for number in sorted(now.changed):
+        found = named_by(experiment.plan.task, now.shards[number])
+        if now.places[number] is None or not found:
+            continue
+        then = began.get("named", {}).get(names[number])
+        if then is None:
+            raise InputError(
+                f"{where}: this run is of a version that did not note by which names its models number what they "
+                "read; it answers only from the data that it began with."
+            )
+        if then != found:
+            raise InputError(
+                f"{where}: of client {names[number]!r} not only rows have changed, but names that its model numbers "
+                "(kinds and attributes of nodes, classes, or users and items with rows in tables): the model does not "
+                "fit. Train one on these data: fedgraft run RECIPE --from RUN."
+            )
+
+
+def _tell(now: DataNow, then: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Note which clients' data are others."""
+    came = [name for name, place in zip(names, now.places, strict=True) if place is None]
+    others = [names[number] for number in sorted(now.changed) if names[number] not in came]
+    parts = {"have other rows": others, "are new": came, "are gone": [name for name in then if name not in names]}
+    said = "; ".join(f"{len(which)} {what} ({_listed(which)})" for what, which in parts.items() if which)
+    LOG.warning(
+        f"{where}: the data have changed since the run began. Of {len(then)} clients {said}. Their models answer from "
+        "the data as they are now, without what was remembered of single rows."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])

@@ -1,0 +1,71 @@
+"""Follow a run: rows are stored as rounds end, checkpoints now and then."""
+
+import time
+from typing import Protocol
+
+from fedgraft.contracts import Runtime
+from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.stopping import Row
+from fedgraft.errors import Interrupted
+from fedgraft.experiment.run_folder import Store
+from fedgraft.runtimes.workers.signals import Asked
+
+MOST_STORING = 0.05
+"""Share of a run's time that checkpoints may take, unless every round is to be stored."""
+
+
+class Watcher(Protocol):
+    """An object that follows a run."""
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Follow a round; called after each."""
+        ...
+
+
+class Silent:
+    """A watcher that shows nothing."""
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Do nothing after a round."""
+
+
+class Recorder:
+    """Appends rows as rounds end, and checkpoints now and then."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        runtime: Runtime,
+        store: Store | None,
+        every_seconds: float,
+        watcher: Watcher,
+        interrupted: Asked,
+    ) -> None:
+        self._loop, self._runtime, self._store, self._watcher = loop, runtime, store, watcher
+        self._every_seconds, self._interrupted = every_seconds, interrupted
+        self._stored_at = time.monotonic()
+        self._took = 0.0  # to store the last one
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Store the row, now and then the state; stop here if the user asked to."""
+        entries = self._loop.ledger.drain()
+        if self._store is not None:
+            self._store.append(row, entries)
+        stop = bool(self._interrupted) and not state.finished
+        # A state of very many clients takes long to store: so little of the time goes to that.
+        every = max(self._every_seconds, self._took / MOST_STORING) if self._every_seconds else 0.0
+        if stop or time.monotonic() - self._stored_at >= every:
+            self.checkpoint(state)
+        self._watcher.after_round(state, row)
+        if stop:
+            raise Interrupted(f"interrupted after round {state.round}", self._interrupted.number)
+
+    def checkpoint(self, state: RunState) -> None:
+        """Make this state what a resume starts from, with whatever was charged since the last row."""
+        began, entries = time.monotonic(), self._loop.ledger.drain()
+        if self._store is not None:
+            self._store.append(None, entries)
+            self._store.checkpoint(state, self._runtime.memories())
+        self._stored_at = time.monotonic()
+        self._took = self._stored_at - began

@@ -1,0 +1,52 @@
+"""What a run has come to that was stopped: its last checkpoint, as a finished run's summary tells it."""
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fedgraft.errors import InputError
+from fedgraft.experiment.outside_classes import stored_experiment
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.summary import best_model, summarise
+from fedgraft.wire.layouts import Arrays
+
+LOG = logging.getLogger("fedgraft.data")
+STOPPED: Final = "stopped"
+"""What ended such a run, as its summary says."""
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A client of which no more is known here."""
+
+    name: str
+
+
+def stopped_summary(store: Store) -> dict[str, Any] | None:
+    """Return the summary of a run that has not finished, without yardsticks; None where nothing is stored yet.
+
+    No data are loaded. A note says that there is more to come.
+    """
+    stored = store.load(older=True) if store.has_checkpoint else None
+    if stored is None or not stored[0].round:
+        return None
+    state, memories = stored
+    names = list(store.origin().get("clients", {}))
+    if len(names) != len(state.profiles):
+        names = [str(number) for number in range(len(state.profiles))]
+    experiment = replace(stored_experiment(store), yardsticks=())
+    fingerprints = experiment.runtime.fingerprints(memories)
+    LOG.warning(
+        f"{store.folder} has not finished: this is what it came to after round {state.round}; 'fedgraft resume "
+        f"{store.folder}' goes on."
+    )
+    found = summarise(experiment, state, [_Named(name) for name in names], fingerprints, here=False)
+    return {**found, "stopped_by": STOPPED}
+
+
+def best_so_far(store: Store) -> Arrays:
+    """Return the shared parameters that did best until the last checkpoint. Raises `InputError` where there is none."""
+    stored = store.load(older=True)
+    if stored is None:
+        raise InputError(f"{store.folder} has no checkpoint; finish the run with 'fedgraft resume {store.folder}'.")
+    return best_model(stored[0])

@@ -1,0 +1,108 @@
+"""Begin a run with the model of another: its shared parameters, as they were best on validation, come first."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from fedgraft import wire
+from fedgraft.errors import InputError, WireError
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.finished_run import FinishedRun
+from fedgraft.experiment.provenance import Origin
+from fedgraft.experiment.run_folder import Store
+from fedgraft.wire.layouts import Arrays, digest
+
+LOG = logging.getLogger("fedgraft.data")
+FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "sparse")
+"""Options of a task that tell what a model reads and answers; they must be those of the run that it starts from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The model that a run begins with.
+
+    Args:
+        folder: of the run that trained it.
+        arrays: its shared parameters.
+        sections: the options of that run.
+        began: what that run began with.
+    """
+
+    folder: Path
+    arrays: Arrays
+    sections: Mapping[str, Any]
+    began: Origin
+
+    def origin(self, began: Origin) -> Origin:
+        """Return what a run began with, this model with it."""
+        return {**began, "start": {"model": digest(self.arrays), "run": str(self.folder.resolve())}}
+
+    def begin(self, experiment: Experiment, began: Origin) -> Experiment:
+        """Return an experiment that begins with this model.
+
+        Args:
+            experiment: fitted to its data.
+            began: what the new run begins with.
+
+        Raises `InputError` where the model is not of the same task, encoder, shapes and names.
+        """
+        self._check_options(experiment)
+        plan = experiment.plan
+        try:
+            wire.check(self.arrays, plan.model_layout)
+        except WireError as error:
+            raise self._misfit(str(error)) from error
+        if not plan.variants:
+            self._check_names(began)
+        own = [name for name in plan.build_model().initial if not plan.travels(name)]
+        if own:
+            LOG.warning(
+                f"From {self.folder} come the shared parameters; those that each client keeps to itself, such as "
+                f"{own[0]!r}, are drawn anew."
+            )
+        return experiment.started(self.arrays)
+
+    def _check_options(self, experiment: Experiment) -> None:
+        """Raise `InputError` where task or encoder are others, or the task is fitted to other data."""
+        now, then = experiment.sections, self.sections
+        names = {field.name for field in fields(type(experiment.plan.task)) if field.name in FITTED}  # type: ignore[arg-type]
+        pairs = {
+            "task.name": (then["task"]["name"], now["task"]["name"]),
+            **{
+                f"model.{key}": (then.get("model", {}).get(key), now.get("model", {}).get(key))
+                for key in {**then.get("model", {}), **now.get("model", {})}
+            },
+            **{f"task.{key}": (then["task"].get(key), now["task"].get(key)) for key in sorted(names)},
+        }
+        for key, (had, has) in pairs.items():
+            if had != has:
+                raise self._misfit(f"{key} is {has!r} here and was {had!r} there")
+
+    def _check_names(self, began: Origin) -> None:
+        """Raise `InputError` where shared parameters are numbered by other names than in the run that trained them."""
+        then, now = set(self.began.get("named", {}).values()), set(began.get("named", {}).values())
+        if then != now:
+            raise self._misfit("its parameters are numbered by names (users, items) that these data do not have alike")
+
+    def _misfit(self, why: str) -> InputError:
+        return InputError(f"The model of --from {self.folder} does not fit this run: {why.rstrip('.')}.")
+
+
+def start_from(folder: Path) -> Start:
+    """Return the model of a run to begin another with.
+
+    Raises `InputError` where there is no shared one: groups of clients have models of their own, or nothing is shared.
+    """
+    run = FinishedRun(folder)
+    sharing = run.experiment.sections["sharing"]["name"]
+    groups = {name.partition("/")[0] for name in run.models if "/" in name}
+    if groups:
+        raise InputError(
+            f"--from {folder}: that run ended with {len(groups)} models, one per group of its clients under sharing "
+            f"{sharing!r}; a run begins with one."
+        )
+    if not run.models:
+        raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
+    return Start(folder, run.models, run.experiment.sections, Store.open(folder).origin())

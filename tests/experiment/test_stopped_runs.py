@@ -1,0 +1,54 @@
+"""A run that was stopped: its best model so far answers."""
+
+import logging
+
+import pandas as pd
+import pytest
+
+import fedgraft
+from fedgraft.errors import Interrupted
+from fedgraft.experiment import experiment
+from fedgraft.experiment.predict import predict
+from fedgraft.experiment.runner import execute, resume
+from helpers.tiny import TINY
+
+PAIRS = pd.DataFrame({"user": ["user-01", "user-02"], "item": ["item-01", "item-02"]})
+
+
+class Stop:
+    """A watcher that stops the run after some rounds."""
+
+    def __init__(self, after):
+        self._after = after
+
+    def after_round(self, state, row):
+        if state.round == self._after:
+            raise Interrupted("stopped", 2)
+
+
+@pytest.mark.parametrize("sharing", ["fedavg", "fedper"])
+def test_its_best_model_so_far_answers_as_that_of_a_run_of_so_many_rounds(tmp_path, caplog, sharing):
+    given = {
+        **TINY,
+        "rounds": 4,
+        "training.schedule": "constant",
+        "checkpoint.every_seconds": 0,
+        "sharing.name": sharing,
+    }
+    with pytest.raises(Interrupted):
+        execute(experiment.load("fedacs", given), tmp_path / "stopped", Stop(2))
+    execute(experiment.load("fedacs", {**given, "rounds": 2}), tmp_path / "whole")
+    with caplog.at_level(logging.WARNING):
+        found = predict(tmp_path / "stopped", {"pairs": PAIRS})
+    assert "has not finished: its model is the best of 2 rounds" in caplog.text
+    pd.testing.assert_frame_equal(found, predict(tmp_path / "whole", {"pairs": PAIRS}))
+    run = fedgraft.open(tmp_path / "stopped")
+    assert (len(run.history), run.summary["stopped_by"]) == (2, "stopped")
+    assert (
+        run.summary["test_at_best_validation"] == fedgraft.open(tmp_path / "whole").summary["test_at_best_validation"]
+    )
+    assert run.report(tmp_path / "report.html").exists()
+    resume(tmp_path / "stopped")
+    caplog.clear()
+    predict(tmp_path / "stopped", {"pairs": PAIRS})
+    assert "has not finished" not in caplog.text

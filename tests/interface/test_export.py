@@ -1,0 +1,109 @@
+"""Trained models as PyTorch Geometric modules that need no fedgraft."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import fedgraft
+from fedgraft.errors import InputError
+
+SMALL = {"rounds": 2, "runtime.workers": 0, "yardsticks": []}
+NODES = {**SMALL, "data": {"name": "blocks", "nodes": 90, "clients": 2, "features": 8}, "selector.name": "all"}
+GRAPHS = {**SMALL, "data": {"name": "molecules", "clients": 2, "graphs": 60}}
+
+
+def trained(folder, recipe, changes):
+    return fedgraft.run(recipe, out=folder / "run", overrides=changes, progress=False)
+
+
+def whole(run):
+    """The whole graph, its features and edges, and what the run's model says of it."""
+    task, finished = run.experiment.plan.task, run._finished
+    pooled = task.pooled(finished.shards)
+    features = np.asarray(pooled.features if isinstance(pooled.features, np.ndarray) else pooled.features.todense())
+    edges = np.stack([pooled.senders, np.repeat(np.arange(pooled.own), pooled.degree)])
+    shares = task.scored(run.model, task.prepare(pooled, {}))
+    return torch.from_numpy(features), torch.from_numpy(edges.astype(np.int64)), shares
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": {"name": "sage", "hidden": [6, 4]}},
+        {"model": {"name": "gcn", "hidden": [6, 4]}},
+        {"model": {"name": "gin", "hidden": 4}, "task.scale": 2.0},
+        {"model": {"name": "mlp", "hidden": 4}},
+        {"model": {"name": "mlp", "hidden": []}},
+        {"model": {"name": "sage", "hidden": 4}, "task.head": "convolution"},
+        {"model": {"name": "sage", "hidden": 4}, "data.sparse": True},
+    ],
+    ids=["sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse"],
+)
+def test_a_node_model_says_of_the_whole_graph_what_the_runs_does(tmp_path, options):
+    run = trained(tmp_path, "fedais", {**NODES, **options})
+    features, edges, shares = whole(run)
+    with torch.no_grad():
+        found = run.export()(features, edges).softmax(1)
+    np.testing.assert_allclose(found.numpy(), shares, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "places"), [("sage", True), ("gcn", False), ("gcn", True), ("gin", False), ("mlp", True)]
+)
+def test_a_graph_model_says_of_graphs_what_the_clients_does(tmp_path, encoder, places):
+    model = {"name": encoder, "hidden": [4, 4]}
+    changes = {**GRAPHS, "model": model, "sharing.name": "fedavg", "task.places": places, "task.walks": 5}
+    run = trained(tmp_path, "cefgl", changes)
+    finished = run._finished
+    for number, name in enumerate(finished.names):
+        shard, model = finished.shards[number], run.export(name)
+        x = torch.from_numpy(np.concatenate([np.eye(shard.kinds + 1)[shard.kind][:, :-1], shard.attributes], 1)).float()
+        edges = torch.from_numpy(shard.edges[::-1].astype(np.int64))
+        graph = torch.from_numpy(np.repeat(np.arange(shard.graphs), shard.sizes))
+        task = finished.plan.task
+        collator = task._collator(shard)
+        with torch.no_grad():
+            expected = run.models[name](collator.batch(np.arange(shard.graphs)))
+            torch.testing.assert_close(model(x, edges, graph), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_folder_needs_no_fedgraft(tmp_path):
+    run = trained(tmp_path, "fedais", {**NODES, "model": {"name": "sage", "hidden": 4}})
+    features, edges, shares = whole(run)
+    run.export(folder=tmp_path / "model")
+    np.savez(tmp_path / "graph.npz", x=features.numpy(), edges=edges.numpy())
+    script = (
+        "import sys; sys.modules['fedgraft'] = None\n"
+        "import numpy as np, torch\n"
+        "from model import CLASSES, load\n"
+        "graph = np.load('../graph.npz')\n"
+        "model = load()\n"
+        "assert 'convs.0.lin_l.weight' in model.state_dict() and len(CLASSES) == 5\n"
+        "with torch.no_grad():\n"
+        "    logits = model(torch.from_numpy(graph['x']), torch.from_numpy(graph['edges']))\n"
+        "np.save('../said.npy', logits.softmax(1).numpy())\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "model", check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "said.npy"), shares, atol=1e-5)
+    assert "float32 [nodes, 8]" in (tmp_path / "model" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "client", "message"),
+    [
+        ("cefgl", {**GRAPHS, "task.wl": 1, "model.hidden": 4, "sharing.name": "fedavg"}, "own", r"task.wl must be 0"),
+        ("cefgl", {**GRAPHS, "model.hidden": 4}, None, r"a model of its own; say whose with --client, one of '"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused(tmp_path, recipe, changes, client, message):
+    run = trained(tmp_path, recipe, changes)
+    with pytest.raises(InputError, match=message):
+        run.export(client and next(iter(run.models)))
+
+
+def test_ratings_cannot_be_exported(finished_run):
+    with pytest.raises(InputError, match=r"Models of task 'rating' cannot be exported; those of graph, node can"):
+        fedgraft.open(finished_run).export()
