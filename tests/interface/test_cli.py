@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.experiment import discovery
+from fedgraft.experiment.experiment import load
 from helpers.tiny import ARGUMENTS
 
 # --- run and resume ---------------------------------------------------------------------------------------------------
@@ -104,7 +105,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", *ARGUMENTS, "--out", "file/run"], ["--out file/run cannot be written"]),
         (["resume", "nowhere"], ["nowhere is not a run's folder"]),
         (["list", "selectr"], ["No kind named 'selectr'. Did you mean 'selectors'?"]),
-        (["show", "fedacss"], ["No recipe or method named 'fedacss'. Did you mean 'fedacs'?"]),
+        (["show", "fedacss"], ["No recipe, method or section named 'fedacss'. Did you mean 'fedacs'?"]),
         (["compare", "nowhere"], ["nowhere"]),
         (["report", "nowhere", "-o", "x.html"], ["nowhere"]),
         (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.csv"], ["nowhere is not a run's folder"]),
@@ -284,6 +285,29 @@ def test_show_explains_a_recipe_without_its_data_and_the_methods_of_its_name(fed
     assert f"# recipe {name}\n" in shown.out
     assert f"# root must be given: fedgraft run {name} data.root=..." in shown.out
     assert f"# {family}: {name}\n" in shown.out
+
+
+def test_show_explains_a_section_and_the_method_that_it_has_by_default(fedgraft) -> None:
+    shown = fedgraft("show", "training").out
+    assert shown.startswith("# section [training]\n\nOptions of a client's training in a round")
+    assert "\nlearning_rate: number = 0.005\n    at the first round, > 0.\n" in shown
+    shown = fedgraft("show", "runtime").out
+    assert "  ray        Actors of a Ray cluster" in shown
+    assert "\nworkers: integer = -1\n    how many processes, >= 0;" in shown
+    assert "\nrounds: integer = 60\n    most rounds, >= 1.\n" in fedgraft("show", "seed").out
+
+
+def test_show_says_of_a_preset_what_it_stands_for_and_what_is_left_to_set(fedgraft) -> None:
+    (page,) = fedgraft("show", "cora", "--json").json()["pages"]
+    assert page["about"].startswith("pyg_nodes with set = 'cora'.\n\nNode classification")
+    assert {"name": "root", "type": "path", "default": "", "text": page["options"][0]["text"]} == page["options"][0]
+    assert "set" not in {option["name"] for option in page["options"]}
+
+
+def test_a_shown_recipe_is_a_file_that_run_takes(fedgraft) -> None:
+    Path("my.toml").write_text(fedgraft("show", "fedacs", "--toml").out)
+    assert load("my.toml").sections == load("fedacs").sections
+    assert fedgraft("show", "my.toml", "--toml").out == Path("my.toml").read_text()
 
 
 def test_help_names_every_command_and_is_no_error(fedgraft) -> None:

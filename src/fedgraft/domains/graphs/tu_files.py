@@ -37,27 +37,6 @@ FORMAT = 1
 BLOCK = 1 << 18
 """Lines parsed at a time: Python objects for them take some 100 MB."""
 
-GROUPS = {
-    "chem": ("MUTAG", "BZR", "COX2", "DHFR", "PTC_MR", "AIDS", "NCI1"),
-    "bio": ("ENZYMES", "DD", "PROTEINS"),
-    "sn": ("COLLAB", "IMDB-BINARY", "IMDB-MULTI"),
-    "cv": ("Letter-low", "Letter-high", "Letter-med"),
-}
-SETTINGS = {
-    name: tuple(each for group in groups for each in GROUPS[group])
-    for name, groups in {
-        **{group: (group,) for group in GROUPS},
-        "sn_cv": ("sn", "cv"),
-        "chem_bio": ("chem", "bio"),
-        "chem_bio_sn": ("chem", "bio", "sn"),
-        "bio_sn_cv": ("bio", "sn", "cv"),
-        "all": ("chem", "bio", "sn", "cv"),
-    }.items()
-}
-"""The sets of each group and of the six settings of CEFGL, in its order: one client per set."""
-SETS = {name.lower().replace("-", "_"): name for name in SETTINGS["all"]}
-"""The sets by the names that recipes use."""
-
 
 def read_set(root: Path, name: str, attributes: str = "auto") -> GraphShard:
     """A whole set, every graph of it for training, by its original name; what was left out goes to the log.

@@ -30,10 +30,13 @@ class Table(OwnRatings, GivenData[RatingShard], SiteData[RatingShard]):
     Args:
         ratings: path of a .csv or .parquet file, of a folder of such files, or a DataFrame; one row per rating.
         trust: the same (no folder) for trust links, one row per link; None = no links.
-        user: column of `ratings`; item: likewise; rating: likewise, numbers.
+        user: column of `ratings`.
+        item: likewise.
+        rating: likewise, numbers.
         category: column; needed unless partition = "given", where a missing "category" column means one for all.
         client: column; read only with partition = "given".
-        trust_user: column of `trust`, who trusts; trust_target: column, whom.
+        trust_user: column of `trust`, who trusts.
+        trust_target: likewise, whom.
         unknown_trust: what to do about a link with an end that has no rating: "error", or "drop" with a note.
         low: lowest rating there can be; None takes the lowest in the data, with a note.
         high: highest; likewise. A rating outside is an error.
