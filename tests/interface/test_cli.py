@@ -29,7 +29,7 @@ def test_run_as_json_prints_the_summary_and_nothing_else(fedgraft) -> None:
     done = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a", "--seed", 7, "--json")
     assert done.code == 0
     summary = done.json()
-    assert summary == json.loads(Path("a/summary.json").read_text())
+    assert summary == {**json.loads(Path("a/summary.json").read_text()), "folder": "a"}
     assert summary["seed"] == 7
     assert "round 2/2" in done.err
     quiet = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "b", "--seed", 7, "--json", "--quiet")
@@ -233,6 +233,9 @@ def test_compare_and_report(fedgraft, finished_run: Path) -> None:
     assert made.out == ""
     assert "Report in report.html" in made.err
     assert Path("report.html").read_text().startswith("<!")
+    made = fedgraft("report", finished_run, "-o", "report.html", "--json")
+    assert made.json() == {"file": "report.html", "runs": 1}
+    assert fedgraft("trust", finished_run, "--json").json() == {"folder": str(finished_run), "trusted": []}
 
 
 def test_runs_are_compared_against_simulated_seconds(fedgraft, finished_run: Path) -> None:

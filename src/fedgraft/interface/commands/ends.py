@@ -29,6 +29,6 @@ def resumable(folder: Path) -> Iterator[None]:
 def show_summary(summary: Mapping[str, Any], folder: Path, as_json: bool) -> None:
     """Print what came out, for people or as JSON."""
     if as_json:
-        print_json(summary)
+        print_json({**summary, "folder": str(folder)})
         return
     print("\n".join(map(printable, closing_lines(summary, folder))))

@@ -9,7 +9,7 @@ import typer
 from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import InputError
 from fedgraft.experiment.predict import predict as predict_from
-from fedgraft.interface.commands.options import SETTINGS, Folder, say
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, print_json, say
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 
 app = typer.Typer(**SETTINGS)
@@ -31,6 +31,7 @@ def predict(
     count: Annotated[
         int | None, typer.Option("-k", min=1, help="Answers to each question, such as items to a user. Default: 10.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Use the trained model, from a run's folder and the clients' own data.
 
@@ -48,6 +49,8 @@ def predict(
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
     say(f"{len(answers)} answers in {out}")
+    if as_json:
+        print_json({"file": str(out), "answers": len(answers)})
 
 
 def _writer(path: Path) -> Callable[[Any], None]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.interface.commands.options import SETTINGS, Folders, Target, say
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folders, Target, print_json, say
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import COSTS
 
@@ -24,7 +24,10 @@ def report(
     against: Annotated[
         str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
     ] = "rounds",
+    as_json: AsJson = False,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
     write_report(folders, out, target, title, representations, against)
     say(f"Report in {out}")
+    if as_json:
+        print_json({"file": str(out), "runs": len(folders)})
