@@ -113,6 +113,12 @@ class Study:
         known = self.folder if isinstance(self.folder, str) else self.folder.get(data)
         return data_root / (known or data) if read else None
 
+    @property
+    def read(self) -> list[str]:
+        """The data sets that are read from a folder of their own."""
+        found = dict.fromkeys(data for panel in self.panels for data in panel["data"])
+        return [data for data in found if self.root(Path(), data) is not None]
+
     def common_to(self, split: Split) -> dict[str, Any]:
         """Overrides of every experiment on a split; where its data are is left to `root`."""
         cut: dict[str, Any] = {"data.clients": split.clients}
@@ -207,27 +213,9 @@ def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
 
 
 def load(name: str) -> Study:
-    """A study by name. Raises `InputError` with the nearest right name."""
+    """A study by name, or by the path of its TOML file. Raises `InputError` with the nearest right name."""
     name, content = read_file(name)
-    usual = {"yardsticks": [], "paper": {}, "partitions": [""], "clients": [0]}
-    panels = tuple({**usual, **panel} for panel in content["panels"])
-    return Study(
-        name=name,
-        title=content["title"],
-        recipe=content["recipe"],
-        reference=content["reference"],
-        also=content.get("also", ""),
-        margin=content.get("margin", Study.margin),
-        common=content.get("common", {}),
-        methods=content["methods"],
-        panels=panels,
-        layout=content.get("layout", "errors"),
-        targets=tuple(content.get("targets", ())),
-        folder=content.get("folder", ""),
-        cuts=content.get("cuts", {}),
-        sets=content.get("sets", {}),
-        folds=content.get("folds", 0),
-    )
+    return Study(**{"name": name, "common": {}, **content, "targets": tuple(content.get("targets", ()))})
 
 
 def run(
