@@ -7,6 +7,7 @@ import typer
 
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Folders, Target, print_json, say
 from fedgraft.reports.html_report import write_report
+from fedgraft.reports.seed_groups import runs_in
 from fedgraft.reports.stored_runs import COSTS
 
 app = typer.Typer(**SETTINGS)
@@ -27,7 +28,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
-    write_report(folders, out, target, title, representations, against)
+    runs = runs_in(folders)
+    write_report(runs, out, target, title, representations, against)
     say(f"Report in {out}")
     if as_json:
-        print_json({"file": str(out), "runs": len(folders)})
+        print_json({"file": str(out), "runs": len(runs)})
