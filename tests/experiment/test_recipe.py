@@ -1,6 +1,7 @@
 """What a recipe wants in place of its own options, where another method is named."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,13 @@ def test_a_file_overrides_the_recipe_that_it_extends(tmp_path):
     given = {"rounds": 3, "selector.name": "oort", "training.momentum": 0.5}
     assert load(mine).sections == load("fedacs", given).sections
     assert load(mine).recipe == "mine"
+
+
+def test_the_page_s_example_is_a_recipe(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text(encoding="utf-8")
+    found = load(written(tmp_path, mine=page.split("```toml\n")[1].split("```")[0]))
+    assert (found.sections["selector"]["name"], found.stopping.rounds) == ("oort", 30)
+    assert found.plan.training.optimizer == "adamw", "the recipe's other options of a section stay"
 
 
 def test_a_file_extends_one_next_to_it_whose_alternatives_hold(tmp_path, monkeypatch):

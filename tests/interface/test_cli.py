@@ -307,6 +307,13 @@ def test_show_says_of_a_preset_what_it_stands_for_and_what_is_left_to_set(fedgra
     assert "set" not in {option["name"] for option in page["options"]}
 
 
+def test_show_explains_a_class_elsewhere(fedgraft) -> None:
+    (page,) = fedgraft("show", "helpers.toy:Lines", "--json").json()["pages"]
+    assert page["title"] == "data: helpers.toy:Lines"
+    done = fedgraft("show", "pathlib:Path")
+    assert (done.code, "'pathlib:Path' must be a dataclass that is one of fedgraft.contracts" in done.err) == (2, True)
+
+
 def test_a_shown_recipe_is_a_file_that_run_takes(fedgraft) -> None:
     Path("my.toml").write_text(fedgraft("show", "fedacs", "--toml").out)
     assert load("my.toml").sections == load("fedacs").sections

@@ -40,11 +40,12 @@ def test_means_spreads_and_paired_differences(folders: list[Path]) -> None:
     expected = interval([b - a for a, b in zip(*scores, strict=True)])
     assert second["difference"] == {"to": "a", "seeds": [1, 2, 3], "mean": expected.middle, "half_width": expected.half}
     assert "difference" not in first
-    console = Console(file=io.StringIO(), width=120)
+    console = Console(file=io.StringIO(), width=80)
     with console.capture() as shown:
         console.print(render([first, second]))
     assert f"{mean(scores[0]):.4f} ± {stdev(scores[0]):.4f}" in shown.get()
     assert f"{expected.middle:+.4f} ± {expected.half:.4f}" in shown.get()
+    assert "…" not in shown.get()
 
 
 def test_runs_that_differ_in_more_are_no_group(tmp_path: Path) -> None:

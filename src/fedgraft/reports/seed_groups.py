@@ -75,14 +75,13 @@ def render(rows: Sequence[Mapping[str, Any]]) -> Table:
     drawn = Table(caption=Text(caption, "table.caption"), box=box.SIMPLE_HEAD, padding=0)
     drawn.caption_justify = "left"
     drawn.add_column("group", overflow="fold", min_width=8)
-    for heading in ("seeds", "validation", "test", "test at\nbest val.", "bytes", "difference"):
+    for heading in ("seeds", "test at\nbest val.", "bytes", "difference"):
         drawn.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        cells = [_shown(row[name], "{:.4f}".format) for name in SCORES]
         difference = row.get("difference")
         told = f"{difference['mean']:+.4f} ± {difference['half_width']:.4f}" if difference else ""
-        seeds = str(len(row["seeds"]))
-        drawn.add_row(*map(Text, (row["group"], seeds, *cells, _shown(row["bytes"], human_bytes), told)))
+        cells = _shown(row[SCORE], "{:.4f}".format), _shown(row["bytes"], human_bytes)
+        drawn.add_row(*map(Text, (row["group"], str(len(row["seeds"])), *cells, told)))
     return drawn
 
 
