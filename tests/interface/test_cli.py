@@ -161,9 +161,9 @@ def test_a_budget_that_does_not_pay_for_a_round_is_exit_code_3(fedgraft) -> None
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_predict_writes_answers(fedgraft, finished_run: Path, suffix: str) -> None:
     Path("pairs.csv").write_text("user,item\nuser-01,item-01\nnewcomer,item-02\nuser-02,novelty\n")
-    done = fedgraft("predict", finished_run, "--pairs", "pairs.csv", "-o", f"new/folder/answers{suffix}")
+    done = fedgraft("predict", finished_run, "--pairs", "pairs.csv", "-o", f"new/folder/answers{suffix}", "--json")
     assert done.code == 0
-    assert done.out == ""
+    assert done.json() == {"file": f"new/folder/answers{suffix}", "answers": 3}
     assert f"3 answers in new/folder/answers{suffix}" in done.err
     path = Path(f"new/folder/answers{suffix}")
     answers = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
