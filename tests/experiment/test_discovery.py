@@ -60,12 +60,11 @@ def test_a_path_finds_a_class_outside():
 
 def test_an_entry_point_finds_a_class_outside(monkeypatch):
     point = importlib.metadata.EntryPoint("mine", "test_discovery:Mine", "fedgraft.selectors")
-    monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: [point] if group == "fedgraft.selectors" else []
-    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: importlib.metadata.EntryPoints([point]))
     assert discovery.find("selectors", "mine") is Mine
     assert "mine" in discovery.names("selectors")
     assert "mine" not in discovery.names("samplers")
+    assert discovery.one_line("selectors", "mine") == Mine.__doc__.splitlines()[0]
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_a_preset_is_what_it_is_called(preset):
 
 def test_an_entry_point_comes_before_a_preset(preset, monkeypatch):
     point = importlib.metadata.EntryPoint("pair", "test_discovery:Mine", "fedgraft.selectors")
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: importlib.metadata.EntryPoints([point]))
     assert discovery.build("selectors", "selector", {"name": "pair", "many": 3}) == Mine(3)
 
 
@@ -204,11 +203,32 @@ def test_what_must_be_given_is_what_has_no_default(preset):
     assert discovery.lacking("data", "data", {"name": "pubmed"}) == ["root"], "which set the name says"
 
 
-def test_all_methods_of_a_name_are_documented():
-    assert list(discovery.documentation("fedsage_plus")) == ["sharing"]
-    assert list(discovery.documentation("all")) == ["selectors", "samplers", "data"]
-    assert discovery.documentation("fedais")["samplers"].startswith("FedAIS: ")
-    assert discovery.documentation("nothing") == {}
+def test_every_line_read_from_source_is_that_of_the_class():
+    assert tuple(discovery.CONTRACTS) == discovery.FAMILIES
+    for family in discovery.FAMILIES:
+        for name in {*discovery.names(family)} - {*discovery.presets(family)}:
+            assert discovery.one_line(family, name) == discovery.find(family, name).__doc__.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ("helpers.toy_lines:Gone", "cannot be imported (No module named 'helpers.toy_lines')"),
+        ("fedgraft.experiment.discovery:Selector", "Choose the clients that train in a round."),
+    ],
+)
+def test_a_line_from_elsewhere(monkeypatch, value, line):
+    point = importlib.metadata.EntryPoint("mine", value, "fedgraft.selectors")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: importlib.metadata.EntryPoints([point]))
+    assert discovery.one_line("selectors", "mine") == line
+
+
+def test_the_family_of_a_class_outside():
+    assert discovery.family_of("test_discovery:Mine") == "selectors"
+    with pytest.raises(InputError, match=r"^'pathlib:Path' must be a dataclass that is one of fedgraft\.contracts: "):
+        discovery.family_of("pathlib:Path")
+    with pytest.raises(InputError, match=r"^class: 'no\.where:Path' cannot be imported"):
+        discovery.family_of("no.where:Path")
 
 
 def test_a_section_without_a_name_says_what_there_is():

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
+from fedgraft.experiment.described import described
 from fedgraft.experiment.experiment import Experiment, build, load
-from fedgraft.experiment.recipe import override, parse_override, recipes
+from fedgraft.experiment.recipe import override, parse_override
+from fedgraft.experiment.recipe_files import recipes
 from helpers.toy import Lines
 from helpers.toy_runs import toy
 
@@ -143,17 +145,17 @@ def test_a_codec_that_cannot_send_rows_is_said_to_be_that_of_the_rows():
 
 @pytest.mark.parametrize("name", recipes())
 def test_every_recipe_can_be_described(name):
-    text = experiment.described(name)
+    text = described(name)
     sections = tomllib.loads(text)
-    assert sections["recipe"] == name
+    assert "recipe" not in sections, "a file of one is called as its file"
     rooted = "root must be given" in text
     assert rooted == (sections["data"]["name"] in ("pubmed", "cora", "ciao", "chem"))
     assert "root" not in sections["data"]
     if rooted:
         assert f"[data]\n# root must be given: fedgraft run {name} data.root=...\n" in text
     given = {"data.root": "here"} if rooted else {}
-    described = override(sections, given)
-    assert build(described.pop("recipe"), described) == load(name, given)
+    content = override(sections, given)
+    assert build(name, content) == load(name, given)
 
 
 # Overrides.

@@ -8,7 +8,9 @@ import pytest
 
 import fedgraft
 from fedgraft.experiment import experiment
-from fedgraft.experiment.recipe import read_recipe, recipes
+from fedgraft.experiment.described import described
+from fedgraft.experiment.recipe import read_recipe
+from fedgraft.experiment.recipe_files import recipes
 from fedgraft.reports.studies import study
 
 FEDACS = {
@@ -148,7 +150,7 @@ def test_show_and_list_say_which_recipe_is_the_paper_s_and_which_is_tuned(name: 
     assert f"tuned by us: {ours}" in listed[name]
     assert f"tuned by us on validation (as printed: {name})" in listed[ours]
     for each in (name, ours):
-        assert tomllib.loads(experiment.described(each))["description"] == listed[each]
+        assert tomllib.loads(described(each))["description"] == listed[each]
 
 
 @pytest.mark.parametrize("name", ["fedacs", "fedais", "cefgl"])

@@ -1,13 +1,15 @@
 """What a recipe wants in place of its own options, where another method is named."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.recipe import outside_names, override, parse_override, read_recipe, recipes, renamed
+from fedgraft.experiment.recipe import outside_names, override, parse_override, read_recipe, renamed
+from fedgraft.experiment.recipe_files import recipes
 from helpers.toy_runs import toy
 
 ALTERNATIVES = {
@@ -27,6 +29,61 @@ def test_a_recipe_says_what_other_methods_want_in_place_of_its_own_options():
     assert changed["sharing"] == {"name": "fedstar"}
     assert changed["codec"] == {"name": "quantized", "bits": 32}
     assert changed["training"] == ALTERNATIVES["training"]
+
+
+def written(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(text)
+    return str(folder / f"{next(iter(files))}.toml")
+
+
+def test_a_file_overrides_the_recipe_that_it_extends(tmp_path):
+    mine = written(tmp_path, mine='extends = "fedacs"\nrounds = 3\nselector = "oort"\n[training]\nmomentum = 0.5')
+    given = {"rounds": 3, "selector.name": "oort", "training.momentum": 0.5}
+    assert load(mine).sections == load("fedacs", given).sections
+    assert load(mine).recipe == "mine"
+
+
+def test_the_page_s_example_is_a_recipe(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text(encoding="utf-8")
+    found = load(written(tmp_path, mine=page.split("```toml\n")[1].split("```")[0]))
+    assert (found.sections["selector"]["name"], found.stopping.rounds) == ("oort", 30)
+    assert found.plan.training.optimizer == "adamw", "the recipe's other options of a section stay"
+
+
+def test_a_file_extends_one_next_to_it_whose_alternatives_hold(tmp_path, monkeypatch):
+    base = 'extends = "fedacs"\n[evaluation]\naveraging = 0.5\n'
+    mine = written(tmp_path, mine='extends = "base.toml"\n[sharing]\nname = "fedprox"\n', base=base)
+    monkeypatch.chdir("/")
+    assert load(str(tmp_path / "base.toml")).evaluation.averaging == 0.5
+    assert load(mine).evaluation.averaging == 0.0, "as fedacs has it for other sharing methods"
+    assert load(mine).sections == load("fedacs", {"sharing.name": "fedprox"}).sections
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {"mine": 'extends = "mine.toml"'},
+            r"mine\.toml: extends leads back to itself: .*mine\.toml -> .*mine\.toml\.$",
+        ),
+        ({"mine": 'extends = "a.toml"', "a": 'extends = "mine.toml"'}, r"mine\.toml: .*a\.toml: extends leads back"),
+        ({"mine": 'extends = "fedacss"'}, r"mine\.toml: No recipe named 'fedacss'\. Did you mean 'fedacs'\?"),
+        ({"mine": 'extends = "gone.toml"'}, r"mine\.toml: No recipe file .*gone\.toml\."),
+        ({"mine": "extends = 3"}, r"mine\.toml: extends must be a recipe's name or the path of a TOML file; got 3\.$"),
+        (
+            {"mine": 'extends = "fedacs"\n[trainin]\nepochs = 3'},
+            r"mine\.toml: No section named 'trainin'\. Did you mean",
+        ),
+        (
+            {"mine": "rounds = 3\ndata = 'shops'"},
+            r'^\[selector\] needs a name, or a line such as extends = "fedacs" at',
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_that_extends_another(tmp_path, files, said):
+    with pytest.raises(InputError, match=said):
+        load(written(tmp_path, **files))
 
 
 def test_a_method_s_own_alternative_comes_before_that_of_any():

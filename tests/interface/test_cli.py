@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.experiment import discovery
+from fedgraft.experiment.experiment import load
 from helpers.tiny import ARGUMENTS
 
 # --- run and resume ---------------------------------------------------------------------------------------------------
@@ -28,7 +29,7 @@ def test_run_as_json_prints_the_summary_and_nothing_else(fedgraft) -> None:
     done = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a", "--seed", 7, "--json")
     assert done.code == 0
     summary = done.json()
-    assert summary == json.loads(Path("a/summary.json").read_text())
+    assert summary == {**json.loads(Path("a/summary.json").read_text()), "folder": "a"}
     assert summary["seed"] == 7
     assert "round 2/2" in done.err
     quiet = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "b", "--seed", 7, "--json", "--quiet")
@@ -104,7 +105,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", *ARGUMENTS, "--out", "file/run"], ["--out file/run cannot be written"]),
         (["resume", "nowhere"], ["nowhere is not a run's folder"]),
         (["list", "selectr"], ["No kind named 'selectr'. Did you mean 'selectors'?"]),
-        (["show", "fedacss"], ["No recipe or method named 'fedacss'. Did you mean 'fedacs'?"]),
+        (["show", "fedacss"], ["No recipe, method or section named 'fedacss'. Did you mean 'fedacs'?"]),
         (["compare", "nowhere"], ["nowhere"]),
         (["report", "nowhere", "-o", "x.html"], ["nowhere"]),
         (["predict", "nowhere", "--pairs", "p.csv", "-o", "o.csv"], ["nowhere is not a run's folder"]),
@@ -160,9 +161,9 @@ def test_a_budget_that_does_not_pay_for_a_round_is_exit_code_3(fedgraft) -> None
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_predict_writes_answers(fedgraft, finished_run: Path, suffix: str) -> None:
     Path("pairs.csv").write_text("user,item\nuser-01,item-01\nnewcomer,item-02\nuser-02,novelty\n")
-    done = fedgraft("predict", finished_run, "--pairs", "pairs.csv", "-o", f"new/folder/answers{suffix}")
+    done = fedgraft("predict", finished_run, "--pairs", "pairs.csv", "-o", f"new/folder/answers{suffix}", "--json")
     assert done.code == 0
-    assert done.out == ""
+    assert done.json() == {"file": f"new/folder/answers{suffix}", "answers": 3}
     assert f"3 answers in new/folder/answers{suffix}" in done.err
     path = Path(f"new/folder/answers{suffix}")
     answers = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
@@ -232,6 +233,9 @@ def test_compare_and_report(fedgraft, finished_run: Path) -> None:
     assert made.out == ""
     assert "Report in report.html" in made.err
     assert Path("report.html").read_text().startswith("<!")
+    made = fedgraft("report", finished_run, "-o", "report.html", "--json")
+    assert made.json() == {"file": "report.html", "runs": 1}
+    assert fedgraft("trust", finished_run, "--json").json() == {"folder": str(finished_run), "trusted": []}
 
 
 def test_runs_are_compared_against_simulated_seconds(fedgraft, finished_run: Path) -> None:
@@ -284,6 +288,36 @@ def test_show_explains_a_recipe_without_its_data_and_the_methods_of_its_name(fed
     assert f"# recipe {name}\n" in shown.out
     assert f"# root must be given: fedgraft run {name} data.root=..." in shown.out
     assert f"# {family}: {name}\n" in shown.out
+
+
+def test_show_explains_a_section_and_the_method_that_it_has_by_default(fedgraft) -> None:
+    shown = fedgraft("show", "training").out
+    assert shown.startswith("# section [training]\n\nOptions of a client's training in a round")
+    assert "\nlearning_rate: number = 0.005\n    at the first round, > 0.\n" in shown
+    shown = fedgraft("show", "runtime").out
+    assert "  ray        Actors of a Ray cluster" in shown
+    assert "\nworkers: integer = -1\n    how many processes, >= 0;" in shown
+    assert "\nrounds: integer = 60\n    most rounds, >= 1.\n" in fedgraft("show", "seed").out
+
+
+def test_show_says_of_a_preset_what_it_stands_for_and_what_is_left_to_set(fedgraft) -> None:
+    (page,) = fedgraft("show", "cora", "--json").json()["pages"]
+    assert page["about"].startswith("pyg_nodes with set = 'cora'.\n\nNode classification")
+    assert {"name": "root", "type": "path", "default": "", "text": page["options"][0]["text"]} == page["options"][0]
+    assert "set" not in {option["name"] for option in page["options"]}
+
+
+def test_show_explains_a_class_elsewhere(fedgraft) -> None:
+    (page,) = fedgraft("show", "helpers.toy:Lines", "--json").json()["pages"]
+    assert page["title"] == "data: helpers.toy:Lines"
+    done = fedgraft("show", "pathlib:Path")
+    assert (done.code, "'pathlib:Path' must be a dataclass that is one of fedgraft.contracts" in done.err) == (2, True)
+
+
+def test_a_shown_recipe_is_a_file_that_run_takes(fedgraft) -> None:
+    Path("my.toml").write_text(fedgraft("show", "fedacs", "--toml").out)
+    assert load("my.toml").sections == load("fedacs").sections
+    assert fedgraft("show", "my.toml", "--toml").out == Path("my.toml").read_text()
 
 
 def test_help_names_every_command_and_is_no_error(fedgraft) -> None:

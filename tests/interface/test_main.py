@@ -29,7 +29,7 @@ main()
 
 def at_import(what: str) -> subprocess.CompletedProcess[str]:
     """The command, to which something happens when it imports torch."""
-    script = [sys.executable, "-c", AT_IMPORT.format(what=what), "list"]
+    script = [sys.executable, "-c", AT_IMPORT.format(what=what), "show", "oort"]
     return subprocess.run(script, capture_output=True, text=True, check=False, env=ENVIRONMENT)
 
 

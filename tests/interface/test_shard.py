@@ -21,8 +21,14 @@ def contents(folder: Path) -> list[str]:
 
 
 def test_shard_writes_what_run_would_load(fedgraft, tmp_path: Path) -> None:
-    done = fedgraft("shard", "fedacs", "-o", "made", *CHANGES, "--seed", 3)
+    done = fedgraft("shard", "fedacs", "-o", "made", *CHANGES, "--seed", 3, "--json")
     assert done.code == 0, done.err
+    assert {**done.json(), "files": len(done.json()["files"])} == {
+        "folder": "made",
+        "recipe": "recipe.toml",
+        "clients": len(list(Path("made/clients").iterdir())),
+        "files": len(list(Path("made/clients").iterdir())),
+    }
     names = tomllib.loads(Path("made/clients.toml").read_text())["names"]
     experiment = load("made/recipe.toml")
     shards = experiment.data.load(3)

@@ -15,6 +15,12 @@ def test_the_picture_is_made_from_the_imports_of_today():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_page_of_recipes_is_made_from_the_docstrings_of_today():
+    script = ROOT / "docs" / "recipe_page.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_top_level_shows_the_architecture():
     given = {"__init__.py", "__main__.py", "py.typed", "__pycache__"}
     entries = sorted({path.name for path in (ROOT / "src" / "fedgraft").iterdir()} - given)

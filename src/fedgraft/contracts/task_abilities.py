@@ -43,12 +43,11 @@ def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int) -> Se
         shards: the data set's.
         seed: the experiment's.
     """
-    if not isinstance(task, DerivingTask):
-        return shards
-    return [derived_shard(task, shard, seed, client) for client, shard in enumerate(shards)]
+    deriving = isinstance(task, DerivingTask)
+    return [derived_shard(task, *each, seed) for each in enumerate(shards)] if deriving else shards
 
 
-def derived_shard(task: Task[Any, Any], shard: Any, seed: int, client: int) -> Any:
+def derived_shard(task: Task[Any, Any], client: int, shard: Any, seed: int) -> Any:
     """Return one client's shard as `derived_shards` does among all."""
     return task.derived(shard, generator(seed, "derive", client=client)) if isinstance(task, DerivingTask) else shard
 

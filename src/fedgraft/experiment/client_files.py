@@ -173,7 +173,7 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number:
     if first not in tables:
         raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
     task, seed = experiment.plan.task, experiment.seed
-    return derived_shard(task, site.site_shard(task, tables, number, name, seed), seed, number)
+    return derived_shard(task, number, site.site_shard(task, tables, number, name, seed), seed)
 
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:

@@ -8,14 +8,10 @@ A family's package may hold `PRESETS`, names for a class with some of its option
 
 import dataclasses
 import importlib
-import importlib.metadata
 import inspect
 import json
 import math
-import pkgutil
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -25,6 +21,9 @@ from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
+from fedgraft.experiment.method_names import FAMILIES, PACKAGES, entry_points, names, one_line, presets
+
+__all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
 
 CONTRACTS: dict[str, type[Any]] = {
     "selectors": Selector,
@@ -39,38 +38,13 @@ CONTRACTS: dict[str, type[Any]] = {
     "runtimes": RuntimeOptions,
 }
 """Every family, and what its classes are."""
-FAMILIES = tuple(CONTRACTS)
-PACKAGES = {family: f"fedgraft.methods.{family}" for family in FAMILIES} | {"runtimes": "fedgraft.runtimes"}
-"""{family: the package with a file for each of its names}."""
-
-
-def names(family: str) -> list[str]:
-    """Every name that `find` knows in a family, sorted."""
-    modules = pkgutil.iter_modules(importlib.import_module(PACKAGES[family]).__path__)
-    own = [module.name for module in modules if not (module.ispkg or module.name.startswith("_"))]
-    return sorted({*own, *presets(family), *(point.name for point in _entry_points(family))})
-
-
-def presets(family: str) -> dict[str, tuple[str, dict[str, Any]]]:
-    """{name: (the name of its class, the options that the name stands for)} of a family."""
-    known = getattr(importlib.import_module(PACKAGES[family]), "PRESETS", {})
-    taken = {point.name for point in _entry_points(family)}
-    return {name: preset for name, preset in known.items() if name not in taken}
-
-
-def one_line(family: str, name: str) -> str:
-    """Return the first line of the documentation of a name's class, or the class and options of a preset."""
-    if name in (known := presets(family)):
-        of, options = known[name]
-        return f"{of} with {', '.join(f'{key} = {value!r}' for key, value in options.items())}"
-    return _one_line(find(family, name))
 
 
 def find(family: str, name: str) -> type[Any]:
     """The class behind a name. Raises `InputError` with the nearest right name."""
     if ":" in name:
         return _outside(family, name)
-    for point in _entry_points(family):
+    for point in entry_points(family):
         if point.name == name:
             return _outside(family, point.value)
     if name in (known := presets(family)):
@@ -134,10 +108,14 @@ def lacking(family: str, section: str, options: Mapping[str, Any]) -> list[str]:
     return [key for key in _without_default(cls) if key not in options and key not in fixed]
 
 
-def documentation(name: str) -> dict[str, str]:
-    """{family: the documentation of its class of that name} of every family that has one."""
-    classes = {family: find(family, name) for family in FAMILIES if name in names(family)}
-    return {family: inspect.getdoc(cls) or cls.__name__ for family, cls in classes.items()}
+def family_of(path: str) -> str:
+    """The family of a class outside fedgraft, "package.module:Class". Raises `InputError` for a class of none."""
+    found = _imported("class", path)
+    for family in FAMILIES:
+        if _fits(family, found):
+            return family
+    contracts = ", ".join(contract.__name__ for contract in CONTRACTS.values())
+    raise InputError(f"{path!r} must be a dataclass that is one of fedgraft.contracts: {contracts}.")
 
 
 def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: bool = True) -> Any:
@@ -210,13 +188,7 @@ def _takes_config(hint: Any) -> bool:
 
 
 def _outside(family: str, path: str) -> type[Any]:
-    module_name, _, class_name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{family}: {path!r} cannot be imported ({error}); expected 'package.module:Class'."
-        ) from error
+    found = _imported(family, path)
     if not _fits(family, found):
         contract = CONTRACTS[family].__name__
         raise InputError(f"{family}: {path!r} must be a dataclass that is a fedgraft.contracts.{contract}.")
@@ -224,20 +196,16 @@ def _outside(family: str, path: str) -> type[Any]:
     return cls
 
 
+def _imported(what: str, path: str) -> Any:
+    module_name, _, class_name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"{what}: {path!r} cannot be imported ({error}); expected 'package.module:Class'.") from error
+
+
 def _fits(family: str, found: object) -> bool:
     return inspect.isclass(found) and issubclass(found, CONTRACTS[family]) and dataclasses.is_dataclass(found)
-
-
-def _entry_points(family: str) -> list[importlib.metadata.EntryPoint]:
-    return _scanned(importlib.metadata.entry_points, tuple(sys.path), f"fedgraft.{family}")
-
-
-@lru_cache(maxsize=64)
-def _scanned(
-    scan: Callable[..., Iterable[importlib.metadata.EntryPoint]], path: tuple[str, ...], group: str
-) -> list[importlib.metadata.EntryPoint]:
-    """A scan of all installed packages takes a fifth of a second, and a build asks dozens of times."""
-    return list(scan(group=group))
 
 
 def _one_line(cls: type[Any]) -> str:

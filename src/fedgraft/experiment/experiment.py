@@ -47,13 +47,22 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment import discovery
 from fedgraft.experiment.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.data_tasks import task_of
-from fedgraft.experiment.recipe import DEFAULT_NAMES, check_alternatives, override, read_recipe, renamed, section_of
+from fedgraft.experiment.recipe import (
+    DEFAULT_NAMES,
+    EXTENDS,
+    check_alternatives,
+    override,
+    read_recipe,
+    renamed,
+    section_of,
+)
 from fedgraft.experiment.sections import (
     METHODS,
     SETTINGS,
     VALUES,
     CheckpointOptions,
     Section,
+    TopLevel,
     as_section,
     plain,
 )
@@ -166,19 +175,6 @@ def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     return build(name, override(content, overrides or {}))
 
 
-def described(recipe: str) -> str:
-    """A recipe with every option resolved; a comment names each that has no default and must be given with it."""
-    name, content = read_recipe(recipe)
-    section = section_of(content, "data")
-    wanted = discovery.lacking("data", "data", section)
-    # Where data are is not looked at before they are loaded.
-    resolved = build(name, {**content, "data": {**section, **dict.fromkeys(wanted, ".")}})
-    data = {key: value for key, value in resolved.sections["data"].items() if key not in wanted}
-    text = replace(resolved, sections={**resolved.sections, "data": data}).to_toml()
-    head = "".join(f"# {key} must be given: fedgraft run {recipe} data.{key}=...\n" for key in wanted)
-    return text.replace("[data]\n", f"[data]\n{head}", 1)
-
-
 def build(recipe: str, content: Section) -> Experiment:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
     content = renamed(content)
@@ -186,7 +182,12 @@ def build(recipe: str, content: Section) -> Experiment:
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
             raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])
     check_alternatives(content)
-    seed, rounds = _integer(content, "seed", 1), _integer(content, "rounds", 60)
+    for section in ("data", "selector"):
+        if section not in content:
+            known = ", ".join(discovery.names(METHODS[section]))
+            instead = f'a line such as {EXTENDS} = "fedacs" at the top of the recipe'
+            raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
+    seed, rounds = _integer(content, "seed", TopLevel.seed), _integer(content, "rounds", TopLevel.rounds)
     require(seed >= 0, "seed", ">= 0", seed)
     task_name, data_section = task_of(content)
     sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
@@ -206,7 +207,7 @@ def build(recipe: str, content: Section) -> Experiment:
     _check_averaging(sharing, settings["evaluation"].averaging)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
-    stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", 0))
+    stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", TopLevel.patience))
     uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,

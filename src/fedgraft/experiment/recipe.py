@@ -1,4 +1,4 @@
-"""Recipes: where they are, how they are read, and how a command line changes them.
+"""Recipes: how they are read, and how a command line changes them.
 
 A recipe is TOML: one section per choice, `name` says which method, every other key is one of that method's fields.
 Overrides are "section.key=value". Giving a section another name drops the recipe's other options of that section: they
@@ -8,52 +8,37 @@ were meant for another method. What other methods want in their place a recipe m
     codec = { name = "identity" }
     [alternatives.model.gcn]            # with this very model
     model = { layers = 2 }
+
+A file with `extends = "fedacs"`, or the path of another file, overrides that recipe by the same rules.
 """
 
+import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment import discovery
-from fedgraft.experiment.sections import METHODS, SETTINGS, Section
+from fedgraft.experiment.recipe_files import read_file
+from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
 
 DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "runtime": "processes"}
 """Methods of sections that a recipe need not have."""
 ANY = "*"
 RENAMED = {"sharing.averaging": "evaluation.averaging"}
 """{earlier name of an option: its name now}; recipes and stored runs may have either."""
+EXTENDS = "extends"
+"""Key of the recipe that a file starts from."""
 _NAMED = frozenset((*METHODS, "name", "codecs", "yardsticks"))
 """Keys under which a class may be named."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
 
 
-def recipes() -> dict[str, str]:
-    """Every recipe that comes with fedgraft, and its description."""
-    folder = resources.files("fedgraft.experiment") / "recipes"
-    found = {file.name.removesuffix(".toml"): file.read_text() for file in folder.iterdir() if ".toml" in file.name}
-    return {name: str(tomllib.loads(text).get("description", "")) for name, text in sorted(found.items())}
-
-
 def read_recipe(recipe: str) -> tuple[str, Section]:
     """A recipe's name and its content, from the name of one of ours or the path of a TOML file, a run's included."""
-    if recipe.endswith(".toml"):
-        path = Path(recipe)
-        if not path.is_file():
-            raise InputError(f"No recipe file {recipe}. Recipes that come with fedgraft: {', '.join(recipes())}.")
-        raw, name = path.read_bytes(), path.stem
-    elif recipe in recipes():
-        raw, name = (resources.files("fedgraft.experiment") / "recipes" / f"{recipe}.toml").read_bytes(), recipe
-    else:
-        raise unknown("recipe", recipe, recipes())
-    try:
-        content = tomllib.loads(raw.decode())
-    except (ValueError, RecursionError) as error:  # of the bytes, or of the text
-        raise InputError(f"{recipe} is not valid TOML: {error}.") from error
-    return str(content.pop("recipe", name)), content
+    return _read(recipe, ())
 
 
 def outside_names(content: Mapping[str, Any]) -> tuple[str, ...]:
@@ -139,6 +124,40 @@ def check_alternatives(content: Section) -> None:
                     raise unknown("section", key, [*METHODS, *SETTINGS])
                 if key == section or key in SETTINGS:
                     _check_table(f"{place}.{key}", options, "options")
+
+
+def _read(recipe: str, extending: tuple[str, ...]) -> tuple[str, Section]:
+    """Read a recipe that others extend, each the one before it; `extending` is where these are."""
+    name, content = read_file(recipe)
+    return name, _extended(recipe, content, extending) if EXTENDS in content else content
+
+
+def _extended(recipe: str, content: Section, extending: tuple[str, ...]) -> Section:
+    """Return what a recipe holds that extends another one."""
+    base = content.pop(EXTENDS)
+    if not isinstance(base, str):
+        raise InputError(f"{recipe}: {EXTENDS} must be a recipe's name or the path of a TOML file; got {base!r}.")
+    if base.endswith(".toml"):
+        base = str(Path(recipe).parent / base)
+    line = (*extending, os.path.normpath(recipe))
+    if os.path.normpath(base) in line:
+        raise InputError(f"{recipe}: {EXTENDS} leads back to itself: {' -> '.join((*line, base))}.")
+    try:
+        _, before = _read(base, line)
+        return override(before, as_changes(content))
+    except InputError as error:
+        raise InputError(f"{recipe}: {error}") from error
+
+
+def as_changes(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the overrides {"section.key": value} that say what a recipe says."""
+    changes: dict[str, Any] = {}
+    for key, value in content.items():
+        if isinstance(value, Mapping) and key not in VALUES:
+            changes.update({f"{key}.{option}": each for option, each in value.items()})
+        else:
+            changes[f"{key}.name" if key in METHODS and isinstance(value, str) else key] = value
+    return changes
 
 
 def _outside(value: Any, key: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The sections of a recipe: which name a method, and what the others set."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -29,7 +29,47 @@ METHODS = {
     "runtime": "runtimes",
 }
 """Sections that name a method, and the method's family."""
-VALUES = ("description", "seed", "rounds", "patience", "yardsticks", "alternatives")
+QUESTIONS = {
+    "data": "What is there to learn from? The data set, and how it is dealt to clients.",
+    "task": "To solve what? The data say which task; only its options are set here.",
+    "model": "With which graph encoder? Left out for a task that has a model of its own.",
+    "selector": "Who trains? It chooses the clients of every round.",
+    "sampler": "On what? It chooses the examples, and the neighbours, that a client trains on.",
+    "codec": "What is sent? The codec of updates, on the way up; of models, down, too, where there is no [downlink].\n"
+    "A list of codecs is a chain; `feedback = true` in one sends what it left out with the next message.",
+    "downlink": "What is sent down? The codec of models on their way to clients; that of [codec] by default.",
+    "rows": "What do clients tell each other of nodes? The codec of these rows, for tasks that have any.",
+    "sharing": "Shared how? What of the model is sent, and what a client trains by.",
+    "aggregation": "What counts of what arrived? How updates become one.",
+    "runtime": "Where do clients live? In processes of this machine, on a cluster, or on machines of their own.",
+}
+"""What each section that names a method decides."""
+
+
+@dataclass(frozen=True)
+class TopLevel:
+    """Keys outside sections.
+
+    Args:
+        description: one line that lists show.
+        seed: of all randomness, >= 0; equal seeds give equal bits.
+        rounds: most rounds, >= 1.
+        patience: rounds without a better validation score after which a run ends, >= 0; 0 = it never ends so.
+        yardsticks: names of what the model is held against; "local_only" and "centralised" train it by each client
+            alone and in one place. Unset: those of the task that cost little.
+        alternatives: options of other sections to take in place of the recipe's where a section names another method:
+            [alternatives.SECTION.NAME], or [alternatives.SECTION."*"] for any other.
+    """
+
+    description: str = ""
+    seed: int = 1
+    rounds: int = 60
+    patience: int = 0
+    yardsticks: tuple[str, ...] | None = None
+    alternatives: dict[str, Any] = field(default_factory=dict)
+
+
+VALUES = tuple(each.name for each in fields(TopLevel))
 """Keys outside sections."""
 
 

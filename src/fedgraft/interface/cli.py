@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from signal import SIGINT
 from typing import Annotated, Any
 
+import click
 import typer
 from rich.text import Text
 from typer.core import TyperGroup
@@ -27,7 +28,9 @@ from fedgraft.errors import (
     printable,
     unknown,
 )
+from fedgraft.interface import log
 from fedgraft.interface.commands.options import SETTINGS, messages
+from fedgraft.interface.completion import TAKE_RECIPES, RecipeFirst, completed
 from fedgraft.runtimes.workers import signals
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
@@ -69,9 +72,19 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that arguments begin with. Raises `InputError` with the nearest right name."""
+        if ctx.resilient_parsing:  # a word is completed
+            if len(args) == 1 and args[0] in TAKE_RECIPES:
+                return args[0], RecipeFirst(args[0], lambda: self.get_command(ctx, args[0])), []
+            return super().resolve_command(ctx, args)
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             raise unknown("command", args[0], COMMANDS)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands, or options, that begin like this; none is imported."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return completed(COMMANDS, incomplete, _first_line)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands, each with the first line of its file."""
@@ -86,7 +99,7 @@ app = typer.Typer(
 
     Start with:  fedgraft run fedacs  (generated shops, no download), then  fedgraft report RUN -o report.html
     """,
-    **SETTINGS,
+    **{**SETTINGS, "add_completion": True},
 )
 
 
@@ -101,8 +114,14 @@ def every_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    log_level: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(log.LEVELS), help="Show what is logged from this level on. Default: warning."),
+    ] = None,
 ) -> None:
     """Take what every command takes."""
+    if log_level is not None:
+        log.show_from(log_level)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from fedgraft.errors import InputError
-from fedgraft.interface import catalogue
+from fedgraft.interface import explained
 
 OPTION = "--table"
 
@@ -24,7 +24,7 @@ class TablesCommand(TyperCommand):
         """List the tables of every task that there is."""
         super().format_epilog(ctx, formatter)
         with formatter.section("Tables by task, and one client's own tables (columns: 'fedgraft show TASK')"):
-            formatter.write_dl(list(catalogue.tables().items()))
+            formatter.write_dl(list(explained.tables().items()))
 
 
 def spelled_out(arguments: Sequence[str], known: Mapping[str, bool]) -> list[str]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.graphs import tu_files
-from fedgraft.domains.graphs.tu_files import SETS, SETTINGS, read_set
+from fedgraft.domains.graphs.tu_files import read_set
+from fedgraft.domains.graphs.tu_sets import SETS, SETTINGS
 from fedgraft.errors import InputError
 from helpers.toy_graphs import write_tu
 

@@ -11,7 +11,8 @@ import torch_geometric.datasets
 from scipy import sparse
 from torch_geometric.data import Data as Graph
 
-from fedgraft.domains.nodes.pyg_datasets import SETS, read_set
+from fedgraft.domains.nodes.pyg_datasets import read_set
+from fedgraft.domains.nodes.pyg_sets import SETS
 from fedgraft.domains.nodes.shards import merge_shards
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery

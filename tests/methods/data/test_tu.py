@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgraft.domains.graphs.tu_files import GROUPS
+from fedgraft.domains.graphs.tu_sets import GROUPS
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import load

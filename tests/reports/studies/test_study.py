@@ -16,7 +16,7 @@ import scipy.io
 
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.reports.studies import study
+from fedgraft.reports.studies import study, study_files
 from fedgraft.reports.studies.page import tables, write_page
 from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
 
@@ -300,7 +300,7 @@ def test_accuracies_stand_side_by_side():
 
 
 def test_the_studies_that_come_with_fedgraft_name_what_exists():
-    for name in study.names():
+    for name in study_files.titles():
         found = study.load(name)
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})

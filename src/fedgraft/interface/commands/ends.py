@@ -1,15 +1,18 @@
 """How a run ends on the command line: what came out, or how to go on."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGINT
 from typing import Any
 
+from rich.console import Console
+
 from fedgraft.errors import Interrupted, printable
 from fedgraft.interface.closing import closing_lines
 from fedgraft.interface.commands.options import print_json, say
+from fedgraft.reports.seed_groups import groups, render
 from fedgraft.runtimes.workers import signals
 
 
@@ -26,9 +29,29 @@ def resumable(folder: Path) -> Iterator[None]:
         raise Interrupted("interrupted", number) from error
 
 
+@contextmanager
+def startable(folder: Path) -> Iterator[None]:
+    """Say how to go on after an interruption of several runs, which the same command takes up."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
+        number = getattr(error, "number", SIGINT)
+        say(f"{signals.said(number)}. The same command with --out {shlex.quote(str(folder))} goes on from there.")
+        raise Interrupted("interrupted", number) from error
+
+
+def show_seeds(summaries: Sequence[Mapping[str, Any]], folder: Path, as_json: bool) -> None:
+    """Print what came out of runs with several seeds, for people or as JSON."""
+    rows = groups([Path(summary["folder"]) for summary in summaries])
+    if as_json:
+        print_json({"folder": str(folder), "runs": list(summaries), "groups": rows})
+        return
+    Console().print(render(rows))
+
+
 def show_summary(summary: Mapping[str, Any], folder: Path, as_json: bool) -> None:
     """Print what came out, for people or as JSON."""
     if as_json:
-        print_json(summary)
+        print_json({**summary, "folder": str(folder)})
         return
     print("\n".join(map(printable, closing_lines(summary, folder))))

@@ -10,7 +10,15 @@ from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import InputError
 from fedgraft.experiment.predict import predict as predict_from
 from fedgraft.experiment.site_run import open_run
-from fedgraft.interface.commands.options import SETTINGS, AllowChangedData, DataRoot, Folder, say
+from fedgraft.interface.commands.options import (
+    SETTINGS,
+    AllowChangedData,
+    AsJson,
+    DataRoot,
+    Folder,
+    print_json,
+    say,
+)
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 
 app = typer.Typer(**SETTINGS)
@@ -37,6 +45,7 @@ def predict(
     ] = False,
     allow_changed_data: AllowChangedData = False,
     data_root: DataRoot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Use the trained model, from a run's folder and the clients' own data.
 
@@ -55,6 +64,8 @@ def predict(
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
     say(f"{len(answers)} answers in {out}")
+    if as_json:
+        print_json({"file": str(out), "answers": len(answers)})
 
 
 def _writer(path: Path) -> Callable[[Any], None]:

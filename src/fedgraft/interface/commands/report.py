@@ -5,8 +5,18 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.interface.commands.options import SETTINGS, AllowChangedData, DataRoot, Folders, Target, say
+from fedgraft.interface.commands.options import (
+    SETTINGS,
+    AllowChangedData,
+    AsJson,
+    DataRoot,
+    Folders,
+    Target,
+    print_json,
+    say,
+)
 from fedgraft.reports.html_report import write_report
+from fedgraft.reports.seed_groups import runs_in
 from fedgraft.reports.stored_runs import COSTS
 
 app = typer.Typer(**SETTINGS)
@@ -26,7 +36,11 @@ def report(
     ] = "rounds",
     allow_changed_data: AllowChangedData = False,
     data_root: DataRoot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
-    write_report(folders, out, target, title, representations, against, data_root, allow_changed_data)
+    runs = runs_in(folders)
+    write_report(runs, out, target, title, representations, against, data_root, allow_changed_data)
     say(f"Report in {out}")
+    if as_json:
+        print_json({"file": str(out), "runs": len(runs)})

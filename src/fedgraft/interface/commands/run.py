@@ -9,13 +9,15 @@ import typer
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment import portable
+from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipe import parse_override
 from fedgraft.experiment.runner import execute
 from fedgraft.experiment.warm_start import start_from
 from fedgraft.interface import federated
-from fedgraft.interface.commands.ends import resumable, show_summary
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed
+from fedgraft.interface.commands.ends import resumable, show_seeds, show_summary, startable
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed, say
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.seeds import parse_seeds, run_seeds
 
 app = typer.Typer(**SETTINGS)
 
@@ -25,6 +27,9 @@ def run(
     recipe: Recipe,
     changes: Changes = None,
     seed: Seed = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="1,2,3", help="Run each seed, in --out/seed-1 ...; started again, it goes on.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="New or empty folder. Default: runs/RECIPE-DATE-TIME.")] = None,
     on: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Run at the nodes of a federation, see 'fedgraft federation'.")
@@ -39,6 +44,11 @@ def run(
     given = dict(parse_override(change) for change in changes or [])
     if seed is not None:
         given["seed"] = seed
+    if seeds is not None:
+        if seed is not None or on is not None:
+            raise InputError(f"--seeds goes without --seed and --on; got --seeds {seeds} beside one of them.")
+        several(experiments.load(recipe, given), parse_seeds(seeds), out, as_json, quiet)
+        return
     if on is not None:
         if start is not None:
             raise InputError("--from is not for --on: the nodes of a federation draw the model that they begin with.")
@@ -53,3 +63,12 @@ def run(
     with resumable(folder), Progress.of(experiment, quiet) as progress:
         summary = execute(experiment, folder, progress, start=None if start is None else start_from(start))
     show_summary(summary, folder, as_json)
+
+
+def several(experiment: Experiment, seeds: list[int], out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Run an experiment with several seeds, and tell means and spreads."""
+    portable.begin_again(experiment.runtime)
+    folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
+    with startable(folder):
+        summaries = run_seeds(experiment, seeds, folder, quiet, say)
+    show_seeds(summaries, folder, as_json)

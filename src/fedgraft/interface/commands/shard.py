@@ -9,7 +9,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment import sharding
 from fedgraft.experiment.recipe import parse_override
 from fedgraft.experiment.units import human_bytes
-from fedgraft.interface.commands.options import SETTINGS, Recipe, Seed, say
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Recipe, Seed, print_json, say
 
 app = typer.Typer(**SETTINGS)
 
@@ -23,6 +23,7 @@ def shard(
         typer.Argument(metavar="SECTION.KEY=VALUE", help="Overrides, such as data.name=ciao data.root=DIR."),
     ] = None,
     seed: Seed = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write each client's data to a file of its own, to be handed to its site, and the recipe for all of them.
 
@@ -38,3 +39,5 @@ def shard(
 
     paths = sharding.shard(experiments.load(recipe, given), out, written)
     say(f"{len(paths)} clients and {sharding.RECIPE} in {out}")
+    if as_json:
+        print_json({"folder": str(out), "recipe": sharding.RECIPE, "clients": len(paths), "files": [*map(str, paths)]})

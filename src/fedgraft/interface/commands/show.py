@@ -1,18 +1,39 @@
-"""Explain a recipe (its resolved options) or a method (source, options, cost)."""
+"""Explain a recipe, a section of recipes, or a method: source, options, cost."""
 
 from typing import Annotated
 
 import typer
 
-from fedgraft.interface import catalogue
-from fedgraft.interface.commands.options import SETTINGS
+from fedgraft.experiment.described import described
+from fedgraft.interface import explained
+from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json
 
 app = typer.Typer(**SETTINGS)
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A recipe or a method, as 'fedgraft list' names it.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A recipe or its file, a method ('fedgraft list', or package.module:Class), or a section: training.",
+        ),
+    ],
+    toml: Annotated[
+        bool, typer.Option("--toml", help="The recipe alone, every option resolved, as a file that 'run' takes.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Explain a recipe (its resolved options) or a method (source, options, cost)."""
-    print(catalogue.explain(name))
+    """Explain a recipe, a section of recipes, or a method: source, options, cost.
+
+    Example: fedgraft show training; fedgraft show fedacs --toml > my.toml.
+    """
+    if toml:
+        print(described(name), end="")
+        return
+    found = explained.pages(name)
+    if as_json:
+        print_json({"name": name, "pages": [page.as_json() for page in found]})
+        return
+    print("\n\n".join(map(str, found)))

@@ -1,4 +1,4 @@
-"""Reproduce a paper's tables: methods x seeds on equal footing."""
+"""Run a study, a paper's or your own: methods x seeds on equal footing."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fedgraft.errors import InputError
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies import study as studies
@@ -16,8 +17,10 @@ app = typer.Typer(**SETTINGS)
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study, as 'fedgraft list studies' names it.")],
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the data sets' folders.")],
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study ('fedgraft list studies'), or a TOML file.")],
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder that holds the data sets' folders, if it needs any.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Finished cells. Default: studies/NAME.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Paired seeds 1..SEEDS.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")] = 2,
@@ -34,13 +37,15 @@ def study(
     results: Annotated[Path | None, typer.Option(metavar="FILE", help="One JSON file with all results.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce a paper's tables: methods x seeds on equal footing. Started again, it runs only what is missing."""
+    """Run a study, a paper's or your own: methods x seeds on equal footing. Started again, it runs what is missing."""
     found = studies.load(name)
-    folder = out or Path("studies") / name
+    if data is None and (needed := found.read):
+        raise InputError(f"--data DIR must be given, the folder that holds the folders of {', '.join(needed)}.")
+    folder = out or Path("studies") / found.name
     if pictures:
         cost_figures.check(found)
     try:
-        studies.run(found, data, folder, seeds, jobs, say, match, on)
+        studies.run(found, data or Path(), folder, seeds, jobs, say, match, on)
     finally:
         done = studies.results(found, folder, seeds)
         if page is not None and done:
@@ -54,6 +59,6 @@ def study(
         if page is not None and done:
             write_page(found, done, seeds, page, folder / "pictures")
     if as_json:
-        print_json({"study": name, "cells": {cell.key: result for cell, result in done.items()}})
+        print_json({"study": found.name, "cells": {cell.key: result for cell, result in done.items()}})
     elif page is None:
         print(tables(found, done, seeds))

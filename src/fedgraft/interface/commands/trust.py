@@ -3,13 +3,15 @@
 import typer
 
 from fedgraft.experiment import outside_classes
-from fedgraft.interface.commands.options import SETTINGS, Folder, say
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, print_json, say
 
 app = typer.Typer(**SETTINGS)
 
 
 @app.command()
-def trust(folder: Folder) -> None:
+def trust(folder: Folder, as_json: AsJson = False) -> None:
     """Trust the classes outside fedgraft that another user's run names: their code runs when it is used."""
     names = outside_classes.trust(folder)
     say(f"Trusted: {', '.join(names)}." if names else f"{folder} names no class outside fedgraft.")
+    if as_json:
+        print_json({"folder": str(folder), "trusted": list(names)})

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from fedgraft.domains.graphs.tu_files import NUMBERED, SETS, SETTINGS
-from fedgraft.domains.nodes.pyg_datasets import SETS as NODE_SETS
-from fedgraft.domains.typed.published_sets import SETS as TYPED_SETS
+from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS, SETTINGS
+from fedgraft.domains.nodes.pyg_sets import SETS as NODE_SETS
+from fedgraft.domains.typed.published_names import NAMES
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: ("tu", {"sets": name}) for name in (*SETTINGS, *SETS)},
     **{name: ("tu", {"sets": name, "labels": "numbers"}) for name in NUMBERED},
     **{name: ("pyg_nodes", {"set": name}) for name in NODE_SETS},
-    **{name: ("typed_sets", {"set": name}) for name in TYPED_SETS},
+    **{name: ("typed_sets", {"set": name}) for name in NAMES},
 }
 """Names beside those of the files: a class by its file, and options that the name stands for."""

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from fedgraft.domains.nodes.own_shard import OwnNodes
 from fedgraft.domains.nodes.partitions import Dealing
-from fedgraft.domains.nodes.pyg_datasets import SETS, read_set
+from fedgraft.domains.nodes.pyg_datasets import read_set
+from fedgraft.domains.nodes.pyg_sets import SETS
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.errors import require_one_of
 

@@ -34,13 +34,16 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
     Args:
         ratings: path of a .csv or .parquet file, of a folder of such files, or a DataFrame; one row per rating.
         trust: the same (no folder) for trust links, one row per link; None = no links.
-        user: column of `ratings`; item: likewise; rating: likewise, numbers.
+        user: column of `ratings`.
+        item: likewise.
+        rating: likewise, numbers.
         category: column; where it is missing there is one for all.
         client: column of who holds a rating.
         split: column, "train", "validation" or "test"; where it is missing, 8:1:1 of each client's, by the seed.
         time: column, numbers or dates: of each client's ratings the latest tenth is for test, the tenth before it for
             validation; "" (default) = no such split.
-        trust_user: column of `trust`, who trusts; trust_target: column, whom.
+        trust_user: column of `trust`, who trusts.
+        trust_target: likewise, whom.
         unknown_trust: what to do about a link with an end that has no rating: "error", or "drop" with a note.
         low: lowest rating there can be; None takes the lowest in the data, with a note.
         high: highest; likewise. A rating outside is an error.

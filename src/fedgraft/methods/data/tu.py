@@ -10,7 +10,8 @@ import numpy as np
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.graphs.shards import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
-from fedgraft.domains.graphs.tu_files import NUMBERED, SETS, SETTINGS, read_set
+from fedgraft.domains.graphs.tu_files import read_set
+from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS, SETTINGS
 from fedgraft.errors import InputError, require, require_one_of
 
 SHARES = 10

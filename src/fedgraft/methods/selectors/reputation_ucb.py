@@ -73,7 +73,9 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
     Args:
         clients: K, how many train, in [0, N]; 0 (default, ours) means half, rounded up. With "greedy" the most.
         reputation_rate: gamma in (9), in [0, 1]; 0.5.
-        alpha: weight of relevance x reputation, >= 0; 0.5. beta: of data quality, >= 0; 0.5. kappa: of time, >= 0; 0.5.
+        alpha: weight of relevance x reputation, >= 0; 0.5.
+        beta: of data quality, >= 0; 0.5.
+        kappa: of time, >= 0; 0.5.
         rho: of exploration, >= 0; 0.5. These five are specified with no other source.
         prior: mu_i before a client's first reward: "none" is 0 (the paper); "device" is beta D_i - kappa T_i / T_semi,
             with the number of examples for D_i and the most seconds that its device is expected to take for T_i (ours).

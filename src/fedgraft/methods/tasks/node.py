@@ -94,7 +94,8 @@ class Node(
         label_smoothing: share of a label spread in training over classes as the client has them, in [0, 1) (Pereyra et
             al., 2017; Szegedy et al., CVPR 2016: 0.1, over all alike).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
-        features, classes: width of features, and how many classes there are; 0 = as the data have.
+        features: their width; 0 = as the data have.
+        classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.

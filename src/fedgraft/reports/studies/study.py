@@ -9,18 +9,16 @@ is missing or was done with other settings, of another recipe or another study f
 import json
 import os
 import platform
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import partial
-from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from fedgraft.contracts import Task
-from fedgraft.errors import InputError, unknown
+from fedgraft.errors import InputError
 from fedgraft.experiment import baselines, discovery
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
@@ -31,6 +29,7 @@ from fedgraft.experiment.units import human_failures
 from fedgraft.reports.studies.cluster import on_cluster
 from fedgraft.reports.studies.processes import Call, Write, in_processes
 from fedgraft.reports.studies.selection_time import timed
+from fedgraft.reports.studies.study_files import read_file
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,12 @@ class Study:
         read = any(each.name == "root" for each in fields(discovery.find("data", data)))
         known = self.folder if isinstance(self.folder, str) else self.folder.get(data)
         return data_root / (known or data) if read else None
+
+    @property
+    def read(self) -> list[str]:
+        """The data sets that are read from a folder of their own."""
+        found = dict.fromkeys(data for panel in self.panels for data in panel["data"])
+        return [data for data in found if self.root(Path(), data) is not None]
 
     def common_to(self, split: Split) -> dict[str, Any]:
         """Overrides of every experiment on a split; where its data are is left to `root`."""
@@ -207,36 +212,10 @@ def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
     return "\n".join(parts)
 
 
-def names() -> list[str]:
-    """The studies that come with fedgraft."""
-    folder = resources.files("fedgraft.reports") / "studies"
-    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
-
-
 def load(name: str) -> Study:
-    """A study by name. Raises `InputError` with the nearest right name."""
-    if name not in names():
-        raise unknown("study", name, names())
-    content = tomllib.loads((resources.files("fedgraft.reports") / "studies" / f"{name}.toml").read_text())
-    usual = {"yardsticks": [], "paper": {}, "partitions": [""], "clients": [0]}
-    panels = tuple({**usual, **panel} for panel in content["panels"])
-    return Study(
-        name=name,
-        title=content["title"],
-        recipe=content["recipe"],
-        reference=content["reference"],
-        also=content.get("also", ""),
-        margin=content.get("margin", Study.margin),
-        common=content.get("common", {}),
-        methods=content["methods"],
-        panels=panels,
-        layout=content.get("layout", "errors"),
-        targets=tuple(content.get("targets", ())),
-        folder=content.get("folder", ""),
-        cuts=content.get("cuts", {}),
-        sets=content.get("sets", {}),
-        folds=content.get("folds", 0),
-    )
+    """A study by name, or by the path of its TOML file. Raises `InputError` with the nearest right name."""
+    name, content = read_file(name)
+    return Study(**{"name": name, "common": {}, **content, "targets": tuple(content.get("targets", ()))})
 
 
 def run(

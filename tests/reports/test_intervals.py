@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedgraft.reports.studies.intervals import interval
+from fedgraft.reports.intervals import interval
 
 
 def test_an_interval_is_student_s():

@@ -1,0 +1,103 @@
+"""What can be set: every option of a class, with its type, default and meaning, as its fields and docstring say it."""
+
+import dataclasses
+import inspect
+import json
+import re
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from fedgraft.contracts import Codec
+from fedgraft.contracts.encoder import Encoder
+
+_ARGS = "Args:"
+_ARGUMENT = re.compile(r" {4}(\w+): (.*)")
+_WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "path", Any: "object"}
+"""Types by the words that TOML has for them, where it has any."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option of a class.
+
+    Args:
+        name: as a recipe has it.
+        type: of its values, as TOML calls it, such as "integer" or "array of string".
+        default: as TOML writes it; "unset" where nothing stands for it, "" where it must be given.
+        text: what it means.
+    """
+
+    name: str
+    type: str
+    default: str
+    text: str
+
+
+def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Option, ...]:
+    """Return the options of a dataclass.
+
+    Args:
+        cls: a method, or what a section without a name sets.
+        fixed: {option: value that stands already}, which are left out.
+
+    What a recipe sets in a section of its own, such as a task's encoder in [model], is left out, too.
+    """
+    texts: dict[str, str] = {}
+    for each in reversed(cls.__mro__):
+        texts |= _parts(each.__doc__ or "")[1]
+    hints = get_type_hints(cls)
+    return tuple(
+        Option(field.name, _type(hints[field.name]), _default(field), texts.get(field.name, ""))
+        for field in dataclasses.fields(cls)
+        if field.init and field.name not in (fixed or {}) and not _is_encoder(hints[field.name])
+    )
+
+
+def about(cls: type[Any]) -> str:
+    """Return a class's documentation without its options."""
+    return _parts(inspect.getdoc(cls) or cls.__name__)[0]
+
+
+def _parts(documentation: str) -> tuple[str, dict[str, str]]:
+    """Return the documentation but for the arguments, and {argument: its text, as one line}."""
+    lines = inspect.cleandoc(documentation).splitlines()
+    if _ARGS not in lines:
+        return "\n".join(lines), {}
+    start = lines.index(_ARGS) + 1
+    end = next((at for at in range(start, len(lines)) if lines[at][:1].strip()), len(lines))
+    found: dict[str, list[str]] = {}
+    for line in filter(str.strip, lines[start:end]):
+        if match := _ARGUMENT.fullmatch(line):
+            found[match[1]] = [match[2]]
+        elif found:
+            [*found.values()][-1].append(line.strip())
+    rest = [*lines[: start - 1], *lines[end:]]
+    return "\n".join(rest).strip(), {name: " ".join(text) for name, text in found.items()}
+
+
+def _type(hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if origin is Literal:
+        return " | ".join(map(json.dumps, inner))
+    if origin in (Union, types.UnionType):
+        return " | ".join(dict.fromkeys(_type(each) for each in inner if each is not type(None)))
+    if origin in (tuple, list):
+        return f"array of {_type(inner[0])}"
+    cls = origin or hint
+    return "table" if issubclass(cls, Mapping) else cls.__name__.lower() if issubclass(cls, Codec) else cls.__name__
+
+
+def _default(field: "dataclasses.Field[Any]") -> str:
+    if field.default is None:
+        return "unset"
+    if field.default is not dataclasses.MISSING:
+        return json.dumps(field.default, ensure_ascii=False)
+    return "" if field.default_factory is dataclasses.MISSING else json.dumps(field.default_factory())
+
+
+def _is_encoder(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Encoder)

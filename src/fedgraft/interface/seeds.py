@@ -1,0 +1,63 @@
+"""One experiment with several seeds: a run for each, one after another, in a folder for all of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedgraft.errors import InputError, require
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.folder_check import EXPERIMENT, SUMMARY, check_free
+from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.runner import execute, resume
+from fedgraft.interface.progress import Progress
+from fedgraft.reports.seed_groups import seed_folder
+
+RECIPE = "recipe.toml"
+"""What all runs of the folder have in common."""
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of a text such as "1,2,3"."""
+    parts = [part.strip() for part in text.split(",")]
+    allowed = "two different whole numbers >= 0 or more, such as 1,2,3"
+    require(all(part.isascii() and part.isdigit() for part in parts), "--seeds", allowed, text)
+    seeds = [int(part) for part in parts]
+    require(len(set(seeds)) == len(seeds) > 1, "--seeds", allowed, text)
+    return seeds
+
+
+def run_seeds(
+    experiment: Experiment, seeds: Sequence[int], folder: Path, quiet: bool, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Run an experiment with every seed and return the runs' summaries, each with its folder.
+
+    Started again, it keeps finished runs, takes up one that was stopped, and runs what is missing. Raises `InputError`
+    for a folder that holds anything else, such as runs with other settings.
+    """
+    _begin(experiment, folder)
+    summaries = []
+    for seed in seeds:
+        path = seed_folder(folder, seed)
+        if (path / SUMMARY).exists():
+            summary = Store.open(path).summary()
+        else:
+            say(f"seed {seed}, in {path}")
+            one = experiment.with_changes({"seed": seed})
+            with Progress.of(one, quiet) as progress:
+                begun = (path / EXPERIMENT).exists()
+                summary = resume(path, progress) if begun else execute(one, path, progress)
+        summaries.append({**summary, "folder": str(path)})
+    return summaries
+
+
+def _begin(experiment: Experiment, folder: Path) -> None:
+    """Note what the runs have in common, or hold it against what the folder has."""
+    common = {name: value for name, value in experiment.sections.items() if name != "seed"}
+    text, path = replace(experiment, sections=common).to_toml(), folder / RECIPE
+    if not path.is_file():
+        check_free(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    elif path.read_text() != text:
+        raise InputError(f"{folder} holds runs with other settings, see {path}. Choose another folder.")

@@ -1,0 +1,104 @@
+"""Studies as files: those that come with fedgraft, and a user's own. Nothing of what they name is imported."""
+
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fedgraft.errors import InputError, require_one_of, unknown
+
+LAYOUTS = ("errors", "accuracy", "targets", "paired", "time", "selectors")
+GIVEN = ("recipe", "reference", "methods", "panels")
+"""Keys that a study must have."""
+KEYS = (*GIVEN, "title", "also", "margin", "common", "layout", "targets", "folder", "cuts", "sets", "folds")
+_OF_METHODS = ("label", "recipe", "changes")
+_OF_SETS = ("recipe", "changes")
+_OF_PANELS = ("title", "data", "partitions", "clients", "runs", "yardsticks", "paper")
+
+
+def titles() -> dict[str, str]:
+    """Every study that comes with fedgraft, and its title."""
+    return {name: str(read_file(name)[1]["title"]) for name in _names()}
+
+
+def read_file(study: str) -> tuple[str, dict[str, Any]]:
+    """A study's name and what its file holds, with what may be left out, from the name of one of ours or a TOML file.
+
+    Raises `InputError` with the nearest right name.
+    """
+    path = Path(study)
+    if not study.endswith(".toml"):
+        if study not in _names():
+            raise unknown("study", study, _names())
+        return study, _whole(study, tomllib.loads((_folder() / f"{study}.toml").read_text()))
+    if not path.is_file():
+        raise InputError(f"No study file {study}. Studies that come with fedgraft: {', '.join(_names())}.")
+    try:
+        content = tomllib.loads(path.read_bytes().decode())
+    except (ValueError, RecursionError) as error:  # of the bytes, or of the text
+        raise InputError(f"{study} is not valid TOML: {error}.") from error
+    try:
+        _check(content)
+    except InputError as error:
+        raise InputError(f"{study}: {error}") from error
+    return path.stem, _whole(path.stem, content)
+
+
+def _whole(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a study with what its file may leave out."""
+    title = content.get("title", name)
+    usual = {"title": title, "yardsticks": [], "paper": {}, "partitions": [""], "clients": [0]}
+    runs = [["", method] for method in content["methods"]]
+    methods = {method: {"label": method, **options} for method, options in content["methods"].items()}
+    panels = tuple({**usual, "runs": runs, **panel} for panel in content["panels"])
+    return {**content, "title": title, "methods": methods, "panels": panels}
+
+
+def _check(content: Mapping[str, Any]) -> None:
+    _check_keys("key", content, KEYS)
+    for key in GIVEN:
+        if key not in content:
+            raise InputError(f"{key} must be given. A study has {', '.join(GIVEN)}.")
+    require_one_of("layout", content.get("layout", LAYOUTS[0]), LAYOUTS)
+    methods, panels = content["methods"], content["panels"]
+    for what, tables, keys in (("methods", methods, _OF_METHODS), ("sets", content.get("sets", {}), _OF_SETS)):
+        for name, options in _items(what, tables):
+            _check_keys(f"key of {what}.{name}", options, keys)
+    for key in ("reference", "also"):
+        if content.get(key) and content[key] not in methods:
+            raise unknown(f"method for {key}", content[key], methods)
+    if not isinstance(panels, list) or not panels:
+        raise InputError(f"panels must be tables [[panels]]; got {panels!r}.")
+    for panel in panels:
+        _check_keys("key of a panel", panel, _OF_PANELS)
+        for key in _OF_PANELS[1:6]:
+            if not isinstance(panel.get(key, []), list) or (key == "data" and not panel.get(key)):
+                raise InputError(f"{key} of a panel must be a list; got {panel.get(key)!r}.")
+        for run in panel.get("runs", []):
+            if not isinstance(run, list) or len(run) != 2:
+                raise InputError(f'runs of a panel must be pairs ["MODEL", "METHOD"]; got {run!r}.')
+            if run[1] not in methods:
+                raise unknown("method", run[1], methods)
+
+
+def _items(what: str, tables: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(tables, Mapping):
+        raise InputError(f"{what} must be sections such as [{what}.NAME]; got {tables!r}.")
+    yield from tables.items()
+
+
+def _check_keys(what: str, table: Any, keys: Collection[str]) -> None:
+    if not isinstance(table, Mapping):
+        raise InputError(f"{what}: expected a table; got {table!r}.")
+    for key in table:
+        if key not in keys:
+            raise unknown(what, key, keys)
+
+
+def _folder() -> Any:
+    return resources.files("fedgraft.reports") / "studies"
+
+
+def _names() -> list[str]:
+    return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))

@@ -1,0 +1,60 @@
+"""A study of a user's own, from the page that documents it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.reports.studies import study_files
+from fedgraft.reports.studies.study import load
+
+PAGE = (Path(__file__).parents[2] / "docs" / "study.md").read_text(encoding="utf-8")
+EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
+
+
+def test_the_page_s_example_runs_and_goes_on_where_it_stopped(fedgraft) -> None:
+    Path("my.toml").write_text(EXAMPLE)
+    done = fedgraft("study", "my.toml", "--seeds", 1, "--jobs", 1, "--match", "shops-3-*", "--json")
+    assert (done.code, done.json()["study"]) == (0, "my")
+    cells = ["shops-3-random-seed1", "shops-3-oort-seed1"]
+    assert list(done.json()["cells"]) == cells
+    assert sorted(path.stem for path in Path("studies/my/cells").iterdir()) == sorted(cells)
+    again = fedgraft("study", "my.toml", "--seeds", 1, "--jobs", 1, "--match", "shops-3-*", "--page", "my.md")
+    assert "2 of 2 cells are done; 0 to run" in again.err
+    assert "| oort |" in Path("my.md").read_text()
+
+
+def test_every_key_is_on_the_page() -> None:
+    assert not [key for key in (*study_files.KEYS, *study_files.LAYOUTS) if key not in PAGE]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("reference =", "referenc =", r"my\.toml: No key named 'referenc'\. Did you mean 'reference'\?"),
+        (
+            'reference = "random"',
+            'reference = "rando"',
+            r"my\.toml: No method for reference named 'rando'\. Did you me",
+        ),
+        ('reference = "random"', 'layout = "pair"', r"my\.toml: reference must be given\."),
+        ('title = "Two', 'layout = "pair"\ntitle = "Two', r"my\.toml: layout must be one of .*Did you mean 'paired'\?"),
+        ('data = ["shops"]', 'data = "shops"', r"my\.toml: data of a panel must be a list; got 'shops'\."),
+        ("clients = [3, 4]", 'runs = [["gat", "ort"]]', r"my\.toml: No method named 'ort'\. Did you mean 'oort'\?"),
+        ("[[panels]]", "[panels]", r"my\.toml: panels must be tables \[\[panels\]\]"),
+        ('title = "Two', "title = Two", r"my\.toml is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_with_a_study_is_one_line(tmp_path, old: str, new: str, said: str) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text(EXAMPLE.replace(old, new))
+    with pytest.raises(InputError, match=said):
+        load(str(path))
+
+
+def test_a_study_that_reads_data_needs_their_folder(fedgraft) -> None:
+    done = fedgraft("study", "fedacs")
+    assert done.code == 2
+    assert "--data DIR must be given, the folder that holds the folders of ciao, epinions." in done.err
+    assert "No study file gone.toml." in fedgraft("study", "gone.toml").err

@@ -1,0 +1,59 @@
+"""Runs that differ in nothing but the seed, held together."""
+
+import io
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+from rich.console import Console
+
+from fedgraft.errors import InputError
+from fedgraft.reports.intervals import interval
+from fedgraft.reports.seed_groups import groups, render, runs_in
+from helpers.fake_runs import write_run
+
+ENDS = {"a": (0.95, 0.96, 0.98), "b": (0.90, 0.93, 0.92)}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    """Two groups of three seeds."""
+    for cohort, (name, ends) in enumerate(ENDS.items(), 2):
+        for seed, end in enumerate(ends, 1):
+            write_run(tmp_path / name / f"seed-{seed}", end=end, seed=seed, cohort=cohort)
+    return [tmp_path / name for name in ENDS]
+
+
+def test_means_spreads_and_paired_differences(folders: list[Path]) -> None:
+    runs = runs_in(folders)
+    assert [path.parent.name + path.name for path in runs] == [
+        f"{name}seed-{seed}" for name in "ab" for seed in (1, 2, 3)
+    ]
+    first, second = json.loads(json.dumps(groups(runs), allow_nan=False))
+    assert (first["group"], first["seeds"], second["group"]) == ("a", [1, 2, 3], "b")
+    scores = [
+        [json.loads((run / "summary.json").read_text())["test_at_best_validation"] for run in runs][k : k + 3]
+        for k in (0, 3)
+    ]
+    assert second["test_at_best_validation"] == {"mean": mean(scores[1]), "spread": stdev(scores[1])}
+    expected = interval([b - a for a, b in zip(*scores, strict=True)])
+    assert second["difference"] == {"to": "a", "seeds": [1, 2, 3], "mean": expected.middle, "half_width": expected.half}
+    assert "difference" not in first
+    console = Console(file=io.StringIO(), width=80)
+    with console.capture() as shown:
+        console.print(render([first, second]))
+    assert f"{mean(scores[0]):.4f} ± {stdev(scores[0]):.4f}" in shown.get()
+    assert f"{expected.middle:+.4f} ± {expected.half:.4f}" in shown.get()
+    assert "…" not in shown.get()
+
+
+def test_runs_that_differ_in_more_are_no_group(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, seed=seed, cohort=seed) for name, seed in (("a", 1), ("b", 2))]
+    assert groups(runs) == []
+    assert runs_in(runs) == runs
+
+
+def test_a_seed_is_given_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a and .*b are the same run, with seed 1; give one of them\."):
+        groups([write_run(tmp_path / name) for name in "ab"])
