@@ -4,14 +4,16 @@ import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from fedgraft.contracts.data import GivenData
+from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment import runner
 from fedgraft.experiment.experiment import Experiment, build
@@ -23,7 +25,10 @@ from fedgraft.experiment.warm_start import Start, start_from
 from fedgraft.interface.finished import Run, folders_of
 from fedgraft.interface.given import changes_of, content_of, data_of
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.trackers import Followed, followed
 from fedgraft.reports import comparison
+
+Follow: TypeAlias = Callable[[Progress, Experiment, Path], AbstractContextManager[Followed]]
 
 DATA = "data"
 """Folder inside a run's folder that holds tables which were given as DataFrames."""
@@ -36,6 +41,8 @@ def run(
     out: str | Path | None = None,
     start: Run | str | Path | None = None,
     progress: bool = True,
+    on_round: Callable[[Row], object] | Sequence[Callable[[Row], object]] = (),
+    track: str | Sequence[str] = (),
     overrides: Mapping[str, Any] | None = None,
     **choices: Any,
 ) -> Run:
@@ -52,6 +59,8 @@ def run(
         start: a run, or its folder, whose trained model this one begins with, such as yesterday's on today's data.
             Task, encoder and shapes must be the same. None draws the first model.
         progress: show progress on standard error: live on a terminal, plain lines elsewhere.
+        on_round: called after each round with its `Row`, whose fields are columns of `Run.history`; one or several.
+        track: trackers that follow the run: "tensorboard", "mlflow", "wandb"; each needs the extra of its name.
         overrides: {"section.key": value}, applied last.
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
             `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
@@ -66,14 +75,16 @@ def run(
     name, content = content_of(recipe)
     experiment = build(name, override(content, {**changes_of(given), **(overrides or {})}))
     begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
+    callbacks = [on_round] if callable(on_round) else list(on_round)
+    follow = partial(followed, names=[track] if isinstance(track, str) else list(track), callbacks=callbacks)
     if out is not None:
         try:
-            _execute(experiment, Path(out), progress, begin)
+            _execute(experiment, Path(out), progress, begin, follow)
         except Interrupted as error:
             hint = f"{error}; go on with fedgraft.resume({str(out)!r})"
             raise Interrupted(hint, error.number) from error
         return Run(out)
-    return _run_in_temporary_folder(experiment, progress, begin)
+    return _run_in_temporary_folder(experiment, progress, begin, follow)
 
 
 def open(folder: str | Path) -> Run:
@@ -121,13 +132,13 @@ def compare(
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Start | None) -> Run:
+def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Start | None, follow: Follow) -> Run:
     root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
     selector = experiment.sections["selector"]["name"]
     label = experiment.recipe if selector == experiment.recipe else f"{experiment.recipe}-{selector}"
     try:
         folder = root / (label.replace(":", ".").replace("/", ".") or "run")
-        _execute(experiment, folder, progress, start)
+        _execute(experiment, folder, progress, start, follow)
         finished = Run(folder)
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
@@ -136,14 +147,15 @@ def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Star
     return finished
 
 
-def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None) -> None:
+def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None, follow: Follow) -> None:
     frames = _given_tables(experiment)
     if frames:
         check_free(folder)
         with _without_notes():  # the run, which loads them again, has those
             experiment.shards()  # what is wrong is told of the table that was given, not of a copy
-    with Progress.of(experiment, quiet=not progress) as watcher:
-        runner.execute(experiment, folder, watcher, _with_stored_tables if frames else None, start=start)
+    with Progress.of(experiment, quiet=not progress) as shown, follow(shown, experiment, folder) as watcher:
+        keep = _with_stored_tables if frames else None
+        watcher.end(runner.execute(experiment, folder, watcher, keep, start=start))
 
 
 def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:

@@ -11,6 +11,9 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipe import read_recipe
 from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
 
+ARGUMENTS = ("out", "start", "progress", "on_round", "track", "overrides")
+"""What `fedgraft.run` takes beside what a recipe holds."""
+
 
 def content_of(recipe: str | Path | Experiment) -> tuple[str, Section]:
     """Return a recipe's name and what it holds."""
@@ -22,7 +25,7 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for key, value in choices.items():
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
-            raise unknown("argument", key, ["out", "start", "progress", "overrides", *METHODS, *SETTINGS, *VALUES])
+            raise unknown("argument", key, [*ARGUMENTS, *METHODS, *SETTINGS, *VALUES])
         if key in METHODS and (section := discovery.section_of(METHODS[key], value)) is not None:
             value = section
         if key in VALUES:

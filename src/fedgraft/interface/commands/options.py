@@ -29,6 +29,10 @@ Changes = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of all randomness; equal seeds give equal bits.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, all else on stderr.")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(metavar="tensorboard|mlflow|wandb", help="Follow the run there, too; once for each tracker."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 Folders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")]

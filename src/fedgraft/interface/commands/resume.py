@@ -11,8 +11,9 @@ from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import resume as resume_run
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_summary
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, Quiet
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, Quiet, Track
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.trackers import followed
 
 app = typer.Typer(**SETTINGS)
 
@@ -28,18 +29,26 @@ def resume(
         int | None,
         typer.Option(min=1, help="How many in all, also for a run that has ended: as if asked for at first."),
     ] = None,
+    track: Track = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
     experiment = stored_experiment(Store.open(folder))
     if federated.is_federated(folder):
+        if track:
+            raise InputError(f"--track is not for {folder}, whose clients are at the nodes of a federation.")
         if rounds is not None:
             raise InputError(f"--rounds is not for {folder}, whose clients are at the nodes of a federation.")
         with resumable(folder):
             show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
         return
     portable.begin_again(experiment.runtime)
-    with resumable(folder), Progress.of(experiment, quiet, rounds) as progress:
-        summary = resume_run(folder, progress, before, rounds=rounds)
+    with (
+        resumable(folder),
+        Progress.of(experiment, quiet, rounds) as progress,
+        followed(progress, experiment, folder, track or []) as watcher,
+    ):
+        summary = resume_run(folder, watcher, before, rounds=rounds)
+        watcher.end(summary)
     show_summary(summary, folder, as_json)

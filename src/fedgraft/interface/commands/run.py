@@ -15,9 +15,10 @@ from fedgraft.experiment.runner import execute
 from fedgraft.experiment.warm_start import start_from
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_seeds, show_summary, startable
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed, say
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed, Track, say
 from fedgraft.interface.progress import Progress
 from fedgraft.interface.seeds import parse_seeds, run_seeds
+from fedgraft.interface.trackers import followed
 
 app = typer.Typer(**SETTINGS)
 
@@ -37,6 +38,7 @@ def run(
     start: Annotated[
         Path | None, typer.Option("--from", metavar="RUN", help="Begin with the model of this run, on these data.")
     ] = None,
+    track: Track = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,11 +47,13 @@ def run(
     if seed is not None:
         given["seed"] = seed
     if seeds is not None:
-        if seed is not None or on is not None:
-            raise InputError(f"--seeds goes without --seed and --on; got --seeds {seeds} beside one of them.")
+        if seed is not None or on is not None or track:
+            raise InputError(f"--seeds goes without --seed, --on and --track; got --seeds {seeds} beside one of them.")
         several(experiments.load(recipe, given), parse_seeds(seeds), out, as_json, quiet)
         return
     if on is not None:
+        if track:
+            raise InputError("--track is not for --on: follow rounds.jsonl in the run's folder.")
         if start is not None:
             raise InputError("--from is not for --on: the nodes of a federation draw the model that they begin with.")
         folder = out or Path("runs") / f"{on.resolve().name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -60,8 +64,14 @@ def run(
     experiment = experiments.load(recipe, given)
     portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
-    with resumable(folder), Progress.of(experiment, quiet) as progress:
-        summary = execute(experiment, folder, progress, start=None if start is None else start_from(start))
+    begin = None if start is None else start_from(start)
+    with (
+        resumable(folder),
+        Progress.of(experiment, quiet) as progress,
+        followed(progress, experiment, folder, track or []) as watcher,
+    ):
+        summary = execute(experiment, folder, watcher, start=begin)
+        watcher.end(summary)
     show_summary(summary, folder, as_json)
 
 

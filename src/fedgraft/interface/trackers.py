@@ -1,0 +1,206 @@
+"""Trackers of experiments that follow a run through their own libraries: TensorBoard, MLflow, Weights & Biases."""
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.stopping import Row
+from fedgraft.errors import missing_extra, unknown
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recorder import Watcher
+from fedgraft.reports.stored_runs import yardsticks_of
+
+LOG = logging.getLogger("fedgraft.trackers")
+FIGURES = ("loss", "validation", "test", "bytes_total", "seconds", "simulated_seconds", "flops")
+"""Fields of a round that are tracked where they are known; beside them how many clients were selected and failed."""
+TOTALS = ("test_at_best_validation", "raw_data_bytes")
+"""Figures of a summary that are tracked at the end; beside them the scores of yardsticks."""
+
+
+class Tracker(ABC):
+    """A place that keeps the figures of runs.
+
+    Attributes:
+        library: what it needs, as it is imported.
+
+    Args:
+        experiment: the run's.
+        folder: of the run.
+    """
+
+    library: ClassVar[str]
+
+    @abstractmethod
+    def __init__(self, experiment: Experiment, folder: Path) -> None: ...
+
+    @abstractmethod
+    def track(self, figures: Mapping[str, float], round: int) -> None:
+        """Keep the figures of a round."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the run there."""
+
+
+class TensorBoard(Tracker):
+    """TensorBoard: event files in the run's folder, `tensorboard --logdir runs`."""
+
+    library: ClassVar[str] = "tensorboard"
+
+    def __init__(self, experiment: Experiment, folder: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder / "tensorboard"))
+        self._writer.add_text("experiment", f"```\n{experiment.to_toml()}\n```")
+
+    def track(self, figures: Mapping[str, float], round: int) -> None:
+        """Keep the figures of a round."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, round)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._writer.close()
+
+
+class MLflow(Tracker):
+    """MLflow: a run in the experiment and at the place that MLFLOW_EXPERIMENT_NAME and MLFLOW_TRACKING_URI say."""
+
+    library: ClassVar[str] = "mlflow"
+
+    def __init__(self, experiment: Experiment, folder: Path) -> None:
+        import mlflow
+
+        self._library = mlflow
+        mlflow.start_run(run_name=folder.name)
+        mlflow.log_params(dict(list(_flat(experiment.sections))[:100]))
+
+    def track(self, figures: Mapping[str, float], round: int) -> None:
+        """Keep the figures of a round."""
+        self._library.log_metrics(dict(figures), step=round)
+
+    def close(self) -> None:
+        """End the run there."""
+        self._library.end_run()
+
+
+class WandB(Tracker):
+    """Weights & Biases: a run of the project WANDB_PROJECT, "fedgraft" by default; WANDB_MODE=offline keeps it here."""
+
+    library: ClassVar[str] = "wandb"
+
+    def __init__(self, experiment: Experiment, folder: Path) -> None:
+        import wandb
+
+        project = os.environ.get("WANDB_PROJECT", "fedgraft")
+        settings = wandb.Settings(silent=True)
+        self._run = wandb.init(
+            project=project, name=folder.name, config=dict(experiment.sections), dir=str(folder), settings=settings
+        )
+
+    def track(self, figures: Mapping[str, float], round: int) -> None:
+        """Keep the figures of a round."""
+        self._run.log(dict(figures), step=round)
+
+    def close(self) -> None:
+        """End the run there."""
+        self._run.finish()
+
+
+TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
+"""By the names that `--track` takes, which are those of the extras too."""
+
+
+class Followed:
+    """A watcher that hands rounds on to another one, to trackers and to callbacks.
+
+    A tracker begins with the first round, when the run's folder is there. What goes wrong in a tracker ends it with a
+    note, and not the training; what a callback raises ends the run, which can be resumed.
+    """
+
+    def __init__(
+        self, first: Watcher, begin: Mapping[str, Callable[[], Tracker]], callbacks: Sequence[Callable[[Row], object]]
+    ) -> None:
+        self._first, self._begin, self._callbacks = first, dict(begin), callbacks
+        self._trackers: dict[str, Tracker] = {}
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Follow a round."""
+        self._first.after_round(state, row)
+        self._tell(figures_of(row), row.round)
+        for callback in self._callbacks:
+            callback(row)
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Track what came out."""
+        found = {name: summary.get(name) for name in TOTALS}
+        found |= {f"yardstick_{name}": score for name, score in yardsticks_of(summary).items()}
+        self._tell({name: float(value) for name, value in found.items() if value is not None}, summary["rounds"])
+
+    def close(self) -> None:
+        """End all trackers."""
+        for name, tracker in [*self._trackers.items()]:
+            self._guarded(name, tracker.close)
+
+    def _tell(self, figures: Mapping[str, float], round: int) -> None:
+        for name in [*self._begin]:
+            if name not in self._trackers:
+                self._guarded(name, lambda name=name: self._trackers.update({name: self._begin[name]()}))  # type: ignore[misc]
+            if name in self._trackers:
+                self._guarded(name, lambda name=name: self._trackers[name].track(figures, round))  # type: ignore[misc]
+
+    def _guarded(self, name: str, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # of a library, a disk or a network that is not ours
+            LOG.warning("%s does not follow the run any more: %s", name, " ".join(str(error).split()))
+            self._begin.pop(name, None)
+            self._trackers.pop(name, None)
+
+
+def figures_of(row: Row) -> dict[str, float]:
+    """Return what is tracked of a round."""
+    known = {name: getattr(row, name) for name in FIGURES}
+    counts = {"selected": len(row.selected), "failed": len(row.failed)}
+    return {name: float(value) for name, value in {**known, **counts}.items() if value is not None}
+
+
+@contextmanager
+def followed(
+    first: Watcher,
+    experiment: Experiment,
+    folder: Path,
+    names: Sequence[str] = (),
+    callbacks: Sequence[Callable[[Row], object]] = (),
+) -> Iterator[Followed]:
+    """Enter with a watcher that `first`, trackers of these names and callbacks hear of.
+
+    Raises `InputError` for a name of no tracker, and where its library is missing.
+    """
+    for name in names:
+        if name not in TRACKERS:
+            raise unknown("tracker", name, [*TRACKERS])
+        with missing_extra(name, by=f"--track {name}"):
+            import_module(TRACKERS[name].library)
+    begin = {name: partial(TRACKERS[name], experiment, folder) for name in names}
+    watcher = Followed(first, begin, callbacks)
+    try:
+        yield watcher
+    finally:
+        watcher.close()
+
+
+def _flat(sections: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield ("section.key", value) of a recipe."""
+    for key, value in sections.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
