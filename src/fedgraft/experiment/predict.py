@@ -211,8 +211,8 @@ def _counted(
 
 
 def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return answers beside the rows that were asked, if there are any; a column of both is that of the answers."""
+    """Return answers behind the rows that were asked, if there are any; a column of both stays, with the answers."""
     if rows is None:
         return answers
-    kept = rows.drop(columns=[name for name in answers.columns if name in rows]).iloc[answers.index]
-    return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)
+    told = answers.reset_index(drop=True)
+    return rows.iloc[answers.index].reset_index(drop=True).assign(**{name: told[name] for name in told})
