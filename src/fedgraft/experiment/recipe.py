@@ -26,7 +26,7 @@ DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "
 ANY = "*"
 RENAMED = {"sharing.averaging": "evaluation.averaging"}
 """{earlier name of an option: its name now}; recipes and stored runs may have either."""
-_NAMED = frozenset((*METHODS, "name", "codecs", "yardsticks"))
+_NAMED = frozenset((*METHODS, "name", "codecs", "yardsticks", "module"))
 """Keys under which a class may be named."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
 
