@@ -29,7 +29,7 @@ class Pyg(EdgeEncoder, LayeredEncoder):
         each counts as often as makes up for the others.
 
     Args:
-        module: "package.module:Class" of the layer; "__main__:Class" for one of a notebook.
+        module: "package.module:Class" of the layer; "__main__:Class" for one of a notebook, without workers.
         options: of the class, {option: value}. Heads that are concatenated have a width of outputs / heads each; where
             heads do not divide outputs they are averaged, as GAT's last layer has it.
         hidden: width of every layer, >= 1 (ours: 64, as `sage`), or a list of widths, one a layer.
@@ -91,8 +91,10 @@ class Pyg(EdgeEncoder, LayeredEncoder):
         try:
             found = getattr(importlib.import_module(package), name)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
+            near = " Worker processes know no class of a notebook or script: give it a module, or runtime.workers=0."
             raise InputError(
                 f"Pyg.module must be 'package.module:Class'; {self.module!r} cannot be imported ({error})."
+                f"{near if package == '__main__' else ''}"
             ) from error
         if not (isinstance(found, type) and issubclass(found, nn.Module)):
             raise InputError(f"Pyg.module must be a class of torch.nn.Module; {self.module!r} is {found!r}.")
