@@ -21,7 +21,7 @@ def described(shards: Sequence[Any]) -> dict[str, Any] | None:
     or more than `MOST_CLASSES`.
 
     Args:
-        shards: all clients' data, here. None is returned where these are made only when used, or have no splits or names.
+        shards: all clients' data, here. None is returned where these are made only when used, or lack splits or names.
     """
     if made_when_used(shards) or not all(hasattr(shard, "split") and hasattr(shard, "name") for shard in shards):
         return None
