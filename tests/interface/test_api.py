@@ -10,10 +10,12 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 import torch
+from torch_geometric.nn import GCNConv, GraphSAGE
 
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.recipe import outside_names
 from fedgraft.experiment.runner import execute
 from fedgraft.interface.given import changes_of
 from fedgraft.methods.codecs.chain import Chain
@@ -388,3 +390,15 @@ def test_instances_that_no_recipe_can_say():
         changes_of({"codec": Chain((Quantized(), Quantized()))})
     with pytest.raises(InputError, match="selector must be given as"):
         changes_of({"selector": Quantized()})
+
+
+def test_a_class_of_convolutions_is_the_encoder_pyg():
+    expected = {"model.name": "pyg", "model.module": "torch_geometric.nn.conv.gcn_conv:GCNConv"}
+    assert changes_of({"model": GCNConv}) == expected
+    assert outside_names({"model": {"module": "my.layers:Mine"}}) == ("my.layers:Mine",)
+
+
+def test_an_instance_of_a_network_is_refused_with_what_to_give():
+    section = r"model=\{'name': 'pyg', 'module': '[a-z_.]+:SAGEConv', 'hidden': 64, 'layers': 2\}"
+    with pytest.raises(InputError, match=rf"^model must be a class .* instance of GraphSAGE\..*{section}"):
+        changes_of({"model": GraphSAGE(16, 64, 2, 3)})

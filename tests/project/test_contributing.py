@@ -27,16 +27,27 @@ def project(tmp_path_factory):
     return copy
 
 
-def examples():
-    return dict(EXAMPLE.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """A folder with the guide's methods that live outside."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    for path, code in examples(inside=False).items():
+        (folder / path).write_text(code)
+    return folder
 
 
-def run(project, *arguments):
+def examples(inside=True):
+    """{path: code} of the guide's files, those of the project or those elsewhere."""
+    found = EXAMPLE.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    return {path: code for path, code in found if ("/" in path) == inside}
+
+
+def run(project, *arguments, source=None):
     alone = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=project,
-        env={**alone, "PYTHONPATH": str(project / "src")},
+        env={**alone, "PYTHONPATH": str(source or project / "src")},
         capture_output=True,
         text=True,
         check=False,
@@ -62,3 +73,12 @@ def test_the_laws_find_the_example_and_it_keeps_them(project):
     summary = run(project, "pytest", "-p", "no:cacheprovider", "-k", "round_robin", "-rA", *tests)
     for law in ("sixty_rounds", "resumed_state", "budget_is_a_promise", "frozen_and_documented", "misses_its_turn"):
         assert re.search(rf"^PASSED .*{law}", summary, re.MULTILINE), summary
+
+
+def test_methods_elsewhere_keep_the_laws_and_run(elsewhere):
+    options = ["-p", "no:cacheprovider", "-W", "error", "-W", "ignore:`torch.jit.script`:DeprecationWarning"]
+    assert "2 passed" in run(elsewhere, "pytest", *options, "test_my_methods.py", source=ROOT / "src")
+
+
+def test_methods_elsewhere_keep_the_house_style(elsewhere):
+    run(elsewhere, "ruff", "format", "--no-cache", "--check", "--config", str(ROOT / "pyproject.toml"), ".")

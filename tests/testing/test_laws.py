@@ -4,6 +4,11 @@ import builtins
 
 import pytest
 
+from fedgraft.errors import InputError
+from fedgraft.methods.codecs.float16 import Float16
+from fedgraft.methods.models.gin import GIN
+from fedgraft.methods.selectors.random import Random
+from fedgraft.testing import check_codec, check_encoder, check_selector
 from fedgraft.testing.laws import Laws, check, expect, expect_error, for_all, strategies
 
 
@@ -107,3 +112,10 @@ def test_without_hypothesis_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"pip install 'fedgraft\[testing\]'"):
         for_all(lambda: None, {})
+
+
+@pytest.mark.parametrize("checker", [check_selector, check_encoder, check_codec])
+def test_a_checker_wants_a_class(checker):
+    instance = {check_selector: Random(), check_encoder: GIN(), check_codec: Float16()}[checker]
+    with pytest.raises(InputError, match=r"^A checker takes a class, and its options by name, as \(.*got "):
+        checker(instance)

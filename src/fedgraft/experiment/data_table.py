@@ -21,9 +21,9 @@ def described(shards: Sequence[Any]) -> dict[str, Any] | None:
     or more than `MOST_CLASSES`.
 
     Args:
-        shards: all clients' data, here. None is returned where these are made only when used, or have no splits.
+        shards: all clients' data, here. None is returned where these are made only when used, or lack splits or names.
     """
-    if made_when_used(shards) or not all(hasattr(shard, "split") for shard in shards):
+    if made_when_used(shards) or not all(hasattr(shard, "split") and hasattr(shard, "name") for shard in shards):
         return None
     labelled = all(hasattr(shard, "label") and hasattr(shard, "classes") for shard in shards)
     names = list(dict.fromkeys(str(name) for shard in shards for name in shard.classes)) if labelled else []

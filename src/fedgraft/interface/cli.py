@@ -5,6 +5,7 @@ A command's module is imported when the command is run: `--help` needs no torch,
 
 import ast
 import logging
+import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -126,6 +127,8 @@ def every_command(
 
 def main() -> None:
     """Run a command; every error that is the user's to mend is one clear line and an exit code."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # for classes of the user's; last, so that no file there hides an installed package
     logging.getLogger("fedgraft.data").addFilter(_made_printable)
     try:
         app()

@@ -10,6 +10,7 @@ from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipe import read_recipe
 from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
+from fedgraft.interface.networks import section_of_network
 
 ARGUMENTS = ("out", "start", "progress", "on_round", "track", "overrides")
 """What `fedgraft.run` takes beside what a recipe holds."""
@@ -27,6 +28,8 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
             raise unknown("argument", key, [*ARGUMENTS, *METHODS, *SETTINGS, *VALUES])
         if key in METHODS and (section := discovery.section_of(METHODS[key], value)) is not None:
+            value = section
+        if key == "model" and (section := section_of_network(key, value)) is not None:
             value = section
         if key in VALUES:
             changes[key] = list(value) if isinstance(value, tuple) else value

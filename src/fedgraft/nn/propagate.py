@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fedgraft.errors import InputError
 from fedgraft.nn import flops
 from fedgraft.nn.sparse import SMALL, Csr, Sparse, Stacked, int32
 
@@ -210,10 +211,25 @@ class Block:
         first = self._ahead and self.receivers <= len(dense.upper)
         return dense.upper[: self.receivers] if first else dense.take(self.place)
 
+    @property
+    def edge_index(self) -> Tensor:
+        """int64 [2, edges], each edge's sender and its receiver, as PyTorch Geometric has them; receivers ascend."""
+        return self._edges[0]
+
+    @property
+    def edge_weight(self) -> Tensor:
+        """float32 [edges], how many times each edge's sender is the receiver's neighbour, > 0; see `matrix`."""
+        return self._edges[1]
+
     @cached_property
     def few(self) -> "tuple[Tensor, Sparse] | None":
         """int64 [rows], the receivers with neighbours, where these are few, and the matrix that averages theirs."""
         return self._averaging.filled()
+
+    @cached_property
+    def _edges(self) -> tuple[Tensor, Tensor]:
+        receiver, sender, times = self.matrix.listed
+        return torch.stack([sender, receiver]), times
 
     @cached_property
     def _averaging(self) -> Sparse:
@@ -266,6 +282,13 @@ class Given(Block):
         """Own states plus what was given, by the root of each receiver's number of neighbours, mapped."""
         scale = self.degree.clamp(min=1).rsqrt()[:, None]
         return self.own(_sent(states, map)) + scale * self._received(map)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Not where sums are given: raises `InputError`."""
+        raise InputError(
+            "task.aggregates must be false with a model that reads edges: it sends sums of neighbours alone."
+        )
 
     @property
     def few(self) -> "tuple[Tensor, Sparse] | None":

@@ -147,6 +147,25 @@ class Sparse:
             self._halves[columns] = upper, lower
         return self._halves[columns]
 
+    @cached_property
+    def dense(self) -> Tensor:
+        """The matrix with all its zeros, float32 [rows, columns]; it is kept."""
+        if self._dense is not None:
+            return self._dense
+        rows, columns, values = self.listed
+        return torch.zeros(self.shape, device=values.device).index_put_((rows, columns), values)
+
+    @property
+    def listed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Its entries but zeros, row by row: int64 [entries], their rows, and columns; float32 [entries], values."""
+        if self._dense is not None:
+            rows, columns = self._dense.nonzero(as_tuple=True)
+            return rows, columns, self._dense[rows, columns]
+        there = self._there
+        listed = there.rows.astype(np.int64), there.columns.astype(np.int64), there.values
+        rows, columns, values = (torch.from_numpy(each).to(self._device) for each in listed)
+        return rows, columns, values
+
     @property
     def entries(self) -> int:
         """int, the number of stored entries; zeros count where the matrix is small."""
@@ -270,6 +289,11 @@ class Stacked:
     def __matmul__(self, weight: Tensor) -> Tensor:
         """Return all rows, mapped, float32 [rows, width]."""
         return torch.cat([self.upper @ weight, self.lower @ weight])
+
+    @property
+    def dense(self) -> Tensor:
+        """Both in one table, float32 [rows, width]."""
+        return torch.cat([self.upper, self.lower])
 
     def to(self, device: str | torch.device) -> "Stacked":
         """Return the tables on another device; moved there once."""

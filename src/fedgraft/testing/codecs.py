@@ -12,7 +12,7 @@ from fedgraft.contracts import Codec, randomness
 from fedgraft.errors import InputError, WireError
 from fedgraft.testing import composed_codecs
 from fedgraft.testing.coded_arrays import ODD, errors, fits, generator, model, norm
-from fedgraft.testing.laws import Law, Laws, check, expect, expect_error
+from fedgraft.testing.laws import Law, Laws, check, expect, expect_error, require_class
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec, digest
 
@@ -57,6 +57,9 @@ def check_codec(
 
     Raises `AssertionError` with the class, the law and what was seen.
     """
+    given: object = cls  # a function that makes a codec will do
+    if isinstance(given, Codec):
+        require_class(given)
     case = Case(cls(**options), cls(**{**options, **(gentle or {})}), lossless, fixed_shapes)
     check([*laws(case), *composed_codecs.laws_of_all(case.codec, not fixed_shapes)])
 

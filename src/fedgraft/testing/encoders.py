@@ -15,7 +15,7 @@ from fedgraft.contracts.encoder import EdgeEncoder, Encoder
 from fedgraft.nn.propagate import Graph, GraphView
 from fedgraft.testing import layered_encoders, metapath_encoders
 from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, expect, require_class
 
 Structure = NDArray[np.bool_]
 """Which edges there are: bool [nodes, nodes], symmetric, without loops."""
@@ -44,6 +44,7 @@ def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any)
 
 def laws(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> list[Law[Any]]:
     """Return the laws of an encoder, to be called one by one; arguments as `check_encoder`."""
+    require_class(cls)
     encoder: Any = cls(**options)
     found: list[Law[Any]] = []
     for family in (FORM, LAWS, metapath_encoders.LAWS):

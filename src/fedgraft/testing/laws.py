@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+from fedgraft.errors import InputError
+
 Case = TypeVar("Case")
 Holds = Callable[[Case], None]
 
@@ -82,8 +84,16 @@ class Laws(Generic[Case]):
 
         `make` makes the case, once, when it is first needed.
         """
+        require_class(cls)
         case = cache(make)
         return [Law(law.__name__, who or cls.__name__, law, case) for law, applies in self._all if applies(cls)]
+
+
+def require_class(cls: object) -> None:
+    """Raise `InputError` for an instance: a checker makes its own, more than once."""
+    if not isinstance(cls, type):
+        name = type(cls).__name__
+        raise InputError(f"A checker takes a class, and its options by name, as ({name}, option=value); got {cls!r}.")
 
 
 def check(laws: Sequence[Law[Any]]) -> None:

@@ -28,7 +28,7 @@ from fedgraft.methods.yardsticks.node_mean import NodeMean
 from fedgraft.methods.yardsticks.popularity import Popularity
 from fedgraft.methods.yardsticks.typed_majority import TypedMajority
 from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, expect, require_class
 
 Scores = dict[str, float]
 
@@ -164,6 +164,7 @@ def check_yardstick(cls: type[Yardstick[Any]], /, *, bench: Bench | None = None,
 
 def laws(cls: type[Yardstick[Any]], /, *, bench: Bench | None = None, **options: Any) -> list[Law[Case]]:
     """Return the laws of a yardstick, to be called one by one; arguments as `check_yardstick`."""
+    require_class(cls)
     known = BENCHES.get(cls.task) if bench is None else bench
     require(known is not None, "bench", f"given for tasks other than {', '.join(BENCHES)}", cls.task)
     assert known is not None

@@ -1,0 +1,139 @@
+"""Modules over (x, edge_index), as PyTorch Geometric's convolutions are, in the place of ours.
+
+A module is called with one graph, each node of which both sends and receives. A `Block` has receivers that may be other
+nodes than its senders; `EdgeModule` makes one graph of it and takes the receivers' rows of what comes out.
+"""
+
+import inspect
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.errors import InputError
+from fedgraft.nn import flops
+from fedgraft.nn.propagate import Block, GraphView, States
+
+
+class EdgeModule(nn.Module):
+    """A convolution that calls a module over (x, edge_index[, edge_weight][, edge_attr]).
+
+    How many times a sender is a neighbour goes into `edge_weight` where the module takes it; else each edge is given so
+    many times, rounded, once at least. A `GCNConv` divides by degrees in the whole graph, of which a block shows a
+    part: it gets them within `edge_weight`, with the loops, and its own normalisation is off.
+
+    Args:
+        module: called as module(x, edge_index), x float32 [nodes, inputs], edge_index int64 [2, edges], from senders to
+            receivers; gives float32 [nodes, outputs].
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self._takes = frozenset(inspect.signature(module.forward).parameters)
+        self._loop = _taken_loop(module)
+        self._weights = sum(parameter.numel() for parameter in module.parameters())
+
+    def forward(self, states: States, block: Block) -> Tensor:
+        """Return float32 [receivers, outputs]."""
+        x = states if isinstance(states, Tensor) else states.dense
+        (sender, receiver), times, place = block.edge_index, block.edge_weight, block.place
+        degree = block.degree_from
+        if len(torch.unique(place)) < len(place):
+            # Two colours of nodes may have one colour before: each receiver gets a row of its own, before the senders'.
+            x, degree = torch.cat([block.own(x), x]), torch.cat([block.degree, degree])
+            sender, place = sender + len(place), torch.arange(len(place), device=place.device)
+        return self.called(x, torch.stack([sender, place[receiver]]), times, degree)[place]
+
+    def called(
+        self, x: Tensor, edge_index: Tensor, times: Tensor, degree: Tensor, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """Return float32 [nodes, outputs].
+
+        Args:
+            x: float32 [nodes, inputs].
+            edge_index: int64 [2, edges].
+            times: float32 [edges], how many times each edge counts.
+            degree: float32 [nodes], how many neighbours each has.
+            edge_attr: float32 [edges, any], features of edges; ignored where the module takes none.
+        """
+        given = {}
+        if self._loop is not None:
+            edge_index, times = _smoothing(edge_index, times, degree, self._loop)
+        if "edge_weight" in self._takes:
+            given["edge_weight"] = times
+        else:
+            count = times.round().long().clamp(min=1)
+            edge_index = edge_index.repeat_interleave(count, 1)
+            edge_attr = None if edge_attr is None else edge_attr.repeat_interleave(count, 0)
+        if "edge_attr" in self._takes and edge_attr is not None:
+            given["edge_attr"] = edge_attr
+        found: Tensor = self.module(x, edge_index, **given)
+        products = 3 if torch.is_grad_enabled() else 1  # the one, and one for each gradient
+        flops.count(products * (len(x) * self._weights + edge_index.shape[1] * found.shape[1]))
+        return found
+
+
+class EdgeStack(nn.Module):
+    """Convolutions over a graph whose edges have features, a ReLU between them."""
+
+    def __init__(self, layers: Sequence[EdgeModule]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, view: GraphView) -> Tensor:
+        """Return embeddings, float32 [nodes, width]."""
+        there = view.norm > 0  # other edges are those of another graph that shares the structure
+        edge_index = torch.stack([view.graph.columns, view.graph.rows])[:, there]
+        edges, times = view.edges[there], view.norm.new_ones(edge_index.shape[1])
+        degree = torch.bincount(edge_index[1], minlength=len(view.nodes)).to(times.dtype)
+        state = view.nodes
+        for number, layer in enumerate(self.layers):
+            state = layer.called(torch.relu(state) if number else state, edge_index, times, degree, edges)  # type: ignore[operator]
+        return state
+
+
+def check_one_hop(module: nn.Module, inputs: int, outputs: int, name: str, edge_width: int = 0) -> None:
+    """Raise `InputError` unless a module gives [nodes, outputs] of (x, edge_index) and looks at neighbours alone.
+
+    It is tried on three nodes in a row; `name` is told.
+    """
+    x = torch.randn(3, inputs).requires_grad_()
+    row = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    more = {"edge_attr": torch.randn(4, edge_width)} if edge_width else {}
+    was_training = module.training
+    try:
+        found = module.eval()(x, row, **more)
+    except Exception as error:  # whatever a class of the user's raises
+        raise InputError(
+            f"{name} cannot be called as module(x, edge_index): {type(error).__name__}: {error}"
+        ) from error
+    module.train(was_training)
+    if not isinstance(found, Tensor) or found.shape != (3, outputs):
+        shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(f"{name} must give [nodes, {outputs}] of (x, edge_index); got {shape} for 3 nodes.")
+    (far,) = torch.autograd.grad(found[0].square().sum(), x)
+    if far[2].any():
+        raise InputError(
+            f"{name} must be one convolution, which looks at neighbours alone; it looks further, as a whole network "
+            "does. Give its convolution; model.layers says how many there are."
+        )
+
+
+def _taken_loop(module: nn.Module) -> float | None:
+    """Turn a `GCNConv`'s own normalisation off; return its loops' weight. None for any other module."""
+    from torch_geometric.nn import GCNConv  # takes seconds
+
+    if not (isinstance(module, GCNConv) and module.normalize):
+        return None
+    module.normalize = False
+    return (2.0 if module.improved else 1.0) if module.add_self_loops else 0.0
+
+
+def _smoothing(edge_index: Tensor, times: Tensor, degree: Tensor, loop: float) -> tuple[Tensor, Tensor]:
+    """Return edges with loops, int64 [2, edges + nodes], and each one's weight by the root of both ends' degrees."""
+    root = (degree + loop).clamp(min=1).rsqrt()
+    sender, receiver = edge_index
+    each = torch.arange(len(degree), device=degree.device)
+    weight = torch.cat([times * root[sender] * root[receiver], loop * root.square()])
+    return torch.cat([edge_index, each.expand(2, -1)], 1), weight
