@@ -214,5 +214,7 @@ def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
     """Return answers behind the rows that were asked, if there are any; a column of both stays, with the answers."""
     if rows is None:
         return answers
-    told = answers.reset_index(drop=True)
-    return rows.iloc[answers.index].reset_index(drop=True).assign(**{name: told[name] for name in told})
+    table = rows.iloc[answers.index].reset_index(drop=True)
+    for name in answers:
+        table[name] = answers[name].to_numpy()
+    return table
