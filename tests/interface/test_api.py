@@ -127,7 +127,7 @@ def test_a_run_without_out_is_gone_with_its_object():
 def test_choices(monkeypatch, given, section, expected):
     seen = []
     monkeypatch.setattr(
-        "fedgraft.interface.api._run_in_temporary_folder", lambda experiment, progress: seen.append(experiment)
+        "fedgraft.interface.api._run_in_temporary_folder", lambda experiment, *_: seen.append(experiment)
     )
     fedgraft.run("fedacs", data=SHOPS, **given)
     assert expected.items() <= seen[0].sections[section].items()
@@ -136,7 +136,7 @@ def test_choices(monkeypatch, given, section, expected):
 def test_a_chain_of_codecs(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "fedgraft.interface.api._run_in_temporary_folder", lambda experiment, progress: seen.append(experiment)
+        "fedgraft.interface.api._run_in_temporary_folder", lambda experiment, *_: seen.append(experiment)
     )
     fedgraft.run("fedacs", data=SHOPS, codec=("float16", {"name": "quantized", "bits": 4}))
     assert [part["name"] for part in seen[0].sections["codec"]] == ["float16", "quantized"]
