@@ -96,6 +96,8 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", "codec.name=chain", "codec.codecs=3", "codec.bits=4"], ["codec.codecs must be a list of"]),
         (["run", "fedacs", "task.folds=1"], ["Rating.folds must be >= 2; got 1"]),
         (["run", "fedacs", "model.name=gtc"], ["No model named 'gtc'"]),
+        (["run", "fedacs", "--rounds", "3"], ["--rounds is a key of recipes", "write rounds=VALUE, without dashes"]),
+        (["run", "fedacs", "--selector.name=oort"], ["write selector.name=VALUE"]),
         (["run", "fedacs", "runtime.device=gpu"], ["runtime.device must be one of 'cpu', 'cuda'; got 'gpu'"]),
         (["run", "fedacs", "budget.bytes=2XB"], ["budget.bytes", "2XB"]),
         (["run", "fedacs", "data.name=ciao"], ["data.root must be given"]),

@@ -2,9 +2,10 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
@@ -12,6 +13,8 @@ from fedgraft.experiment import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipe import parse_override
 from fedgraft.experiment.runner import execute
+from fedgraft.experiment.sections import METHODS, VALUES
+from fedgraft.experiment.sections import SETTINGS as SECTIONS
 from fedgraft.experiment.warm_start import start_from
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_seeds, show_summary, startable
@@ -23,7 +26,21 @@ from fedgraft.interface.trackers import followed
 app = typer.Typer(**SETTINGS)
 
 
-@app.command()
+class RunCommand(TyperCommand):
+    """The command; a recipe's key that is given as an option gets the way to write it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments. Raises `InputError` for "--rounds 3" and the like."""
+        known = {name for each in self.get_params(ctx) for name in each.opts}
+        for argument in args:
+            option = argument.partition("=")[0]
+            key = option.removeprefix("--")
+            if option not in known and option != key and key.partition(".")[0] in (*METHODS, *SECTIONS, *VALUES):
+                raise InputError(f"{option} is a key of recipes, and no option: write {key}=VALUE, without dashes.")
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=RunCommand)
 def run(
     recipe: Recipe,
     changes: Changes = None,
