@@ -32,7 +32,7 @@ def test_every_block_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgraft.experiment.experiment.build", build)
     names: dict[str, object] = {}
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    assert sum(1 for skipped, _, _ in blocks if skipped) == 1
+    assert sum(1 for skipped, _, _ in blocks if skipped) == 2
     for number, (skipped, language, code) in enumerate(blocks):
         if not skipped and language == "python":
             exec(compile(code, f"quickstart.md, block {number}", "exec"), names)
