@@ -106,8 +106,7 @@ def read_graphs(
     node_table, node_source = _nodes(nodes, columns, owner)
     node_graph, named = encode(node_table, columns.graph, node_source)
     if graphs is None:
-        first = np.sort(np.unique(node_graph, return_index=True)[1])
-        table, source = pd.DataFrame({columns.graph: named[node_graph[first]]}), node_source
+        table, source = _graphs_of(node_graph, named, columns.graph), node_source
     else:
         table, source = _graphs(graphs, columns, owner, labelled)
     code, ids = encode(table, columns.graph, source)
@@ -142,10 +141,29 @@ def read_graphs(
     )
     if not labelled:
         return Collection(whole, np.zeros(len(ids), np.int64), (), False, notes)
+    found = _with_labels(whole, notes, (table, source), columns, are_numbers)
+    _one_width(found.whole, found.client, np.array(found.client_names), node_source, order)
+    return found
+
+
+def _graphs_of(node_graph: Indices, named: Array, column: str) -> pd.DataFrame:
+    """The table of the graphs that nodes name, in the order in which they do."""
+    first = np.sort(np.unique(node_graph, return_index=True)[1])
+    return pd.DataFrame({column: named[node_graph[first]]})
+
+
+def _with_labels(
+    whole: GraphShard,
+    notes: tuple[str, ...],
+    graphs: tuple[pd.DataFrame, Source],
+    columns: Columns,
+    are_numbers: bool,
+) -> Collection:
+    """The graphs with what their own table says of them: labels, splits and clients."""
+    table, source = graphs
     labels = _labels(table, columns, source, are_numbers)
     split = splits_of(table, columns.split, source) if columns.split in table else whole.split
     whole = replace(whole, label=labels.label, classes=labels.classes, split=split)
-    _one_width(whole, labels.client, labels.clients, node_source, order)
     return Collection(whole, labels.client, tuple(labels.clients.tolist()), columns.split in table, notes)
 
 
