@@ -100,15 +100,12 @@ def read_graphs(
         labelled: whether every graph needs a label; else labels, clients and splits are not read.
         are_numbers: whether labels are numbers, not classes.
     """
-    for options in (("graph", "label", "client", "split"), ("graph", "node"), ("graph", "source", "target")):
-        check_roles(owner, [(option, getattr(columns, option)) for option in options])
-    check_roles(owner, [("attributes", column) for column in columns.attributes or ()])
+    _check_columns(columns, owner)
     node_table, node_source = _nodes(nodes, columns, owner)
     node_graph, named = encode(node_table, columns.graph, node_source)
-    if graphs is None:
-        table, source = _graphs_of(node_graph, named, columns.graph), node_source
-    else:
-        table, source = _graphs(graphs, columns, owner, labelled)
+    first = np.sort(np.unique(node_graph, return_index=True)[1])
+    unlisted = pd.DataFrame({columns.graph: named[node_graph[first]]}), node_source
+    table, source = unlisted if graphs is None else _graphs(graphs, columns, owner, labelled)
     code, ids = encode(table, columns.graph, source)
     _once(code, source, f"graph {{}} of column {columns.graph!r}", ids)
     row_of_id = np.argsort(code)
@@ -146,10 +143,11 @@ def read_graphs(
     return found
 
 
-def _graphs_of(node_graph: Indices, named: Array, column: str) -> pd.DataFrame:
-    """The table of the graphs that nodes name, in the order in which they do."""
-    first = np.sort(np.unique(node_graph, return_index=True)[1])
-    return pd.DataFrame({column: named[node_graph[first]]})
+def _check_columns(columns: Columns, owner: str) -> None:
+    """Raise `InputError` where a column of one table is named twice."""
+    for options in (("graph", "label", "client", "split"), ("graph", "node"), ("graph", "source", "target")):
+        check_roles(owner, [(option, getattr(columns, option)) for option in options])
+    check_roles(owner, [("attributes", column) for column in columns.attributes or ()])
 
 
 def _with_labels(
