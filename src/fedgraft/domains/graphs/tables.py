@@ -103,8 +103,7 @@ def read_graphs(
     _check_columns(columns, owner)
     node_table, node_source = _nodes(nodes, columns, owner)
     node_graph, named = encode(node_table, columns.graph, node_source)
-    first = np.sort(np.unique(node_graph, return_index=True)[1])
-    unlisted = pd.DataFrame({columns.graph: named[node_graph[first]]}), node_source
+    unlisted = pd.DataFrame({columns.graph: named[pd.unique(node_graph)]}), node_source
     table, source = unlisted if graphs is None else _graphs(graphs, columns, owner, labelled)
     code, ids = encode(table, columns.graph, source)
     _once(code, source, f"graph {{}} of column {columns.graph!r}", ids)
