@@ -111,12 +111,8 @@ def read_graphs(
 
     node_graph = _found(node_graph, named, ids, row_of_id, node_source, columns.graph, source[0][0])
     node, node_names = encode(node_table, columns.node, node_source)
-    _once(
-        key := node_graph * len(node_names) + node,
-        node_source,
-        f"node {{}} of its graph (column {columns.node!r})",
-        node_names,
-    )
+    key = node_graph * len(node_names) + node
+    _once(key, node_source, f"node {{}} of its graph (column {columns.node!r})", node_names)
     order = np.argsort(node_graph, kind="stable")
     sizes = np.bincount(node_graph, minlength=len(ids))
     _none_empty(sizes, ids[code], source, node_source)
