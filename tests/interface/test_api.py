@@ -279,7 +279,7 @@ def test_nor_does_one_that_breaks_before_its_first_checkpoint(tmp_path, monkeypa
 
 
 def test_an_interruption_says_how_to_go_on(tmp_path, monkeypatch):
-    def stopped(*_):
+    def stopped(*_, **__):
         raise fedgraft.Interrupted("interrupted after round 1")
 
     monkeypatch.setattr("fedgraft.experiment.runner.execute", stopped)

@@ -43,7 +43,7 @@ def test_an_interrupted_run_is_exit_code_130_and_can_be_resumed(fedgraft) -> Non
 
 
 def test_an_interruption_before_the_first_round_is_exit_code_130_too(fedgraft, monkeypatch) -> None:
-    def interrupted(*arguments: object) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "execute", interrupted)
@@ -55,7 +55,7 @@ def test_an_interruption_before_the_first_round_is_exit_code_130_too(fedgraft, m
 
 
 def test_errors_that_are_not_the_users_keep_their_own_exit_code(fedgraft, monkeypatch) -> None:
-    def failed(*arguments: object) -> None:
+    def failed(*arguments: object, **options: object) -> None:
         raise AllClientsFailedError(3, {0: "[no] reply", 1: "nan"})
 
     monkeypatch.setattr(run, "execute", failed)
@@ -100,7 +100,7 @@ workers = 0
 
 @pytest.mark.parametrize("text", ["Unable to allocate 9 TiB", "DefaultCPUAllocator: can't allocate memory"])
 def test_too_little_memory_outside_of_a_round_is_one_line(fedgraft, monkeypatch, text) -> None:
-    def failed(*arguments: object) -> None:
+    def failed(*arguments: object, **options: object) -> None:
         raise (MemoryError if "Unable" in text else RuntimeError)(text)
 
     monkeypatch.setattr(report, "write_report", failed)
@@ -109,7 +109,7 @@ def test_too_little_memory_outside_of_a_round_is_one_line(fedgraft, monkeypatch,
 
 
 def test_too_little_memory_is_one_line(fedgraft, monkeypatch) -> None:
-    def failed(*arguments: object) -> None:
+    def failed(*arguments: object, **options: object) -> None:
         raise MemoryError("Unable to allocate 9 TiB")
 
     monkeypatch.setattr(run, "execute", failed)

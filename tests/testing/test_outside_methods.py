@@ -175,5 +175,5 @@ def test_a_yardstick_from_outside():
     bench = Bench(Lines(), lambda shard: Points(shard.x, np.where(shard.split == 2, 0, shard.y), shard.split))
     check_yardstick(Middle, bench=bench)
     assert broken(check_yardstick, Peeking, bench=bench) == ["labels_of_the_test_change_nothing_but_its_score"]
-    with pytest.raises(InputError, match="bench must be given for tasks other than rating, graph, node"):
+    with pytest.raises(InputError, match="bench must be given for tasks other than rating, graph"):
         check_yardstick(Middle)

@@ -34,6 +34,7 @@ from fedgraft.runtimes.processes import Processes
 
 STAGE = logging.getLogger("fedgraft.stage")
 """Told what is done before the first round and after the last one; progress shows it."""
+STAGE.propagate = False
 
 Scores = dict[str, float]
 

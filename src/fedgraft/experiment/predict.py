@@ -211,10 +211,8 @@ def _counted(
 
 
 def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return answers behind the rows that were asked, if there are any; a column of both stays, with the answers."""
+    """Return answers beside the rows that were asked, if there are any; a column of both is that of the answers."""
     if rows is None:
         return answers
-    table = rows.iloc[answers.index].reset_index(drop=True)
-    for name in answers:
-        table[name] = answers[name].to_numpy()
-    return table
+    kept = rows.drop(columns=[name for name in answers.columns if name in rows]).iloc[answers.index]
+    return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)

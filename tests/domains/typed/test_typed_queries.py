@@ -185,8 +185,9 @@ def test_features_that_are_made_of_what_a_client_holds_are_made_anew() -> None:
 def test_answers() -> None:
     questions = asked(pd.DataFrame({"node": ["p4", "p3"]}))[1]
     found = answered(questions.asked, ("class 0", "class 1"), np.array([[0.25, 0.75], [0.5, 0.5]], np.float32))
-    assert [list(column) for column in found.values()] == [["p4", "p3"], ["class 1", "class 0"], [0.75, 0.5]]
-    assert [*found] == ["node", "class", "probability"]
+    told = [["p4", "p3"], ["class 1", "class 0"], [0.75, 0.5], [0.25, 0.5], [0.75, 0.5]]
+    assert [list(column) for column in found.values()] == told
+    assert [*found] == ["node", "class", "probability", "probability_class 0", "probability_class 1"]
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
