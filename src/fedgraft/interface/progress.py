@@ -71,6 +71,7 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         STAGE.removeHandler(self._stages)
+        STAGE.setLevel(logging.NOTSET)
         if self._live is not None:
             self._live.stop()
             self._live = None
