@@ -5,7 +5,7 @@ import pytest
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment import baselines
+from fedgraft.experiment import baselines, discovery
 from fedgraft.experiment.baselines import scores
 from helpers.toy_runs import SGD, run, toy
 
@@ -88,3 +88,10 @@ def test_a_yardstick_that_fails_is_named():
     experiment = toy(**FEW, task=broken)
     with pytest.raises(FedgraftError, match="The yardstick 'local_only' could not be computed"):
         scores(experiment, experiment.data.load(1), ["local_only"])
+
+
+def test_yardsticks_that_need_no_bytes_say_so():
+    """What each client computes by itself; reports and closing lines tell of it."""
+    local = {name for name in discovery.names("yardsticks") if discovery.find("yardsticks", name).local}
+    of_links = {"adamic_adar", "feature_cosine", "preferential_attachment"}
+    assert local == {"client_biases", "majority", "wl_kernel", "graph_mean", "graph_ridge", *of_links}

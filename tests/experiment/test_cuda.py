@@ -28,6 +28,9 @@ CASES = {
     "sampled": ("fedgraph", BLOCKS),
     "smoothed": ("graft_node", BLOCKS),
     "subtrees": ("graft_graph", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "yardsticks": []}),
+    "links": ("links", {name: BLOCKS[name] for name in BLOCKS if name != "model.hidden"}),
+    "node numbers": ("node_regression", BLOCKS),
+    "graph numbers": ("graph_regression", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "yardsticks": []}),
     "typed": ("rafhgl", TYPED),
 }
 

@@ -50,10 +50,11 @@ def run(
 
     Args:
         recipe: the name of a recipe, the path of a TOML file, or an experiment.
-        data: own ratings as a DataFrame (columns user, item, rating, and category or client) or as the path of a CSV
-            or Parquet file; or a dict such as {"ratings": ..., "trust": ..., "low": 1, "high": 5}, with the options of
-            the data set `table`; or another data set's name, or a dict with its "name" and options. A `client` column
-            says who holds what, unless the dict has "partition" or "clients".
+        data: own ratings as a DataFrame (columns user, item, rating, and perhaps client or category) or as the path of
+            a CSV or Parquet file; or a dict such as {"ratings": ..., "trust": ..., "low": 1, "high": 5}, with the
+            options of the data set `table`. A PyG `Data` object, or {client: Data}, is a graph to classify the nodes
+            of; [Data, ...] or {client: [Data, ...]} are graphs to classify. Or another data set's name, or a dict with
+            its "name" and options.
         out: folder of the run, new or empty, to be resumed, opened and reported on later; a DataFrame is stored there
             as Parquet. None keeps the run as long as the returned object lives.
         start: a run, or its folder, whose trained model this one begins with, such as yesterday's on today's data.

@@ -24,6 +24,10 @@ TOTALS = ("test_at_best_validation", "raw_data_bytes")
 """Figures of a summary that are tracked at the end; beside them the scores of yardsticks."""
 
 
+MOST_PARAMS = 100
+"""Parameters that MLflow takes at a time."""
+
+
 class Tracker(ABC):
     """A place that keeps the figures of runs.
 
@@ -80,7 +84,9 @@ class MLflow(Tracker):
 
         self._library = mlflow
         mlflow.start_run(run_name=folder.name)
-        mlflow.log_params(dict(list(_flat(experiment.sections))[:100]))
+        options = list(_flat(experiment.sections))
+        for first in range(0, len(options), MOST_PARAMS):
+            mlflow.log_params(dict(options[first : first + MOST_PARAMS]))
 
     def track(self, figures: Mapping[str, float], round: int) -> None:
         """Keep the figures of a round."""

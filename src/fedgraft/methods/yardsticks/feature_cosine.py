@@ -23,6 +23,7 @@ class FeatureCosine(Yardstick[LinkShard]):
 
     task: ClassVar[str] = "link"
     default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     def score(self, shards: Sequence[LinkShard]) -> dict[str, float]:
         """Mean AUC over all clients' edges."""

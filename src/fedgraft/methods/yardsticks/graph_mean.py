@@ -22,6 +22,7 @@ class GraphMean(Yardstick[GraphShard]):
 
     task: ClassVar[str] = "graph_regression"
     default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test graphs."""

@@ -35,6 +35,7 @@ class GraphRidge(Yardstick[GraphShard]):
 
     task: ClassVar[str] = "graph_regression"
     default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     hops: int = 3
     buckets: int = 4096

@@ -1,4 +1,4 @@
-"""Pairs of nodes by how many neighbours both have."""
+"""Pairs of nodes by the product of their numbers of neighbours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ class PreferentialAttachment(Yardstick[LinkShard]):
 
     task: ClassVar[str] = "link"
     default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     def score(self, shards: Sequence[LinkShard]) -> dict[str, float]:
         """Mean AUC over all clients' edges."""
