@@ -112,9 +112,9 @@ def test_workers_survive_what_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
-    process = begun(tmp_path / "run", "rounds=2000", "runtime.workers=0", "training.epochs=200")
+    process = begun(tmp_path / "run", "rounds=2000", "runtime.workers=0", "training.epochs=500")
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.2)  # or the system makes one of both
+    time.sleep(0.1)  # or the system makes one of both
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)

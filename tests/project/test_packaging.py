@@ -64,7 +64,18 @@ def test_a_wheel_runs_in_a_fresh_environment(built, tmp_path):
     ((packages),) = (tmp_path / "venv").glob("lib/python*/site-packages")
     here = [path for path in sys.path if path.endswith("site-packages")]  # what is installed there, but not editably
     (packages / "dependencies.pth").write_text("\n".join(here))
-    call(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--prefix", tmp_path / "venv", built[1])
+    call(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--ignore-installed",
+        "--prefix",
+        tmp_path / "venv",
+        built[1],
+    )
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
     python, fedgraft = tmp_path / "venv/bin/python", tmp_path / "venv/bin/fedgraft"
     where = call(python, "-c", "import fedgraft; print(fedgraft.__file__)", env=environment, cwd=tmp_path)
