@@ -118,7 +118,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 143
+    assert process.returncode in (143, -signal.SIGTERM), "the second where the first's round had just ended"
     assert time.monotonic() - began < 10
     assert "Traceback" not in err
     assert "Ended by SIGTERM. Continue with: fedgraft resume" in err
