@@ -113,7 +113,7 @@ CHOICES = {
         (
             Candidate("links", "links", "the task's recipe"),
             Candidate("links, sage", "links", "an encoder that keeps a node's own state apart", {"model.name": "sage"}),
-            Candidate("links, mlp", "links", "features of the two nodes alone: what edges bring", {"model.name": "mlp"}),
+            Candidate("links, mlp", "links", "features of two nodes alone: what edges bring", {"model.name": "mlp"}),
         ),
         tuple(Alone(name, "validation") for name in ("feature_cosine", "adamic_adar", "preferential_attachment")),
     ),

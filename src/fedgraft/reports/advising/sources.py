@@ -29,7 +29,7 @@ class Shape:
     named: Mapping[str, Any] | None = None
 
     def columns(self, options: Mapping[str, Any]) -> dict[str, str]:
-        """Return {role: column}, as options say or by default; the client's too. A role without a column is not read."""
+        """Return {role: column}, as options say or by default; the client's too; none for a role that is not read."""
         usual = {each.name: each.default for each in fields(discovery.find("data", self.data))}
         found = {role: str(options.get(role, usual[role])) for role in (*self.roles, "client")}
         return {role: column for role, column in found.items() if column}
