@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import nn
 {imports}
 CLASSES = {classes}
-{edges}
+{helpers}
 
 class Model(nn.Module):
     """{says}"""
@@ -61,15 +61,14 @@ def source_of(
         helpers: functions that its lines call.
     """
     names = sorted({*layers, *([encoder.layer] if encoder.layer else [])})
-    weighted = ["edge_index, weight = weighted(edge_index, len(x))"] if encoder.edges else []
     return _TEXT.format(
         imports=f"from torch_geometric.nn import {', '.join(names)}\n" if names else "",
         classes=list(classes),
-        edges="".join(f"\n{text}" for text in (encoder.edges, helpers) if text),
+        helpers=f"\n{helpers}" if helpers else "",
         says=says,
         made=indent("\n".join(made), " " * 8),
         arguments=arguments,
-        forward=indent("\n".join([*begin, *weighted, *forward]), " " * 8),
+        forward=indent("\n".join([*begin, *forward]), " " * 8),
     )
 
 
