@@ -51,8 +51,6 @@ class PlainEncoder(ABC):
     """Name of the layer in `torch_geometric.nn`; "" where it is one of torch's."""
     call: ClassVar[str] = "conv(x, edge_index)"
     """Source text: the output of the layer `conv`, of the states `x` and the edges `edge_index`."""
-    edges: ClassVar[str] = ""
-    """Source text: a function `weighted(edge_index, nodes)` that returns edges and `weight`; "" for none."""
 
     @abstractmethod
     def made(self, inputs: int, outputs: int) -> str:

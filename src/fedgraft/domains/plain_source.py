@@ -93,10 +93,9 @@ def source_of(
         helpers: functions that its lines call.
     """
     names = sorted({*layers, *([encoder.layer] if encoder.layer else [])})
-    weighted = ["edge_index, weight = weighted(edge_index, len(x))"] if encoder.edges else []
     imports = [f"from torch_geometric.nn import {', '.join(names)}"] if names else []
-    before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n", encoder.edges, helpers) if text)
-    return module_text(imports, before, says, made, arguments, [*begin, *weighted, *forward])
+    before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n", helpers) if text)
+    return module_text(imports, before, says, made, arguments, [*begin, *forward])
 
 
 def listed(encoder: PlainEncoder, widths: Sequence[int]) -> str:
