@@ -173,6 +173,7 @@ def resume(
             with sites.joined(experiment, store.environment()[RUN]) as (runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, store, stored, watcher or Silent(), runtime, sites)
+        STAGE.info("loading data")
         shards = experiment.shards()
         check_clients(began, shards, where)
         return _train(experiment, shards, store, stored, watcher or Silent())
