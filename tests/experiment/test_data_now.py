@@ -9,18 +9,7 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from helpers.tiny import TINY
-
-OPTIONS = {key: value for key, value in TINY.items() if not key.startswith("data.")}
-PAIRS = pd.DataFrame({"user": [3, 5], "item": [4, 2], "client": ["north", "south"]})
-
-
-def ratings() -> pd.DataFrame:
-    """Ratings at two clients."""
-    rows = np.arange(240)
-    client = np.where(rows % 2, "north", "south")
-    what = {"user": rows % 17, "item": rows // 12, "rating": 1 + rows % 5, "category": 0}
-    return pd.DataFrame({**what, "client": client})
+from helpers.two_shops import OPTIONS, PAIRS, ratings
 
 
 def trained(folder: Path, recipe: str = "fedacs", **changes: object) -> fedgraft.Run:
