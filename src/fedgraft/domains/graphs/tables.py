@@ -109,7 +109,6 @@ def read_graphs(
     code, ids = encode(table, columns.graph, source)
     _once(code, source, f"graph {{}} of column {columns.graph!r}", ids)
     row_of_id = np.argsort(code)
-
     node_graph = _found(node_graph, named, ids, row_of_id, node_source, columns.graph, source[0][0])
     node, node_names = encode(node_table, columns.node, node_source)
     key = node_graph * len(node_names) + node
