@@ -236,6 +236,6 @@ def test_a_section_without_a_name_says_what_there_is():
         discovery.build("selectors", "selector", {"many": 3})
 
 
-def test_a_method_s_own_checks_speak_for_themselves():
-    with pytest.raises(InputError, match=r"^All\.batch_size must be"):
+def test_a_method_s_own_checks_speak_of_its_section():
+    with pytest.raises(InputError, match=r"^sampler\.batch_size must be"):
         discovery.build("samplers", "sampler", {"name": "all", "batch_size": -3})
