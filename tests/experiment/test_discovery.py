@@ -152,7 +152,7 @@ def test_a_list_needs_no_quotes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"^selector\.many must be given: Takes the first clients\.$"),
+        ({}, r"^selector\.many must be given: how many\.$"),
         ({"many": 1, "shares": 2}, r"^No selector option named 'shares'\. Did you mean 'share'\? Known: deep, label,"),
         ({"many": 1, "limit": 2}, r"^No selector option named 'limit'"),
         ({"many": 1, "cache": {}}, r"^No selector option named 'cache'"),

@@ -54,6 +54,7 @@ def test_resume_of_a_finished_run_says_the_same_again(fedgraft) -> None:
     again = fedgraft("resume", "a", "--json")
     assert again.code == 0
     assert again.json() == first
+    assert again.err == "a has finished already; --rounds N gives it more rounds.\n"
 
 
 @pytest.mark.parametrize(("kept", "words"), [(100, "is not valid TOML"), (0, "[data] needs a name")])
