@@ -50,7 +50,7 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
             shards = experiment.shards()
     except InputError as error:
         missing = any(not path.exists() for path in _paths(experiment))
-        hint = " If the data have moved, --data-root DIR (in Python data_root=DIR) says where they are."
+        hint = " If the data have moved, --data-root DIR says where they are."
         raise InputError(f"{error}{hint if missing else ''}") from error
     if not allow_changed:
         check_clients(began, shards, where)
@@ -71,6 +71,11 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     )
     _check_names(experiment, began, now, where)
     _tell(now, then, names, where)
+    if experiment.plan.halo:
+        LOG.warning(
+            f"{where}: hidden states of nodes elsewhere are not computed anew: clients whose data have changed answer "
+            "without them, the others with those of the last round."
+        )
     return now
 
 

@@ -23,6 +23,7 @@ from fedgraft.experiment.predict import embeddings, predict
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.site_run import open_run
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
+from fedgraft.interface.python_words import python_words
 from fedgraft.reports import figures
 from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.choices import is_explained
@@ -112,7 +113,7 @@ class Run:
             The module, in evaluation mode; its outputs are those of `models` to 1e-5. Raises `InputError` for tasks,
             encoders and options without a counterpart in PyG.
         """
-        with tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
+        with python_words(), tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
             where = Path(made if folder is None else folder)
             export(self._finished, where, client)
             return exported(where)
@@ -152,8 +153,9 @@ class Run:
             The questions, once for each answer, with the client that answers, and the answers.
         """
         asked, own_by_name = self._asked(questions, tables)
-        run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
-        return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
+        with python_words():
+            run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
+            return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
 
     def embeddings(
         self,
@@ -176,7 +178,8 @@ class Run:
             A row for each: the questions, "client", "node" or "graph", and embedding_0, embedding_1 ...
         """
         asked, own_by_name = self._asked(questions, tables)
-        return embeddings(self._finished, asked, client, own, *more_own, **own_by_name)
+        with python_words():
+            return embeddings(self._finished, asked, client, own, *more_own, **own_by_name)
 
     def _asked(
         self, questions: Given | Sequence[Any] | None, tables: Mapping[str, Given | None]
@@ -219,7 +222,8 @@ class Run:
         """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
         root = None if data_root is None else Path(data_root)
         folders = folders_of([self, *others])
-        return write_report(folders, Path(path), target, title, representations, against, root, allow_changed_data)
+        with python_words():
+            return write_report(folders, Path(path), target, title, representations, against, root, allow_changed_data)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name} {value}" for name, value in self._facts())

@@ -16,7 +16,8 @@ from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING,
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
 from fedgraft.experiment import disk
-from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, SUMMARY
+from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
+from fedgraft.experiment.provenance import digest_of
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stopped import best_so_far, stopped_summary
 from fedgraft.reports.stored_checks import CURVE, MOST, ROUND, Check, checks
@@ -81,6 +82,14 @@ class RunFolder:
         if not isinstance(section, dict) or not isinstance(section.get("name"), str):
             raise InputError(f"{self.path / EXPERIMENT} is damaged: it names no selector.")
         return str(section["name"])
+
+    @cached_property
+    def data(self) -> str | None:
+        """Fingerprint of all clients' data with their splits; None where that is not known, or is known to nodes."""
+        began = self._store.origin()
+        if not began.get("clients") or RUN in self.environment:
+            return None
+        return digest_of([*began["clients"].items(), *began.get("made", {}).items()])
 
     @property
     def metric(self) -> str:

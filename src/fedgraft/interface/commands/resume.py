@@ -6,12 +6,13 @@ import typer
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import portable
+from fedgraft.experiment.folder_check import SUMMARY
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import resume as resume_run
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_summary
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, Quiet, Track
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, Quiet, Track, say
 from fedgraft.interface.progress import Progress
 from fedgraft.interface.trackers import followed
 
@@ -44,6 +45,8 @@ def resume(
             show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
         return
     portable.begin_again(experiment.runtime)
+    if rounds is None and not before and (folder / SUMMARY).is_file():
+        say(f"{folder} has finished already; --rounds N gives it more rounds.")
     with (
         resumable(folder),
         Progress.of(experiment, quiet, rounds) as progress,
