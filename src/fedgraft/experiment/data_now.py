@@ -46,7 +46,7 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     otherwise.
     """
     try:
-        with nullcontext() if allow_changed else _told_before():
+        with nullcontext() if allow_changed else without_notes():
             shards = experiment.shards()
     except InputError as error:
         missing = any(not path.exists() for path in _paths(experiment))
@@ -75,17 +75,13 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
 
 
 @contextmanager
-def _told_before() -> Iterator[None]:
-    """Leave out notes on data, which were told when the run began; all is shown from level "debug" on."""
-
-    def shown(record: logging.LogRecord) -> bool:
-        return LOG.isEnabledFor(logging.DEBUG)
-
-    LOG.addFilter(shown)
+def without_notes() -> Iterator[None]:
+    """Leave out what loading notes on data, where that is told elsewhere; from level "debug" on it is shown."""
+    before, LOG.disabled = LOG.disabled, LOG.disabled or not LOG.isEnabledFor(logging.DEBUG)
     try:
         yield
     finally:
-        LOG.removeFilter(shown)
+        LOG.disabled = before
 
 
 def moved(experiment: Experiment, root: Path) -> Experiment:
