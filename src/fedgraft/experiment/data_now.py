@@ -3,13 +3,14 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.provenance import Origin, changed_clients, check_clients, named_by
 
@@ -72,16 +73,6 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     _check_names(experiment, began, now, where)
     _tell(now, then, names, where)
     return now
-
-
-@contextmanager
-def without_notes() -> Iterator[None]:
-    """Leave out what loading notes on data, where that is told elsewhere; from level "debug" on it is shown."""
-    before, LOG.disabled = LOG.disabled, LOG.disabled or not LOG.isEnabledFor(logging.DEBUG)
-    try:
-        yield
-    finally:
-        LOG.disabled = before
 
 
 def moved(experiment: Experiment, root: Path) -> Experiment:

@@ -15,7 +15,7 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment import runner
-from fedgraft.experiment.data_now import without_notes
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.folder_check import check_free
 from fedgraft.experiment.outside_classes import stored_experiment
