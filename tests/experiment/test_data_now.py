@@ -135,3 +135,19 @@ def test_kinds_that_the_model_numbers_must_be_the_same(tmp_path: Path) -> None:
     graphs(tmp_path, "B")
     with pytest.raises(InputError, match=r"names that its model numbers .* the model does not fit"):
         run.predict(**asked, allow_changed_data=True)
+
+
+def test_what_was_noted_of_the_data_when_the_run_began_is_not_said_again(run: fedgraft.Run, caplog) -> None:
+    caplog.clear()
+    run.predict(PAIRS)
+    assert caplog.text == ""
+    run.predict(PAIRS, allow_changed_data=True)
+    assert "Scale 1..5 is what the ratings span" in caplog.text, "it may be another now"
+
+
+def test_own_ratings_are_on_the_scale_of_the_run_s_which_was_read_off_them(run: fedgraft.Run, tmp_path: Path) -> None:
+    own = pd.DataFrame({"user": ["ann", "ben", "ann"], "item": ["tea", "tea", "pie"], "rating": 5})
+    assert run.predict(pd.DataFrame({"user": ["ann"], "item": ["tea"]}), own)["rating"][0] > 4.5
+    (tmp_path / "then").rename(tmp_path / "now")
+    with pytest.raises(InputError, match=r"no file .*; a run that is told data\.low and data\.high needs them no more"):
+        run.predict(PAIRS, own)

@@ -106,7 +106,13 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", "data.name=table", "data.ratings=nowhere.csv"], ["no file nowhere.csv"]),
         (["run", "fedacs", "data.name=table", "data.ratings=broken.csv"], ["broken.csv, row 2", "'rating'", "'x'"]),
         (["run", "fedacs", *ARGUMENTS, "--out", "file/run"], ["--out file/run cannot be written"]),
+        (
+            ["run", "fedacs", "data.ratings=r.csv"],
+            ["named 'ratings' with data.name = 'shops'; data.name = 'table' has"],
+        ),
         (["resume", "nowhere"], ["nowhere is not a run's folder"]),
+        (["resume", "a", "rounds=9"], ["rounds=9 is none of resume's; write --rounds 9."]),
+        (["resume", "a", "training.epochs=2"], ["'fedgraft run RECIPE --from RUN' begins a new one"]),
         (["list", "selectr"], ["No kind named 'selectr'. Did you mean 'selectors'?"]),
         (["show", "fedacss"], ["No recipe, method or section named 'fedacss'. Did you mean 'fedacs'?"]),
         (["compare", "nowhere"], ["nowhere"]),
@@ -172,7 +178,7 @@ def test_predict_writes_answers(fedgraft, finished_run: Path, suffix: str) -> No
     path = Path(f"new/folder/answers{suffix}")
     answers = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
     assert list(answers) == ["user", "item", "client", "rating", "basis"]
-    assert answers["basis"][1].startswith("new user")
+    assert answers["basis"][1].startswith("user new to")
 
 
 def test_an_id_that_a_spreadsheet_would_compute_is_text_in_csv_and_as_it_is_in_parquet(fedgraft, finished_run) -> None:

@@ -58,6 +58,7 @@ def test_each_client_has_a_trained_model_of_its_own(run):
     untrained = state(run.experiment.plan.build_model().module)
     assert not any(equal(each, untrained) for each in own)
     assert not run.client_model(names[0]).training
+    assert repr(run.models) == f"<models of {', '.join(map(repr, names))}>"
 
 
 def test_it_is_what_predictions_are_made_with_and_what_was_scored(run, monkeypatch):

@@ -3,13 +3,14 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.provenance import Origin, changed_clients, check_clients, named_by
 
@@ -46,7 +47,7 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     otherwise.
     """
     try:
-        with nullcontext() if allow_changed else _told_before():
+        with nullcontext() if allow_changed else without_notes():
             shards = experiment.shards()
     except InputError as error:
         missing = any(not path.exists() for path in _paths(experiment))
@@ -77,20 +78,6 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
             "without them, the others with those of the last round."
         )
     return now
-
-
-@contextmanager
-def _told_before() -> Iterator[None]:
-    """Leave out notes on data, which were told when the run began; all is shown from level "debug" on."""
-
-    def shown(record: logging.LogRecord) -> bool:
-        return LOG.isEnabledFor(logging.DEBUG)
-
-    LOG.addFilter(shown)
-    try:
-        yield
-    finally:
-        LOG.removeFilter(shown)
 
 
 def moved(experiment: Experiment, root: Path) -> Experiment:

@@ -1,11 +1,10 @@
 """The Python interface: run an experiment, take it up again, look at it, use its model."""
 
-import logging
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment import runner
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.folder_check import check_free
 from fedgraft.experiment.outside_classes import stored_experiment
@@ -152,7 +152,7 @@ def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start 
     frames = _given_tables(experiment)
     if frames:
         check_free(folder)
-        with _without_notes():  # the run, which loads them again, has those
+        with without_notes():  # the run, which loads them again, has those
             experiment.shards()  # what is wrong is told of the table that was given, not of a copy
     with Progress.of(experiment, quiet=not progress) as shown, follow(shown, experiment, folder) as watcher:
         keep = _with_stored_tables if frames else None
@@ -165,22 +165,12 @@ def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
 
 def _with_stored_tables(experiment: Experiment, store: Store) -> Experiment:
     """Return the experiment with all tables given in memory written to the run's folder and read there."""
-    frames = _given_tables(experiment)
+    with without_notes():  # told before
+        frames = _given_tables(experiment)
     paths = {f"data.{key}": store.path_for(f"{DATA}/{key}.parquet") for key in frames}
     for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
         _store_table(frame, path, f"data.{key}")
     return experiment.with_changes(paths)
-
-
-@contextmanager
-def _without_notes() -> Iterator[None]:
-    """Leave out what loading notes on data."""
-    log = logging.getLogger("fedgraft.data")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
 
 
 def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:

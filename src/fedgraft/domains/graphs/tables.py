@@ -116,7 +116,6 @@ def read_graphs(
     order = np.argsort(node_graph, kind="stable")
     sizes = np.bincount(node_graph, minlength=len(ids))
     _none_empty(sizes, ids[code], source, node_source)
-
     attributes, attribute_names = _attributes(node_table, columns, node_source)
     kind, kind_names = _kinds(node_table, columns, node_source)
     ends = _ends(edges, columns, owner, (ids, row_of_id, source[0][0]), node_names, key[order], order)
