@@ -11,6 +11,7 @@ from fedgraft.interface.commands.options import (
     AsJson,
     DataRoot,
     Folders,
+    Labels,
     Target,
     print_json,
     say,
@@ -34,13 +35,13 @@ def report(
     against: Annotated[
         str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
     ] = "rounds",
+    labels: Labels = None,
     allow_changed_data: AllowChangedData = False,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
-    runs = runs_in(folders)
-    write_report(runs, out, target, title, representations, against, data_root, allow_changed_data)
+    write_report(folders, out, target, title, representations, against, data_root, allow_changed_data, labels or [])
     say(f"Report in {out}")
     if as_json:
-        print_json({"file": str(out), "runs": len(runs)})
+        print_json({"file": str(out), "runs": sum(len(runs_in(folder)) for folder in folders)})
