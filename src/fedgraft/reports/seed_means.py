@@ -90,7 +90,7 @@ class SeedMean(RunFolder):
 def _by_round(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the mean of tables with a column "round", in the rounds that all have; nan where one has it."""
     every = pd.concat(tables).groupby("round")
-    means = every.agg(lambda column: column.mean(skipna=False))
+    means = every.mean().where(every.count() == len(tables))
     return means[every.size() == len(tables)].reset_index()
 
 
