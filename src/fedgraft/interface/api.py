@@ -1,12 +1,11 @@
 """The Python interface: run an experiment, take it up again, look at it, use its model."""
 
-import logging
 import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -17,6 +16,7 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment import runner
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.folder_check import check_free
 from fedgraft.experiment.outside_classes import stored_experiment
@@ -163,7 +163,7 @@ def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start 
     frames = _given_tables(experiment)
     if frames:
         check_free(folder)
-        with _without_notes():  # the run, which loads them again, has those
+        with without_notes():  # the run, which loads them again, has those
             experiment.shards()  # what is wrong is told of the table that was given, not of a copy
     with Progress.of(experiment, quiet=not progress) as shown, follow(shown, experiment, folder) as watcher:
         keep = _with_stored_tables if frames else None
@@ -194,7 +194,7 @@ def _with_common_tables(experiment: Experiment, folder: Path) -> Experiment:
     """Return the experiment with all tables given in memory written to the folder of all seeds and read there."""
     if not (frames := _given_tables(experiment)):
         return experiment
-    with _without_notes():
+    with without_notes():
         experiment.shards()
     paths = {f"data.{key}": (folder / DATA / f"{key}.parquet").resolve() for key in frames}
     for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
@@ -205,17 +205,6 @@ def _with_common_tables(experiment: Experiment, folder: Path) -> Experiment:
             raise InputError(f"{folder} holds runs with another table data.{key}, see {path}. Choose another folder.")
         new.replace(path)
     return experiment.with_changes({name: str(path) for name, path in paths.items()})
-
-
-@contextmanager
-def _without_notes() -> Iterator[None]:
-    """Leave out what loading notes on data."""
-    log = logging.getLogger("fedgraft.data")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
 
 
 def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:

@@ -218,11 +218,12 @@ class Run(Facts):
         data_root: str | Path | None = None,
         allow_changed_data: bool = False,
         labels: Sequence[str] = (),
+        classes: bool | None = None,
     ) -> Path:
         """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
         root = None if data_root is None else Path(data_root)
         folders = folders_of([self, *others])
-        options = (target, title, representations, against, root, allow_changed_data, labels)
+        options = (target, title, representations, against, root, allow_changed_data, labels, classes)
         return write_report(folders, Path(path), *options)
 
     def _facts(self) -> list[tuple[str, str]]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedgraft.errors import InputError, require
 from fedgraft.experiment.experiment import Experiment
@@ -27,7 +28,7 @@ def parse_seeds(text: str) -> list[int]:
 
 def check_seeds(seeds: Sequence[Any], parameter: str, got: object, example: str) -> list[int]:
     """Return two or more seeds, all different. Raises `InputError` for others, with what was given and an example."""
-    whole = all(isinstance(seed, Integral) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
+    whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
     allowed = f"two different whole numbers >= 0 or more, such as {example}"
     require(whole and len(set(seeds)) == len(seeds) > 1, parameter, allowed, got)
     return [int(seed) for seed in seeds]

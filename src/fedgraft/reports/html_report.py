@@ -18,6 +18,7 @@ from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.figure_style import run_colour
 from fedgraft.reports.group_outcome import group_outcome
 from fedgraft.reports.outcome import outcome
+from fedgraft.reports.page_classes import class_parts
 from fedgraft.reports.page_data import data_parts
 from fedgraft.reports.page_tables import SCORE_COLUMNS, SEED_COLUMNS, page_tables
 from fedgraft.reports.seed_groups import CAPTION, Group, grouped, open_named
@@ -60,6 +61,7 @@ def write_report(
     data_root: Path | None = None,
     allow_changed_data: bool = False,
     labels: Sequence[str] = (),
+    classes: bool | None = None,
 ) -> Path:
     """Write a report of finished runs with one metric; of runs that differ by the seed alone as a group.
 
@@ -72,15 +74,18 @@ def write_report(
         representations: whether to show what each run's model tells apart; loads the runs' data again.
         against: what the first figure shows scores against: "rounds", "bytes", "seconds", "simulated_seconds" or
             "flops".
-        data_root: where the data are now that `representations` loads; None = where they were.
+        data_root: where the data are now that are loaded again; None = where they were.
         allow_changed_data: whether these may be others than the runs began with.
         labels: what to call each folder, in their order; () = by their names.
+        classes: whether to show how well each class is told and what it is taken for; loads the runs' data again. None
+            = where that takes less than a minute, as estimated, and the data are here.
 
     Returns:
         `out`. Raises `InputError` for folders that are not finished runs, for different metrics, and if `out` cannot
         be written.
     """
-    page = render(open_named(folders, labels), target, title, representations, against, data_root, allow_changed_data)
+    runs = open_named(folders, labels)
+    page = render(runs, target, title, representations, against, data_root, allow_changed_data, classes)
     temporary = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +104,7 @@ def render(
     against: str = "rounds",
     data_root: Path | None = None,
     allow_changed_data: bool = False,
+    classes: bool | None = None,
 ) -> str:
     """The page as a string."""
     groups = grouped(runs)
@@ -122,6 +128,7 @@ def render(
         tables=tables,
         of_groups=CAPTION,
         data=data_parts(firsts),
+        classes=class_parts(groups, classes, data_root, allow_changed_data),
         metric=runs[0].metric,
         better=runs[0].better,
         runs=runs,

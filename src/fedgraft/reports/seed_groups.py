@@ -47,6 +47,11 @@ class Group:
         return stem or (real[0].parent.name if len({path.parent for path in real}) == 1 else first)
 
     @property
+    def label(self) -> str:
+        """The name, or the label of the only run."""
+        return self.name if len(self.runs) > 1 else self.runs[0].label
+
+    @property
     def seeds(self) -> list[int]:
         """List of int, the seed of each run."""
         return [int(run.summary["seed"]) for run in self.runs]

@@ -32,6 +32,14 @@ def report(
     representations: Annotated[
         bool, typer.Option(help="Show what each model tells apart (t-SNE); loads the runs' data again.")
     ] = False,
+    classes: Annotated[
+        bool | None,
+        typer.Option(
+            "--classes/--no-classes",
+            help="Show how well each class is told and what it is taken for; loads the runs' data again. Default: "
+            "where that takes less than a minute and the data are here.",
+        ),
+    ] = None,
     against: Annotated[
         str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
     ] = "rounds",
@@ -41,7 +49,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
-    write_report(folders, out, target, title, representations, against, data_root, allow_changed_data, labels or [])
+    named = labels or []
+    write_report(folders, out, target, title, representations, against, data_root, allow_changed_data, named, classes)
     say(f"Report in {out}")
     if as_json:
         print_json({"file": str(out), "runs": sum(len(runs_in(folder)) for folder in folders)})
