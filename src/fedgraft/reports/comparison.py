@@ -11,13 +11,13 @@ from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
+from fedgraft.reports.seed_groups import open_named
 from fedgraft.reports.stored_runs import (
     COSTS,
     RunFolder,
     default_target,
     joined_raw_data,
     joined_yardsticks,
-    open_runs,
     yardsticks_of,
 )
 
@@ -70,10 +70,17 @@ def parse_target(text: str, metric: str, parameter: str = "--target") -> float:
 def compare(
     folders: Sequence[Path], target: str | float | None = None, against: str | None = None
 ) -> list[dict[str, Any]]:
+    """One row a run, as `compared` has them, of finished runs with one metric."""
+    return compared(open_named(folders), target, against)
+
+
+def compared(
+    runs: Sequence[RunFolder], target: str | float | None = None, against: str | None = None
+) -> list[dict[str, Any]]:
     """One row a run, ready for JSON.
 
     Args:
-        folders: finished runs with one metric.
+        runs: finished runs with one metric.
         target: the validation score to reach, as a number or as "rmse=0.95"; None = `runs.default_target`: the best
             that any of the runs reaches, worsened by 0.2 %.
         against: what orders the rows, lowest first: its cost to the target in "rounds", "bytes", "seconds",
@@ -91,7 +98,6 @@ def compare(
     """
     if against is not None:
         require_one_of("against", against, COSTS)
-    runs = open_runs(folders)
     table = rows(runs, resolve_target(runs, target))
     if against is None:
         return table
@@ -171,7 +177,9 @@ def shown(name: str, value: Any) -> str:
         return f"{value / GIGA:.3g} GFLOP"
     if name.startswith(("seconds", "simulated_seconds")):
         return human_seconds(value)
-    return f"{value:.4f}" if name in _SCORES else str(value)
+    if name in _SCORES:
+        return f"{value:.4f}"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def _costs(against: str | None) -> list[str]:
@@ -199,8 +207,8 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
         **{name: said.get(name) for name in ("raw_data_bytes", "client_alone")},
         "target": None if math.isnan(target) else target,
-        "bytes_to_target": None if point is None else int(point["bytes"]),
-        "rounds_to_target": None if point is None else int(point["round"]),
+        "bytes_to_target": None if point is None else round(point["bytes"]),
+        "rounds_to_target": None if point is None else round(point["round"]),
         "seconds_to_target": None if point is None else float(point["seconds"]),
         "simulated_seconds_to_target": _known(point, "simulated_seconds"),
         "flops_to_target": None if (flops := _known(point, "flops")) is None else int(flops),

@@ -54,6 +54,9 @@ class RunFolder:
         so_far: whether one that has not finished will do.
     """
 
+    seeds: "tuple[RunFolder, ...]" = ()
+    """The runs that it is the mean of, where it is one."""
+
     def __init__(self, path: Path, label: str = "", so_far: bool = True) -> None:
         self.path = path
         self.label = printable(label or path.resolve().name)
@@ -162,6 +165,11 @@ class RunFolder:
             raise InputError(f"{path} is damaged: its entries sum to {total} bytes, {SUMMARY} says {said}.")
         return frame
 
+    @property
+    def sent(self) -> pd.Series:
+        """Series of bytes by (direction, purpose)."""
+        return self.ledger.groupby(["direction", "purpose"])["bytes"].sum()
+
     @cached_property
     def environment(self) -> dict[str, Any]:
         """dict, versions and machine."""
@@ -180,11 +188,17 @@ class RunFolder:
         points: list[Any] = self.curve.dropna(subset=["validation"]).to_dict("records")
         return first_reaching(points, target, self.better)
 
+    def missed(self, target: float) -> str:
+        """Say how near a run came that does not reach a target."""
+        return f"not reached (best {self.best_validation:.4g})"
 
-def open_runs(paths: Sequence[Path]) -> list[RunFolder]:
+
+def open_runs(paths: Sequence[Path], labels: Sequence[str] = ()) -> list[RunFolder]:
     """Runs to be looked at together: at least one, each once, all scored by the same metric, labels unique.
 
-    Labels are folder names, with as many folders above as it takes to tell them apart.
+    Args:
+        paths: their folders.
+        labels: what to call each; () = its folder's name, with as many folders above as it takes to tell it apart.
     """
     if not paths:
         raise InputError("Give at least one run's folder.")
@@ -192,14 +206,26 @@ def open_runs(paths: Sequence[Path]) -> list[RunFolder]:
     twice = next((path for path, real in zip(paths, resolved, strict=True) if resolved.count(real) > 1), None)
     if twice is not None:
         raise InputError(f"{twice} is given twice.")
-    depth = 1
-    while len({path.parts[-depth:] for path in resolved}) < len(resolved):
-        depth += 1
-    runs = [
-        RunFolder(path, "/".join(real.parts[-depth:]).lstrip("/")) for path, real in zip(paths, resolved, strict=True)
-    ]
+    runs = [RunFolder(*each) for each in zip(paths, labels or _names(resolved), strict=True)]
     check_comparable(runs)
     return runs
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return of each path the shortest end that no other one has."""
+    return ["/".join(_end(path, [other for other in paths if other != path])).lstrip("/") for path in paths]
+
+
+def _end(path: Path, others: Sequence[Path]) -> tuple[str, ...]:
+    depth = 1
+    while path.parts[-depth:] in [other.parts[-depth:] for other in others]:
+        depth += 1
+    return path.parts[-depth:]
+
+
+def single(runs: Sequence[RunFolder]) -> list[RunFolder]:
+    """Return runs with those of all seeds in place of their means."""
+    return [one for run in runs for one in (run.seeds or (run,))]
 
 
 def check_comparable(runs: Sequence[RunFolder]) -> None:
