@@ -33,7 +33,7 @@ def test_seeds_are_run_kept_and_compared(fedgraft) -> None:
 def test_seeds_go_without_a_seed(fedgraft) -> None:
     done = fedgraft("run", "fedacs", "--seeds", "1,2", "--seed", 3)
     assert done.code == 2
-    assert "--seeds goes without --seed, --on and --track" in done.err
+    assert "--seeds goes without --seed, --on, --from and --track" in done.err
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,1", "1,x", "1,-2", "1;2"])

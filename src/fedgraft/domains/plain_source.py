@@ -8,14 +8,12 @@ from fedgraft.contracts.plain import PlainEncoder
 
 _TEXT = '''"""A trained model in PyTorch Geometric's own layers; README.md says what it reads."""
 
-from pathlib import Path
+{standard}from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
-{imports}
-CLASSES = {classes}
-{helpers}
+{imports}{before}
 
 class Model(nn.Module):
     """{says}"""
@@ -33,7 +31,41 @@ def load(folder=Path(__file__).parent):
     model = Model()
     model.load_state_dict(load_file(Path(folder) / "model.safetensors"))
     return model.eval()
-'''
+{behind}'''
+
+
+def module_text(
+    imports: Sequence[str],
+    before: str,
+    says: str,
+    made: Sequence[str],
+    arguments: str,
+    forward: Sequence[str],
+    behind: str = "",
+    standard: Sequence[str] = (),
+) -> str:
+    """Return the text of a Python module with the class `Model` and `load`.
+
+    Args:
+        imports: its lines beside those for torch and safetensors.
+        before: what the class needs, source text.
+        says: docstring of the class.
+        made: lines that make its layers.
+        arguments: of `forward`.
+        forward: its lines.
+        behind: what comes last, source text.
+        standard: lines that import from Python's own library.
+    """
+    return _TEXT.format(
+        standard="".join(f"{line}\n" for line in standard),
+        imports="".join(f"{line}\n" for line in imports),
+        before=before,
+        says=says,
+        made=indent("\n".join(made), " " * 8),
+        arguments=arguments,
+        forward=indent("\n".join(forward), " " * 8),
+        behind=behind,
+    )
 
 
 def source_of(
@@ -61,15 +93,9 @@ def source_of(
         helpers: functions that its lines call.
     """
     names = sorted({*layers, *([encoder.layer] if encoder.layer else [])})
-    return _TEXT.format(
-        imports=f"from torch_geometric.nn import {', '.join(names)}\n" if names else "",
-        classes=list(classes),
-        helpers=f"\n{helpers}" if helpers else "",
-        says=says,
-        made=indent("\n".join(made), " " * 8),
-        arguments=arguments,
-        forward=indent("\n".join([*begin, *forward]), " " * 8),
-    )
+    imports = [f"from torch_geometric.nn import {', '.join(names)}"] if names else []
+    before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n", helpers) if text)
+    return module_text(imports, before, says, made, arguments, [*begin, *forward])
 
 
 def listed(encoder: PlainEncoder, widths: Sequence[int]) -> str:

@@ -3,12 +3,14 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.provenance import Origin, changed_clients, check_clients, named_by
 
@@ -45,10 +47,11 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     otherwise.
     """
     try:
-        shards = experiment.shards()
+        with nullcontext() if allow_changed else without_notes():
+            shards = experiment.shards()
     except InputError as error:
         missing = any(not path.exists() for path in _paths(experiment))
-        hint = " If the data have moved, --data-root DIR (in Python data_root=DIR) says where they are."
+        hint = " If the data have moved, --data-root DIR says where they are."
         raise InputError(f"{error}{hint if missing else ''}") from error
     if not allow_changed:
         check_clients(began, shards, where)
@@ -69,6 +72,11 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     )
     _check_names(experiment, began, now, where)
     _tell(now, then, names, where)
+    if experiment.plan.halo:
+        LOG.warning(
+            f"{where}: hidden states of nodes elsewhere are not computed anew: clients whose data have changed answer "
+            "without them, the others with those of the last round."
+        )
     return now
 
 
@@ -151,8 +159,13 @@ def _tell(now: DataNow, then: Sequence[str], names: Sequence[str], where: str) -
     """Note which clients' data are others."""
     came = [name for name, place in zip(names, now.places, strict=True) if place is None]
     others = [names[number] for number in sorted(now.changed) if names[number] not in came]
-    parts = {"have other rows": others, "are new": came, "are gone": [name for name in then if name not in names]}
-    said = "; ".join(f"{len(which)} {what} ({_listed(which)})" for what, which in parts.items() if which)
+    gone = [name for name in then if name not in names]
+    parts = {("has", "have", "other rows"): others, ("is", "are", "new"): came, ("is", "are", "gone"): gone}
+    said = "; ".join(
+        f"{len(which)} {one if len(which) == 1 else many} {what} ({_listed(which)})"
+        for (one, many, what), which in parts.items()
+        if which
+    )
     LOG.warning(
         f"{where}: the data have changed since the run began. Of {len(then)} clients {said}. Their models answer from "
         "the data as they are now, without what was remembered of single rows."

@@ -22,6 +22,8 @@ from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.experiment.method_names import FAMILIES, PACKAGES, entry_points, names, one_line, presets
+from fedgraft.experiment.option_names import named_as_in_recipes
+from fedgraft.experiment.options import options as options_with_text
 
 __all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
 
@@ -38,6 +40,8 @@ CONTRACTS: dict[str, type[Any]] = {
     "runtimes": RuntimeOptions,
 }
 """Every family, and what its classes are."""
+SHOWN = 3
+"""Most names that an error lists of those that have an option."""
 
 
 def find(family: str, name: str) -> type[Any]:
@@ -72,7 +76,17 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
                 f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {given[key]!r}. "
                 f"{section}.name = {of!r} takes any."
             )
+    for key in sorted(given.keys() - {field.name for field in dataclasses.fields(cls)}):
+        if others := _with(family, key):
+            listed = " or ".join(f"{section}.name = {other!r}" for other in others[:SHOWN])
+            raise InputError(f"No {section} option named {key!r} with {section}.name = {name!r}; {listed} has it.")
     return construct(cls, section, {**fixed, **given})
+
+
+def _with(family: str, option: str) -> list[str]:
+    """The names of a family's classes that have an option."""
+    own = sorted({*names(family)} - {*presets(family)})
+    return [name for name in own if option in {field.name for field in dataclasses.fields(find(family, name))}]
 
 
 def section_of(family: str, instance: Any) -> dict[str, Any] | None:
@@ -127,12 +141,16 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: b
     for key in options:
         if key not in fields:
             raise unknown(f"{section} option", key, [*fields, "name"] if named else fields)
+    if lacks := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise InputError(f"{section}: class {cls.__qualname__} lacks what its contract asks for: {', '.join(lacks)}.")
     hints = get_type_hints(cls)
     values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
     missing = [key for key in _without_default(cls) if key not in values]
     if missing:
-        raise InputError(f"{section}.{missing[0]} must be given: {_one_line(cls)}")
-    return cls(**values)
+        said = next(each.text for each in options_with_text(cls) if each.name == missing[0])
+        raise InputError(f"{section}.{missing[0]} must be given: {said or _one_line(cls)}")
+    with named_as_in_recipes({section: cls}):
+        return cls(**values)
 
 
 def options_of(instance: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.disk import read_model
 from fedgraft.experiment.experiment import Experiment, contents
 from fedgraft.experiment.folder_check import EXPERIMENT, START
+from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipe import outside_names
 from fedgraft.experiment.run_folder import Store
 from fedgraft.wire.layouts import Arrays, digest
@@ -60,11 +61,11 @@ def stored_experiment(store: Store) -> Experiment:
             f"{where} names classes outside fedgraft, whose code would run: {', '.join(names)}. No run of this user's "
             f"on this machine had them. If you trust them: fedgraft trust {store.folder}"
         )
-    return Experiment.from_toml(text, str(where)).started(_first_model(store))
+    return Experiment.from_toml(text, str(where)).started(*parted(_first_model(store)))
 
 
 def _first_model(store: Store) -> Arrays:
-    """Return the shared parameters that a run's models began with; {} where they were drawn.
+    """Return the parameters that a run's models began with, see `own_parameters.joined`; {} where they were drawn.
 
     Raises `InputError` if they are missing, or not those that the run began with.
     """

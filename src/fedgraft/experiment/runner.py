@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import torch
 
+from fedgraft import wire
 from fedgraft.contracts import Runtime, RuntimeOptions
-from fedgraft.contracts.data import Shards
+from fedgraft.contracts.data import Shards, names_of
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
@@ -31,7 +32,9 @@ from fedgraft.experiment.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.longer import reopened, with_rounds
+from fedgraft.experiment.option_names import named_as_in_recipes
 from fedgraft.experiment.outside_classes import note_made, stored_experiment
+from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.run_folder import Store
@@ -93,7 +96,7 @@ def execute(
     if folder is None:
         experiment, shards = _loaded(experiment)
         began = origin_of(experiment.sections, shards, experiment.plan.task)
-        experiment = experiment if start is None else start.begin(experiment, began)
+        experiment = experiment if start is None else start.begin(experiment, began, names_of(shards))
         return _train(experiment, shards, None, None, watcher)
     with Store.begin(folder) as store, store.taken_back():
         if sites is not None:
@@ -106,8 +109,9 @@ def execute(
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
-            experiment, began = start.begin(experiment, began), start.origin(began)
-        store.describe(experiment.to_toml(), environment(), began, experiment.plan.start)
+            experiment = start.begin(experiment, began, names_of(shards))
+            began = start.origin(experiment, began)
+        store.describe(experiment.to_toml(), environment(), began, joined(experiment.plan.start, experiment.own))
         note_made(experiment)
         return _train(experiment, shards, store, None, watcher)
 
@@ -170,6 +174,7 @@ def resume(
             with sites.joined(experiment, store.environment()[RUN]) as (runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, store, stored, watcher or Silent(), runtime, sites)
+        STAGE.info("loading data")
         shards = experiment.shards()
         check_clients(began, shards, where)
         return _train(experiment, shards, store, stored, watcher or Silent())
@@ -210,8 +215,11 @@ def _train(
     if stored is not None and stored[0].finished and not _unsmoothed(experiment, stored[0]):
         state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
+        plan = experiment.plan
+        built = {"selector": experiment.selector, "sampler": plan.sampler, "sharing": plan.sharing, "task": plan.task}
         try:
-            state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
+            with named_as_in_recipes({section: type(each) for section, each in built.items()}):
+                state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
         except AllClientsFailedError as error:
             raise _kept(error, experiment, shards, store, sites is None) from error
         except Exception as error:
@@ -247,9 +255,12 @@ def _finish(
         recorder = Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
+            first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}
             with interrupted.at_once():  # there is nothing to store yet
+                if first:
+                    runtime.restore(first)
                 state = _begin(loop)
-            recorder.checkpoint(state)
+            recorder.checkpoint(state, first)
         else:
             state, memories = stored
             runtime.restore(memories)

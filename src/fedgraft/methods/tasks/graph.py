@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations, Sums
+from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import Accuracy, EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -20,7 +21,7 @@ from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.node_tables import likeliest
 from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Arrays
 
 LABEL_BINS = 5
 """Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
@@ -30,6 +31,7 @@ LABEL_BINS = 5
 class Graph(
     GraphTask,
     Accuracy[GraphShard, GraphData],
+    ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
     PlainTask[GraphShard, GraphData],
@@ -122,7 +124,7 @@ class Graph(
             sums[split] = found
         return sums
 
-    def plain(self, model: nn.Module, shard: GraphShard | None) -> PlainModel:
+    def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         wanted = "for a model in PyG's own layers"
@@ -143,6 +145,16 @@ class Graph(
         """The likeliest class of each graph, and how likely the model takes it to be."""
         shares = self.outputs_of(model, asked).softmax(1)
         return {"graph": asked.ids, **likeliest(shard.classes, shares.numpy())}
+
+    def classified(
+        self, model: nn.Module, shard: GraphShard, data: GraphData, remembered: Mapping[str, Any]
+    ) -> Classified:
+        """The likeliest classes of the test graphs."""
+        with torch.no_grad():
+            pairs = [(batch.label, model(batch).argmax(1)) for batch in data.on(device_of(model), "test")]
+        none = (torch.zeros(0, dtype=torch.int64),) * 2
+        label, answer = (torch.cat(parts).numpy(force=True) for parts in zip(none, *pairs, strict=True))
+        return Classified(shard.classes, label, answer)
 
     def embed(
         self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard | None

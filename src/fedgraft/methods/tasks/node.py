@@ -224,7 +224,7 @@ class Node(
         """Return probabilities of all own nodes."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
-    def plain(self, model: nn.Module, shard: NodeShard | None) -> PlainModel:
+    def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
