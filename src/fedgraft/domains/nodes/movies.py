@@ -42,8 +42,8 @@ def read_movies(root: Path, people: str, least: int) -> WholeGraph:
     path = next((place for place in (root / FILE, root / FOLDER / FILE) if place.is_file()), None)
     if path is None:
         raise InputError(
-            f"Movies: no file {root / FILE}; download {ADDRESS} to there. Movies.root (data.root in a recipe) is the "
-            "file's folder, or the one above it."
+            f"Movies: no file {root / FILE}; download {ADDRESS} to there. Movies.root is the file's folder, or the "
+            "one above it."
         )
     table = _table(path)
     ends = np.concatenate([_pairs(table[list(columns)]) for columns in PEOPLE[people]], axis=1)
