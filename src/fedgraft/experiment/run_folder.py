@@ -109,11 +109,16 @@ class Store:
         environment: Mapping[str, Any],
         origin: Origin | None = None,
         start: Arrays | None = None,
+        network: bytes = b"",
     ) -> None:
-        """Say what is run, and with which parameters if not with drawn ones: from here on the folder is a run's."""
+        """Say what is run, with which parameters if not with drawn ones, and with which network if it was given one.
+
+        From here on the folder is a run's.
+        """
         with folders.named(self.folder):
             began = disk.json_table(origin or {})
             first = {folders.START: disk.model_bytes(start)} if start else {}
+            first |= {folders.NETWORK: network} if network else {}
             about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
             contents = {**about, **first, EXPERIMENT: experiment_toml.encode()}
             disk.replace(self.folder, contents)

@@ -31,7 +31,7 @@ from fedgraft.experiment.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.longer import reopened, with_rounds
-from fedgraft.experiment.outside_classes import note_made, stored_experiment
+from fedgraft.experiment.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.run_folder import Store
@@ -97,6 +97,11 @@ def execute(
         return _train(experiment, shards, None, None, watcher)
     with Store.begin(folder) as store, store.taken_back():
         if sites is not None:
+            if given_network(experiment):
+                raise InputError(
+                    "model is a network that was given as an instance, which the nodes of a federation do not have; "
+                    'give its class and options: model={"name": "package.module:Class", ...}.'
+                )
             run = secrets.token_hex(16)
             with sites.joined(experiment, run) as (runtime, clients):
                 about = {**environment(), RUN: run, FEDERATION: sites.where}
@@ -107,7 +112,8 @@ def execute(
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
             experiment, began = start.begin(experiment, began), start.origin(began)
-        store.describe(experiment.to_toml(), environment(), began, experiment.plan.start)
+        network = given_network(experiment)
+        store.describe(experiment.to_toml(), environment(), began, experiment.plan.start, network)
         note_made(experiment)
         return _train(experiment, shards, store, None, watcher)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.nodes.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
@@ -131,8 +132,9 @@ class Node(
 
     @property
     def offers(self) -> frozenset[str]:
-        """A generator of neighbours, where nothing of neighbours elsewhere is shared."""
-        return frozenset() if self.share_features or self.share_states else frozenset({"generator"})
+        """A generator of neighbours, where nothing of neighbours elsewhere is shared; it is made of convolutions."""
+        fits = isinstance(self.encoder, LayeredEncoder) and not (self.share_features or self.share_states)
+        return frozenset({"generator"} if fits else ())
 
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task with a generator, if that is needed."""
@@ -171,6 +173,7 @@ class Node(
         """Return a model, the same for all clients."""
         made = self.network(self.classes or 2, g)
         if self.generator:
+            assert isinstance(self.encoder, LayeredEncoder), "it was checked"
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
         return made
 
