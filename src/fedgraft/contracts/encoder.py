@@ -12,11 +12,11 @@ from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.whole_networks import WholeNetwork
 
 
-class Encoder(ABC):
+class Encoder:
     """Turn a graph into an embedding per node; a task builds its model around one."""
 
 
-class SizedEncoder(Encoder):
+class SizedEncoder(Encoder, ABC):
     """Know the width of its embeddings before it is built."""
 
     @property
@@ -90,7 +90,7 @@ def widths_of(hidden: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
     return hidden if isinstance(hidden, tuple) else (hidden,) * layers
 
 
-class NetworkEncoder(Encoder):
+class NetworkEncoder(Encoder, ABC):
     """Ability: be a whole network, which is called once on a graph; nobody sees the states of its layers."""
 
     stochastic: ClassVar[bool] = True
@@ -115,8 +115,15 @@ class NetworkEncoder(Encoder):
             edge_width: of the edges' features; 0 = they have none.
         """
 
+    @abstractmethod
+    def source(self, inputs: int) -> tuple[str, str]:
+        """Return source text: a line that imports the class, and what makes the network, such as "Net(16)".
 
-class GivenEncoder(Encoder):
+        Raises `InputError` where no text can.
+        """
+
+
+class GivenEncoder(Encoder, ABC):
     """Ability: be built around a class of torch that was named in place of an encoder."""
 
     @classmethod

@@ -1,8 +1,8 @@
 """Networks of torch that were given: classes by their names, instances by the digest of what they are stored as.
 
-A recipe, which is text, names an instance "network.pt:DIGEST". A run's folder has the file: the module as `torch.save` stores
-it, by the names of its classes, its weights with it. To load it is to run their code, and whatever else a file says
-that somebody else made: so the name counts as that of a class outside fedgraft, and who has the digest trusts the file.
+A recipe, which is text, names an instance "network.pt:DIGEST". A run's folder has the file: the module as `torch.save`
+stores it, by the names of its classes, its weights with it. To load it is to run their code, and whatever else a file
+says that somebody else made. So the name counts as that of a class outside fedgraft: who trusts it trusts this file.
 """
 
 import copy
@@ -22,6 +22,7 @@ from fedgraft.nn.edge_modules import check_one_hop
 
 FILE: Final = "network.pt"
 _NAME: Final = re.compile(FILE.replace(".", r"\.") + ":[0-9a-f]{32}")
+_NEAR: Final = " Nobody else knows a class of a notebook or script: put it in a module."
 _TRIES, _INPUTS, _OUTPUTS = 3, 3, 4
 _KEPT: dict[str, bytes] = {}
 
@@ -32,17 +33,18 @@ def imported(path: str, option: str) -> Any:
     try:
         return getattr(importlib.import_module(package), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        near = " Worker processes know no class of a notebook or script: give it a module, or runtime.workers=0."
+        near = (
+            " Nobody else knows a class of a notebook or script: put it in a module." if package == "__main__" else ""
+        )
         raise InputError(
-            f"{option} must be 'package.module:Class'; {path!r} cannot be imported ({error})."
-            f"{near if package == '__main__' else ''}"
+            f"{option} must be 'package.module:Class'; {path!r} cannot be imported ({error}).{near}"
         ) from error
 
 
 def is_convolution(cls: type[torch.nn.Module]) -> bool:
-    """Return whether a class is one convolution, to be stacked: PyG's, or one of one hop made as Class(inputs, outputs).
+    """Return whether a class is one convolution, to be stacked: PyG's, or any of one hop as Class(inputs, outputs).
 
-    Other classes are tried on small graphs.
+    Those that are not PyG's are tried on a small graph.
     """
     geometric = sys.modules.get("torch_geometric.nn")  # whose class it is has been imported
     if geometric is not None and issubclass(cls, geometric.MessagePassing):
@@ -95,8 +97,8 @@ def stored(network: torch.nn.Module) -> bytes:
         torch.save(copy.deepcopy(network).cpu(), buffer)
     except Exception as error:  # whatever a class of the user's raises
         raise InputError(
-            f"model = an instance of {kind} cannot be stored ({type(error).__name__}: {error}), so that no run could be "
-            "resumed: its classes must be those of a module or a notebook's cell, and hold no lambda and no open file."
+            f"model (an instance of {kind}) cannot be stored ({type(error).__name__}: {error}), and no run of it could "
+            "be resumed: its classes must be those of a module or a notebook's cell, and hold no lambda, no open file."
         ) from error
     return buffer.getvalue()
 
@@ -107,8 +109,7 @@ def loaded(content: bytes) -> torch.nn.Module:
         network: Any = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
     except (ImportError, AttributeError) as error:
         near = (
-            " Worker processes, and whoever opens the run later, know no class of a notebook or script: define it in a "
-            "module, or use runtime.workers=0."
+            " Nobody else knows a class of a notebook or script: put it in a module."
             if "__main__" in str(error)
             else ""
         )

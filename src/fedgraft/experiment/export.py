@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import torch
 
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery, disk
@@ -21,7 +22,7 @@ _TEXT: Final = """# {title}
     logits = load()(x, edge_index)
     likeliest = [CLASSES[k] for k in logits.argmax(1)]
 
-It needs torch, torch_geometric and safetensors. Inputs:
+It needs torch, torch_geometric and safetensors{needs}. Inputs:
 
 {inputs}
 Outputs: logits, a column for each of CLASSES; their softmax is what the model takes each class's probability to be.
@@ -42,12 +43,14 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     Raises `InputError` for a task, an encoder or options without a counterpart in PyG.
     """
     plain = _plain(run, client)
+    network = isinstance(getattr(run.plan.task, "encoder", None), NetworkEncoder)
     sharing = run.experiment.sections["sharing"]["name"]
     whose = "of all clients" if client is None else f"of client {client}"
     text = _TEXT.format(
         title=f"Model {whose}, recipe {run.experiment.recipe}, sharing {sharing}",
         source=SOURCE,
         weights=WEIGHTS,
+        needs=", and the network's own module" if network else "",
         inputs=plain.inputs,
         notes=_SMOOTHED if run.plan.smoothing else "",
     )
@@ -77,7 +80,7 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     if not isinstance(task, PlainTask):
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those('tasks', PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
-    if not isinstance(encoder, PlainEncoder):
+    if not isinstance(encoder, PlainEncoder | NetworkEncoder):
         used = run.experiment.sections["model"]["name"]
         raise InputError(
             f"Encoder {used!r} has no counterpart among PyG's layers; {_those('models', PlainEncoder)} have, and can "

@@ -25,4 +25,6 @@ def with_encoder(content: Section) -> Section:
         cls = discovery.find("models", name)
         if issubclass(cls, GivenEncoder) and (taken := cls.options_from(path, found, options)) is not None:
             return {**content, "model": {"name": name, **taken}}
-    raise InputError(f"model.name = {path!r} must be a class of torch.nn.Module, or an encoder of fedgraft; got {found!r}.")
+    raise InputError(
+        f"model.name = {path!r} must be a class of torch.nn.Module, or an encoder of fedgraft; got {found!r}."
+    )

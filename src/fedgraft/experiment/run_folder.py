@@ -111,17 +111,13 @@ class Store:
         start: Arrays | None = None,
         network: bytes = b"",
     ) -> None:
-        """Say what is run, with which parameters if not with drawn ones, and with which network if it was given one.
-
-        From here on the folder is a run's.
-        """
+        """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
         with folders.named(self.folder):
             began = disk.json_table(origin or {})
-            first = {folders.START: disk.model_bytes(start)} if start else {}
-            first |= {folders.NETWORK: network} if network else {}
-            about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
-            contents = {**about, **first, EXPERIMENT: experiment_toml.encode()}
-            disk.replace(self.folder, contents)
+            given = {folders.START: disk.model_bytes(start) if start else b"", folders.NETWORK: network}
+            contents = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began, **given}
+            kept = {name: content for name, content in contents.items() if content}
+            disk.replace(self.folder, {**kept, EXPERIMENT: experiment_toml.encode()})
             self._origin = disk.fingerprint(began).hex()
 
     def revise(self, experiment_toml: str) -> None:

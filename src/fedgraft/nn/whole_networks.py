@@ -68,12 +68,17 @@ class WholeNetwork(nn.Module):
             which graph each node is of, ascending, where it takes them. Gives float32 [nodes, width], or [graphs,
             width].
         tried: what it does.
+
+    Attributes:
+        width: of what it gives.
+        pools: whether that is of graphs.
+        takes: names of further arguments that it is given.
     """
 
     def __init__(self, module: nn.Module, tried: Tried) -> None:
         super().__init__()
         self.module = module
-        self.width, self.pools, self._takes = tried.width, tried.pools, tried.takes
+        self.width, self.pools, self.takes = tried.width, tried.pools, tried.takes
         self._weights = sum(parameter.numel() for parameter in module.parameters())
 
     def forward(self, states: States, block: Subgraph) -> Tensor:
@@ -95,10 +100,10 @@ class WholeNetwork(nn.Module):
             graph: int64 [nodes], ascending from 0, without gaps.
             edge_attr: float32 [edges, any].
         """
-        if "edge_weight" not in self._takes:
+        if "edge_weight" not in self.takes:
             edge_index, edge_attr = repeated(edge_index, times, edge_attr)
         given = {"edge_weight": times, "edge_attr": edge_attr, "batch": graph}
-        found: Tensor = self.module(x, edge_index, **{name: given[name] for name in self._takes})
+        found: Tensor = self.module(x, edge_index, **{name: given[name] for name in self.takes})
         products = 3 if torch.is_grad_enabled() else 1  # the one, and one for each gradient
         flops.count(products * (len(x) * self._weights + edge_index.shape[1] * self.width))
         return found

@@ -18,9 +18,9 @@ from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.mended_graph import Mending, Part
 from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighgen import generator_of
+from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.domains.nodes.smoothing import Neighbours
 from fedgraft.domains.nodes.surroundings import Surroundings
-from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.domains.regression import Unit
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of

@@ -1,6 +1,7 @@
 """The model of the task `node`: convolutions over what a batch is computed from, and a linear layer or one more.
 
-A whole network stands for all convolutions; the linear layer reads what it gives as it is."""
+A whole network stands for all convolutions; the linear layer reads what it gives as it is.
+"""
 
 import itertools
 from collections.abc import Callable, Sequence

@@ -1,24 +1,23 @@
 """Network: a whole network of torch over (x, edge_index), PyTorch Geometric's or the user's own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import Parameter, signature
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 
 from fedgraft.contracts import given_networks, randomness
 from fedgraft.contracts.encoder import GivenEncoder, NetworkEncoder
-from fedgraft.contracts.plain import PlainEncoder, Tensors
 from fedgraft.errors import InputError, require
 from fedgraft.nn.whole_networks import Tried, WholeNetwork, tried, width_taken
 
 
 @dataclass(frozen=True)
-class Network(NetworkEncoder, GivenEncoder, PlainEncoder):
+class Network(NetworkEncoder, GivenEncoder):
     """Network: a whole network of torch over (x, edge_index), PyTorch Geometric's or the user's own.
 
     A class is made as Class(**options); the first argument that has no default and is no option is the width of the
@@ -40,8 +39,6 @@ class Network(NetworkEncoder, GivenEncoder, PlainEncoder):
         hops: edges that the network looks far, >= 0; 0 = found by trying it on a path, at most 16.
     """
 
-    layer: ClassVar[str] = ""
-
     module: str
     options: dict[str, Any] = field(default_factory=dict)
     hops: int = 0
@@ -50,9 +47,7 @@ class Network(NetworkEncoder, GivenEncoder, PlainEncoder):
         require(self.hops >= 0, "Network.hops", ">= 0", self.hops)
         if given_networks.is_given(self.module):
             require(not self.options, "Network.options", "{} with an instance, which is made already", self.options)
-        else:
-            self._maker()
-        _ = self._stored  # other processes, which keep none, get it with this
+        _ = self._stored, self._classes  # other processes get these with it, or are told that they cannot
 
     @classmethod
     def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -79,27 +74,35 @@ class Network(NetworkEncoder, GivenEncoder, PlainEncoder):
             made = self._made(inputs)
         return WholeNetwork(made, self._trial(inputs, edge_width))
 
-    def made(self, inputs: int, outputs: int) -> str:
-        """Return the source text that makes the network. Raises `InputError` for an instance."""
+    def source(self, inputs: int) -> tuple[str, str]:
+        """Return the import of the class, and its call. Raises `InputError` for an instance, and a notebook's class."""
         if self._stored:
             raise InputError(
-                "A network that was given as an instance cannot be exported: nothing tells how its class made it. "
-                "torch.save stores run.model, and with it the network; or give its class and options: "
-                'model={"name": "package.module:Class", ...}.'
+                f"{self._name} cannot be written as source text: nothing tells how its class made it. torch.save "
+                'stores run.model, the network in it; or give its class: model={"name": "package.module:Class", ...}.'
+            )
+        package, _, name = self.module.partition(":")
+        if package == "__main__":
+            raise InputError(
+                f"{self._name} cannot be imported elsewhere; give the class a module, and train with that."
             )
         given = [*([str(inputs)] if self._width_argument() else []), *(f"{k}={v!r}" for k, v in self.options.items())]
-        return f"{self.module.partition(':')[2]}({', '.join(given)})"
-
-    def arrays(self, convolution: nn.Module) -> Tensors:
-        """Return the network's own state dict."""
-        assert isinstance(convolution, WholeNetwork), "it made it"
-        arrays: Tensors = convolution.module.state_dict()
-        return arrays
+        return f"from {package} import {name}", f"{name}({', '.join(given)})"
 
     @cached_property
     def _stored(self) -> bytes:
         """The stored instance; b"" for a class."""
         return given_networks.kept(self.module) if given_networks.is_given(self.module) else b""
+
+    @cached_property
+    def _classes(self) -> tuple[Any, ...]:
+        """What the network is made by: the class that is named, or all classes in an instance."""
+        if self._stored:
+            return tuple(dict.fromkeys(type(part) for part in self._made(0).modules()))
+        found = given_networks.imported(self.module, "Network.module")
+        if not callable(found):
+            raise InputError(f"Network.module must be a class of torch.nn.Module; {self.module!r} is {found!r}.")
+        return (found,)
 
     @cached_property
     def _tried(self) -> dict[tuple[int, int], Tried]:
@@ -109,7 +112,8 @@ class Network(NetworkEncoder, GivenEncoder, PlainEncoder):
     @cached_property
     def _name(self) -> str:
         """How errors call the network."""
-        return f"model (an instance of {type(self._made(0)).__name__})" if self._stored else f"model.module = {self.module!r}"
+        given = f"model (an instance of {self._classes[0].__name__})"
+        return given if self._stored else f"model.module = {self.module!r}"
 
     def _trial(self, inputs: int, edge_width: int) -> Tried:
         """Return what the network does with nodes' states of this width; tried once."""
@@ -137,10 +141,11 @@ class Network(NetworkEncoder, GivenEncoder, PlainEncoder):
             return given_networks.loaded(self._stored)
         width = [inputs] if self._width_argument() else []
         try:
-            made = self._maker()(*width, **self.options)
+            made = self._classes[0](*width, **self.options)
         except Exception as error:  # whatever a class of the user's raises
-            called = ", ".join([*map(str, width), *(f"{key}={value!r}" for key, value in self.options.items())])
-            raise InputError(f"{self._name} cannot be made as Class({called}): {type(error).__name__}: {error}") from error
+            call = ", ".join([*map(str, width), *(f"{key}={value!r}" for key, value in self.options.items())])
+            said = f"{type(error).__name__}: {error}"
+            raise InputError(f"{self._name} cannot be made as Class({call}): {said}") from error
         if not isinstance(made, nn.Module):
             raise InputError(f"{self._name} must make a torch.nn.Module; it made a {type(made).__name__}.")
         return made
@@ -148,13 +153,10 @@ class Network(NetworkEncoder, GivenEncoder, PlainEncoder):
     def _width_argument(self) -> bool:
         """Return whether the class is told the width of the nodes' states."""
         kinds = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
-        first = next(iter(signature(self._maker()).parameters.values()), None)
-        return first is not None and first.kind in kinds and first.default is first.empty and first.name not in self.options
-
-    def _maker(self) -> Callable[..., Any]:
-        """Import the class."""
-        found = given_networks.imported(self.module, "Network.module")
-        if not callable(found):
-            raise InputError(f"Network.module must be a class of torch.nn.Module; {self.module!r} is {found!r}.")
-        maker: Callable[..., Any] = found
-        return maker
+        first = next(iter(signature(self._classes[0]).parameters.values()), None)
+        return (
+            first is not None
+            and first.kind in kinds
+            and first.default is first.empty
+            and first.name not in self.options
+        )

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -45,7 +46,7 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
 
     def __post_init__(self) -> None:
         check_widths("Pyg", self.hidden, self.layers)
-        self._class()
+        _ = self._class  # other processes get it with this, or are told that they cannot
 
     @classmethod
     def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -64,7 +65,7 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers; those whose class has an option `edge_dim` read the edges' features."""
-        read = edge_width if "edge_dim" in signature(self._class()).parameters else 0
+        read = edge_width if "edge_dim" in signature(self._class).parameters else 0
         widths = itertools.pairwise([node_width, *self.widths])
         return EdgeStack([self._drawn(inputs, outputs, read, g) for inputs, outputs in widths])
 
@@ -84,13 +85,14 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
             if left:
                 width, options["concat"] = outputs, False
         try:
-            return self._class()(inputs, width, **options)
+            return self._class(inputs, width, **options)
         except Exception as error:  # whatever a class of the user's raises
             called = ", ".join([str(inputs), str(width), *(f"{key}={value!r}" for key, value in options.items())])
             raise InputError(
                 f"model.module = {self.module!r} cannot be made as Class({called}): {type(error).__name__}: {error}"
             ) from error
 
+    @cached_property
     def _class(self) -> type[nn.Module]:
         """Import the layer's class."""
         found = given_networks.imported(self.module, "Pyg.module")

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations, Sums
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import Accuracy, EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
-from fedgraft.domains.graphs.model import GraphModel, Together
+from fedgraft.domains.graphs.model import GraphModel, Together, width_of
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.node_tables import likeliest
@@ -90,7 +91,7 @@ class Graph(
     @property
     def hidden_width(self) -> int:
         """Width of the head's hidden layer."""
-        return self.encoder.width
+        return width_of(self.encoder)
 
     def losses(self, model: nn.Module, hidden: Tensor, batch: Batch) -> Tensor:
         """Return cross-entropies, float32 [graphs]."""
@@ -124,7 +125,7 @@ class Graph(
 
     def plain(self, model: nn.Module, shard: GraphShard | None) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
-        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
+        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
         wanted = "for a model in PyG's own layers"
         alone = isinstance(model, GraphModel)
         require(alone, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.nodes.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
@@ -26,11 +26,12 @@ from fedgraft.domains.nodes.losses import (
 )
 from fedgraft.domains.nodes.mended_graph import Mending
 from fedgraft.domains.nodes.model import NodeModel
+from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.node_options import check_options
 from fedgraft.domains.nodes.node_task import NodeTask
-from fedgraft.domains.nodes.plain_nodes import plain_nodes
+from fedgraft.domains.nodes.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.domains.nodes.smoothing import Neighbours
 from fedgraft.errors import InputError, require
@@ -162,6 +163,7 @@ class Node(
             data.neighbours = Neighbours(shard)
         if self._mending is not None:
             seen = self._seen(shard)
+            assert isinstance(data.around, Neighbourhoods), "a generator is made of convolutions"
             data.part, data.states, data.needed = self._mending.begun(seen, data.features, data.around, shared)
         return data
 
@@ -227,10 +229,12 @@ class Node(
     def plain(self, model: nn.Module, shard: NodeShard | None) -> PlainModel:
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
+        names = self.class_names or [str(number) for number in range(self.classes)]
+        if isinstance(self.encoder, NetworkEncoder):
+            return plain_network(model, self.encoder, self.features, names, self.scale)
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         require(not self.generator, "task.generator", "false for a model in PyG's own layers", self.generator)
         widths = [self.features, *self.encoder.widths, *([] if model.head else [self.classes])]
-        names = self.class_names or [str(number) for number in range(self.classes)]
         return plain_nodes(model, self.encoder, widths, names, self.scale)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
-from fedgraft.contracts.encoder import EdgeEncoder
+from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
@@ -26,7 +26,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
-from fedgraft.domains.ratings.pairs import Pairs, RatingModel
+from fedgraft.domains.ratings.pairs import Pairs, RatingModel, encoder_of
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
@@ -128,7 +128,7 @@ class Rating(
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
-    encoder: EdgeEncoder
+    encoder: EdgeEncoder | NetworkEncoder
     folds: int = 10
     hidden: int = 32
     walk: int = 2
@@ -257,8 +257,8 @@ class Rating(
         shared = self.share in CODES
         node_width = NODE_WIDTH + shared * users_elsewhere.NODE_COLUMNS
         pair_width = PAIR_WIDTH + shared * users_elsewhere.PAIR_COLUMNS
-        encoder = self.encoder.build(node_width, edge_width(self.walk), g)
-        return RatingModel(encoder, self.encoder.width, pair_width, self.hidden, g)
+        encoder, width = encoder_of(self.encoder, node_width, edge_width(self.walk), g)
+        return RatingModel(encoder, width, pair_width, self.hidden, g)
 
     def blocks(self, data: RatingData) -> Sequence[Indices]:
         """The folds: only examples of one fold are seen from the same graph."""
