@@ -127,6 +127,7 @@ class ViewNetwork(nn.Module):
         return found
 
 
+@torch.enable_grad()  # it may be asked for while a model is scored
 def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tried:
     """Return what a network does, which is seen on two paths, one longer than it should look; its own state stays.
 
