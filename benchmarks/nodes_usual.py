@@ -1,8 +1,8 @@
 """Node classification: the usual loop / a round of ours, as most codes write it with PyTorch Geometric.
 
 Per client a deep copy of the model and a new optimiser; graphs are PyG's `Data` with dense features, layers its
-`SAGEConv` and `GCNConv`, which gather a row per edge and scatter; models are averaged as state dicts. The GCN's
-normalisation is computed in every forward, as `GCNConv` does; by our formula, so that the models are equal.
+`SAGEConv` and `GCNConv`, which gather a row per edge and scatter; models are averaged as state dicts. `GCNConv`
+computes its normalisation in every forward.
 """
 
 import copy
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
-from torch_geometric.utils import add_remaining_self_loops, scatter
 
 from fedgraft.domains.nodes.halo_setup import inside
 from fedgraft.domains.nodes.shards import NodeShard
@@ -42,8 +41,7 @@ class UsualModel(nn.Module):
         for number, layer in enumerate(self.convolutions):
             if number:
                 state = torch.relu(state)
-            edges = _weighed(graph) if isinstance(layer, GCNConv) else (graph.edge_index,)
-            state = layer(state, *edges)
+            state = layer(state, graph.edge_index)
         return state
 
     def arrays(self) -> Arrays:
@@ -123,18 +121,9 @@ def _sage(ours: Any) -> SAGEConv:
 
 def _gcn(ours: Any) -> GCNConv:
     weight = _weight(ours.linear)
-    layer = GCNConv(weight.shape[1], weight.shape[0], normalize=False)
+    layer = GCNConv(weight.shape[1], weight.shape[0])
     layer.lin.weight.data, layer.bias.data = weight, ours.linear.bias.detach().clone()
     return layer
-
-
-def _weighed(graph: Data) -> tuple[Tensor, Tensor]:
-    """Edges, each node's own among them, and their weights."""
-    sender, receiver = graph.edge_index
-    degree = scatter(torch.ones(len(receiver)), receiver, dim_size=graph.num_nodes)
-    root = degree.clamp(min=1).pow(-0.5)
-    edges, weight = add_remaining_self_loops(graph.edge_index, root[sender] * root[receiver], 1.0, graph.num_nodes)
-    return edges, weight
 
 
 def _weight(ours: Any) -> Tensor:

@@ -44,6 +44,8 @@ learning_rate = 0.01        # the recipe's other options of this section stay
 - A method outside fedgraft is named `"package.module:Class"`.
 - `fedgraft show fedacs --toml > my.toml` writes a recipe with every option resolved. Every run has such a file,
   `experiment.toml`, which `fedgraft run RUN/experiment.toml` runs again.
+- Paths are relative to the current folder. In [data], `{here}` at the head of a path is the folder of the recipe's own
+  file: `root = "{here}/data"`.
 """
 
 

@@ -11,7 +11,7 @@ from fedgraft.reports import comparison
 from fedgraft.reports.stored_runs import RunFolder
 from helpers.toy_runs import toy
 
-MUTATIONS = 24
+MUTATIONS = 10
 """Of every file."""
 JUNK = [b"", b"\n", b"[]", b"{}", b"null\n", b"\xff\xfe\x00\n", b"[" * 3000, b"NaN", b'{"a": "\\ud800"}\n', bytes(300)]
 

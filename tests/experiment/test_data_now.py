@@ -9,18 +9,7 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from helpers.tiny import TINY
-
-OPTIONS = {key: value for key, value in TINY.items() if not key.startswith("data.")}
-PAIRS = pd.DataFrame({"user": [3, 5], "item": [4, 2], "client": ["north", "south"]})
-
-
-def ratings() -> pd.DataFrame:
-    """Ratings at two clients."""
-    rows = np.arange(240)
-    client = np.where(rows % 2, "north", "south")
-    what = {"user": rows % 17, "item": rows // 12, "rating": 1 + rows % 5, "category": 0}
-    return pd.DataFrame({**what, "client": client})
+from helpers.two_shops import OPTIONS, PAIRS, ratings
 
 
 def trained(folder: Path, recipe: str = "fedacs", **changes: object) -> fedgraft.Run:
@@ -49,11 +38,11 @@ ROW = {"user": 3, "item": 7, "rating": 5, "client": "north", "category": 0}
 def test_data_that_have_grown_need_the_flag_which_the_error_names(run: fedgraft.Run, tmp_path: Path, caplog) -> None:
     before = run.predict(PAIRS)
     grown(tmp_path, ROW)
-    with pytest.raises(InputError, match=r"'north' of 2 have other rows.*--from RUN.*--allow-changed-data"):
+    with pytest.raises(InputError, match=r"'north' of 2 has other rows.*--from RUN.*--allow-changed-data"):
         run.predict(PAIRS)
     with caplog.at_level(logging.WARNING):
         after = run.predict(PAIRS, allow_changed_data=True)
-    assert "Of 2 clients 1 have other rows ('north')" in caplog.text
+    assert "Of 2 clients 1 has other rows ('north')" in caplog.text
     assert after["rating"][0] != before["rating"][0], "north knows one rating more"
     assert after["rating"][1] == before["rating"][1], "south's data are as they were"
 
@@ -67,7 +56,7 @@ def test_a_new_client_answers_with_the_shared_model(run: fedgraft.Run, tmp_path:
     grown(tmp_path, *({**ROW, "user": user, "client": "east"} for user in range(20, 40)))
     found = run.predict(PAIRS.assign(client="east"), allow_changed_data=True)
     assert found["client"].tolist() == ["east", "east"]
-    assert "1 are new ('east')" in caplog.text
+    assert "1 is new ('east')" in caplog.text
 
 
 def test_a_new_client_has_no_model_where_each_has_parameters_of_its_own(tmp_path: Path) -> None:

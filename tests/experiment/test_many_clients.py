@@ -95,8 +95,9 @@ def test_a_catalogue_is_the_same_however_many_pairs_are_drawn_at_once(monkeypatc
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [{}, {"task.share": "nothing"}, {"selector.name": "oort"}])
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("changes", "workers"), [({}, 0), ({}, 2), ({"task.share": "nothing"}, 0), ({"selector.name": "oort"}, 2)]
+)
 def test_a_run_on_shards_made_when_used_is_a_run_on_all(changes, workers, monkeypatch):
     expected = execute(eager(**changes))
     monkeypatch.setattr(clients, "PREPARED", 3)

@@ -49,12 +49,10 @@ def test_server_and_workers_use_the_same_kernels() -> None:
 
 
 def test_workers_and_kills_do_not_change_the_digest(tmp_path: Path) -> None:
-    expected = run(tmp_path / "0", "runtime.portable=true", "runtime.workers=0", "rounds=30")
-    for workers in (1, 2):
-        changes = ("runtime.portable=true", f"runtime.workers={workers}", "rounds=30")
-        assert run(tmp_path / str(workers), *changes) == expected
+    expected = run(tmp_path / "0", "runtime.portable=true", "runtime.workers=0", "rounds=10")
+    assert run(tmp_path / "2", "runtime.portable=true", "runtime.workers=2", "rounds=10") == expected
     folder = tmp_path / "killed"
-    changes = [*ARGUMENTS, "runtime.portable=true", "runtime.workers=2", "rounds=30", "checkpoint.every_seconds=0"]
+    changes = [*ARGUMENTS, "runtime.portable=true", "runtime.workers=2", "rounds=10", "checkpoint.every_seconds=0"]
     killed = subprocess.Popen([*COMMAND, "run", "fedacs", *changes, "-q", "--out", str(folder)], env=CLEAN)
     until = time.monotonic() + 60
     while not (folder / "rounds.jsonl").exists() and time.monotonic() < until:

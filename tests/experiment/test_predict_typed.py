@@ -13,6 +13,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.finished_run import FinishedRun
 from fedgraft.experiment.predict import predict
+from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import execute
 from helpers.toy_typed import own_tables
 
@@ -57,8 +58,8 @@ def links(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=EDGES)
 
 
-def test_paths_of_tables_are_kept_absolute(run: Path) -> None:
-    kept = experiment.Experiment.from_toml((run / "experiment.toml").read_text())
+def test_paths_of_tables_are_kept(run: Path) -> None:
+    kept = experiment.Experiment.from_toml(Store.open(run).experiment_toml())
     assert kept.sections["data"]["nodes"] == {
         kind: str(run.parent / f"{kind}.csv") for kind in ("paper", "author", "venue")
     }

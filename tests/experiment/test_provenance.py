@@ -104,7 +104,7 @@ def test_options_of_later_versions_have_their_defaults_and_renamed_ones_are_know
 @pytest.mark.parametrize(
     ("now", "message"),
     [
-        (shards(rows=np.arange(3)[::-1]), "client 'b' of 2 have other rows"),
+        (shards(rows=np.arange(3)[::-1]), "client 'b' of 2 has other rows"),
         (shards(name="c"), "client 'b' and 1 more of 2"),
         (shards()[:1], "client 'b' of 2"),
         ([Shard("a", np.zeros(1)), Shard("b", np.zeros(1))], "client 'a' and 1 more of 2"),

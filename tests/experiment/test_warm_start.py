@@ -7,6 +7,7 @@ import shutil
 import signal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedgraft
@@ -16,6 +17,7 @@ from fedgraft.experiment.runner import execute, resume
 from fedgraft.experiment.warm_start import start_from
 from helpers.tiny import TINY
 from helpers.toy_runs import toy
+from helpers.two_shops import OPTIONS, ratings
 
 
 def tiny(out, recipe="fedacs", start=None, **changes):
@@ -111,8 +113,68 @@ def test_without_a_shared_model_there_is_nothing_to_begin_with(tmp_path):
         tiny(tmp_path / "run", start=alone)
 
 
-def test_parameters_of_its_own_are_drawn_anew_and_a_note_says_so(tmp_path, caplog):
-    own = tiny(tmp_path / "own", **{"sharing.name": "fedper"})
+def same(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_each_client_goes_on_with_parameters_of_its_own(tmp_path, caplog):
+    changes = {"sharing.name": "fedper", "training.learning_rate": 0.05}
+    own = tiny(tmp_path / "own", rounds=4, **changes)
     with caplog.at_level(logging.WARNING):
-        tiny(tmp_path / "run", start=own, **{"sharing.name": "fedper"})
-    assert "those that each client keeps to itself, such as" in caplog.text
+        run = tiny(tmp_path / "run", start=own, **changes)
+    assert "those that 3 of 3 clients keep to themselves." in caplog.text
+    for number, name in enumerate(own._finished.names):
+        begun = run.experiment.own[number]["private"]
+        assert begun.keys() == {"out.weight", "out.bias"}
+        model = dict(own.client_model(name).named_parameters())
+        assert same(begun, {each: model[each].detach().numpy() for each in begun})
+    drawn = tiny(tmp_path / "drawn", **changes).summary["curve"][0][3]
+    assert run.summary["curve"][0][3] < drawn, "before the first round they know what they had learnt"
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_begins_alike(tmp_path):
+    own = tiny(tmp_path / "own", **{"sharing.name": "fedper"})
+    run = tiny(tmp_path / "run", start=own, **{"sharing.name": "fedper"})
+    shutil.rmtree(tmp_path / "own")
+    for path in [*(tmp_path / "run" / "checkpoint").iterdir(), *(tmp_path / "run").glob("*.jsonl")]:
+        path.unlink()
+    (tmp_path / "run" / "summary.json").unlink()
+    assert fedgraft.resume(tmp_path / "run", progress=False).summary["digest"] == run.summary["digest"]
+
+
+def test_clients_are_known_by_their_names_and_new_ones_draw_theirs(tmp_path, caplog):
+    options = {**OPTIONS, "sharing.name": "fedper", "yardsticks": []}
+
+    def run(table, **more):
+        data = {"ratings": table, "partition": "given"}
+        return fedgraft.run("fedacs", data=data, overrides=options, progress=False, **more)
+
+    first = run(ratings(), out=tmp_path / "first")
+    more = ratings().replace({"client": {"south": "west"}})
+    with caplog.at_level(logging.WARNING):
+        second = run(pd.concat([more, ratings().assign(client="east")]), start=first, out=tmp_path / "second")
+    assert "those that 1 of 3 clients keep to themselves; the other 2 begin with drawn ones." in caplog.text
+    assert [second._finished.names[number] for number in second.experiment.own] == ["north"]
+
+
+def test_models_of_clients_go_on_on_top_of_a_shared_one(tmp_path, caplog):
+    """CEFGL: Theta is shared; S, W and all that depends on a client's kinds and classes are its own."""
+    changes = {"data": {"name": "molecules", "clients": 2, "graphs": 60}, "model.hidden": 4, "task.walks": 4}
+    changes = {**changes, "rounds": 3, "runtime.workers": 0, "yardsticks": [], "sharing.probability": 1.0}
+
+    def run(out, start=None, **more):
+        return fedgraft.run("cefgl", out=out, start=start, overrides={**changes, **more}, progress=False)
+
+    first = run(tmp_path / "first")
+    with caplog.at_level(logging.WARNING):
+        second = run(tmp_path / "second", first)
+    assert "those that 2 of 2 clients keep to themselves." in caplog.text
+    for number in range(2):
+        then, begun = first._finished.memory(number), second.experiment.own[number]
+        assert same(begun["sharing"]["private"], then["sharing"]["private"])
+        assert not any(array.any() for array in begun["sharing"]["correction"].values())
+        assert begun["private"].keys() >= {"inputs.kind", "head.outer.weight"}
+        assert same(begun["private"], {each: then["best"]["arrays"][each] for each in begun["private"]})
+    with caplog.at_level(logging.WARNING):
+        run(tmp_path / "third", first, **{"task.walks": 5})
+    assert "those that 0 of 2 clients keep to themselves; the other 2 begin" in caplog.text, "shapes are others"

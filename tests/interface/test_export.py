@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -126,6 +127,51 @@ def test_an_instance_of_a_network_cannot_be_exported(tmp_path):
         run.export()
 
 
-def test_ratings_cannot_be_exported(finished_run):
-    with pytest.raises(InputError, match=r"Models of task 'rating' cannot be exported; those of graph, node can"):
-        fedgraft.open(finished_run).export()
+RATINGS = {
+    **SMALL,
+    "data": {"name": "shops", "users": 80, "items": 60, "links": 400, "count": 1000, "clients": 3, "categories": 6},
+}
+
+
+def asked(run, name):
+    """Pairs of some of the users and all items of a client, and how the run rates them."""
+    shard = run._finished.shards[run._finished.number(name)]
+    pairs = [(str(user), str(item)) for user in shard.user_ids[:6] for item in shard.item_ids]
+    answers = run.predict(pd.DataFrame(pairs, columns=["user", "item"]).assign(client=name))
+    return pairs, answers["rating"].to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [
+        ("fedacs", {"model": {"name": "gat", "hidden": 4, "embedding": 4}}),
+        ("fedacs", {"model": {"name": "gcn", "hidden": 4, "embedding": 4, "layers": 3}, "task.walk": 3}),
+        ("fedacs", {"model": {"name": "mlp", "hidden": 4}, "task.share": "nothing"}),
+        ("graft_rating", {}),
+    ],
+    ids=["gat", "gcn", "mlp", "private"],
+)
+def test_a_rating_model_gives_pairs_the_ratings_that_the_client_does(tmp_path, recipe, options):
+    run = trained(tmp_path, recipe, {**RATINGS, "task.share_least": 2, **options, "training.epochs": 2})
+    for name in run._finished.names:
+        pairs, expected = asked(run, name)
+        model = run.export(name, tmp_path / "model")
+        client = model.forward.__globals__["Client"](tmp_path / "model")
+        with torch.no_grad():
+            found = model(*client.inputs(pairs)).clamp(*client.scale)
+        assert expected.std() > 0.1
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
+def test_a_rating_model_of_all_clients_is_the_one_of_each(tmp_path):
+    run = trained(tmp_path, "fedacs", {**RATINGS, "model": {"name": "gcn", "hidden": 4, "embedding": 4}})
+    everyones, ones = run.export(folder=tmp_path / "all").state_dict(), run.export(run._finished.names[0]).state_dict()
+    assert everyones.keys() == ones.keys()
+    assert all(torch.equal(everyones[name], ones[name]) for name in ones)
+    assert not (tmp_path / "all" / "client.json").exists()
+
+
+def test_a_model_of_tables_cannot_be_exported(tmp_path):
+    run = trained(tmp_path, "fesog", {**RATINGS})
+    with pytest.raises(InputError, match=r"task.embeddings must be false"):
+        run.export(run._finished.names[0])

@@ -180,3 +180,30 @@ def test_what_is_prepared_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch
     STAGE.info("nobody looks")
     assert "yardstick global_mean ..." in stream.getvalue()
     assert "nobody looks" not in stream.getvalue()
+
+
+def test_elsewhere_a_stage_is_told_once_it_lasts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "STAGE_SECONDS", 60.0)
+    with Progress(3, 0, "rmse", 10) as shown:
+        STAGE.info("loading data")
+        monkeypatch.setattr(progress, "STAGE_SECONDS", 0.0)
+        STAGE.info("preparing %s clients", 100)
+        lasts = shown._waiting
+        assert lasts is not None
+        lasts.join()
+        shown.after_round(STATE, row(1))
+        shown.after_round(STATE, row(2))
+        monkeypatch.setattr(progress, "STAGE_SECONDS", 60.0)
+        STAGE.info("yardstick mlp")
+    lines = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["preparing 100 clients ...", "round 1/3", "round 2/3"]
+
+
+def test_quiet_tells_no_stage(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "STAGE_SECONDS", 0.0)
+    with Progress(3, 0, "rmse", 10, quiet=True) as shown:
+        STAGE.info("loading data")
+        assert shown._waiting is None
+    assert capsys.readouterr().err == ""

@@ -54,13 +54,13 @@ def test_sage_by_hand():
 def test_gcn_by_hand():
     module = ready(GCN(embedding=1).convolution(1, 1, G))
     output, before = back_through(module, STATES)
-    root = math.sqrt(0.5)
-    gathered = [1 + 2 * root, 2 + 5 * root, 4 + 2 * root, 8]
+    edge = math.sqrt(1 / (2 * 3))  # between an end, of degree 1, and the middle, of degree 2
+    gathered = [1 / 2 + 2 * edge, 2 / 3 + 5 * edge, 4 / 2 + 2 * edge, 8]
     np.testing.assert_allclose(output[:, 0], 2 * np.array(gathered), rtol=1e-6)
     found = gradients(module)
     assert found["linear.bias"] == [1111.0]
     assert found["linear.weight"] == pytest.approx([np.dot(gathered, GRADIENT[:, 0].numpy())])
-    expected = [2 * (1 + 10 * root), 2 * (10 + 101 * root), 2 * (100 + 10 * root), 2 * 1000]
+    expected = [2 * (1 / 2 + 10 * edge), 2 * (10 / 3 + 101 * edge), 2 * (100 / 2 + 10 * edge), 2 * 1000]
     np.testing.assert_allclose(before[:, 0], expected, rtol=1e-6)
 
 

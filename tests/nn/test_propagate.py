@@ -90,14 +90,19 @@ def test_receivers_may_be_other_nodes_than_senders():
     assert block.to("cpu").degree.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("place", [[0, 1], [2, 1]])
-def test_a_block_averages_and_smooths(place):
+@pytest.mark.parametrize(
+    ("place", "degree_from", "smoothed"),
+    [
+        ([0, 1], [3.0, 8.0, 15.0], [1 / 4 + 100 / (2 * 4), 10 / 9 + 1 / (3 * 2) + 100 / (3 * 4)]),
+        ([2, 1], [15.0, 8.0, 3.0], [100 / 4 + 100 / (2 * 2), 10 / 9 + 1 / (3 * 4) + 100 / (3 * 2)]),
+    ],
+)
+def test_a_block_averages_and_smooths(place, degree_from, smoothed):
     matrix = Sparse(np.array([0, 1, 1]), np.array([2, 0, 2]), np.ones(3, np.float32), (2, 3), small=0)
-    block = Block(matrix, torch.tensor(place), torch.tensor([1.0, 4.0]), torch.tensor([4.0, 1.0, 9.0]))
+    block = Block(matrix, torch.tensor(place), torch.tensor([3.0, 8.0]), torch.tensor(degree_from))
     states = torch.tensor([[1.0], [10.0], [100.0]])
-    own = states[place, 0]
-    assert block.own(states)[:, 0].tolist() == own.tolist()
-    assert block.means(states)[:, 0].tolist() == [100.0, 101.0 / 4]
-    expected = own + torch.tensor([100 / 3, 1 / 4 + 100 / 6])
+    assert block.own(states)[:, 0].tolist() == states[place, 0].tolist()
+    assert block.means(states)[:, 0].tolist() == pytest.approx([100 / 3, 101 / 8])
+    expected = torch.tensor(smoothed)
     torch.testing.assert_close(block.smoothed(states)[:, 0], expected)
     torch.testing.assert_close(block.smoothed(states, lambda each: 2 * each)[:, 0], 2 * expected)

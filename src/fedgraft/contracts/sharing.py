@@ -62,6 +62,13 @@ class PersonalSharing(Sharing[State]):
         """
         return ()
 
+    def inherited(self, memory: Tree) -> Tree:
+        """Return what a client remembers at the start of a run that begins with the model of one that has ended.
+
+        `memory` is what it remembered at that one's end. None, the default, is nothing.
+        """
+        return None
+
 
 class SilentSharing(Sharing[State]):
     """Ability: have rounds in which nothing is sent to the server.

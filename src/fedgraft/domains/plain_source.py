@@ -9,14 +9,12 @@ from fedgraft.nn.whole_networks import WholeNetwork
 
 _TEXT = '''"""A trained model in PyTorch Geometric's own layers; README.md says what it reads."""
 
-from pathlib import Path
+{standard}from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
-{imports}
-CLASSES = {classes}
-{edges}
+{imports}{before}
 
 class Model(nn.Module):
     """{says}"""
@@ -34,7 +32,41 @@ def load(folder=Path(__file__).parent):
     model = Model()
     model.load_state_dict(load_file(Path(folder) / "model.safetensors"))
     return model.eval()
-'''
+{behind}'''
+
+
+def module_text(
+    imports: Sequence[str],
+    before: str,
+    says: str,
+    made: Sequence[str],
+    arguments: str,
+    forward: Sequence[str],
+    behind: str = "",
+    standard: Sequence[str] = (),
+) -> str:
+    """Return the text of a Python module with the class `Model` and `load`.
+
+    Args:
+        imports: its lines beside those for torch and safetensors.
+        before: what the class needs, source text.
+        says: docstring of the class.
+        made: lines that make its layers.
+        arguments: of `forward`.
+        forward: its lines.
+        behind: what comes last, source text.
+        standard: lines that import from Python's own library.
+    """
+    return _TEXT.format(
+        standard="".join(f"{line}\n" for line in standard),
+        imports="".join(f"{line}\n" for line in imports),
+        before=before,
+        says=says,
+        made=indent("\n".join(made), " " * 8),
+        arguments=arguments,
+        forward=indent("\n".join(forward), " " * 8),
+        behind=behind,
+    )
 
 
 def source_of(
@@ -63,19 +95,10 @@ def source_of(
         helpers: functions that its lines call.
         imports: further lines that import something.
     """
-    layer, edges = (encoder.layer, encoder.edges) if encoder else ("", "")
-    names = sorted({*layers, *([layer] if layer else [])})
-    weighted = ["edge_index, weight = weighted(edge_index, len(x))"] if edges else []
-    imported = [*([f"from torch_geometric.nn import {', '.join(names)}"] if names else []), *imports]
-    return _TEXT.format(
-        imports="".join(f"{line}\n" for line in imported),
-        classes=list(classes),
-        edges="".join(f"\n{text}" for text in (edges, helpers) if text),
-        says=says,
-        made=indent("\n".join(made), " " * 8),
-        arguments=arguments,
-        forward=indent("\n".join([*begin, *weighted, *forward]), " " * 8),
-    )
+    names = sorted({*layers, *([encoder.layer] if encoder and encoder.layer else [])})
+    lines = [*([f"from torch_geometric.nn import {', '.join(names)}"] if names else []), *imports]
+    before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n", helpers) if text)
+    return module_text(lines, before, says, made, arguments, [*begin, *forward])
 
 
 def listed(encoder: PlainEncoder, widths: Sequence[int]) -> str:

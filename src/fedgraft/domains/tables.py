@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import SUFFIXES, Given, check_names, read_file
+from fedgraft.contracts.table_files import SUFFIXES, Given, check_names, columns_of, read_file
 from fedgraft.contracts.values import SPLITS
 from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
@@ -99,6 +99,12 @@ def read_table(
         raise InputError(f"{name}: no rows; at least one is needed.")
     columns = dict.fromkeys([*wanted.values(), *(column for column in optional if column in table)])
     return table[list(columns)].reset_index(drop=True), [(name, len(table))]
+
+
+def unread(given: Given, parameter: str, read: Collection[str]) -> tuple[str, ...]:
+    """Return a note on columns of a table of edges that are not `read`; none where all are."""
+    others = [name for name in columns_of(given, parameter) if name not in read]
+    return (f"Columns of edges that are not read: {', '.join(others)}.",) if others else ()
 
 
 def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str, str]]) -> dict[str, pd.DataFrame]:

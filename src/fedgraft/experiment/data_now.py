@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -45,7 +46,8 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     otherwise.
     """
     try:
-        shards = experiment.shards()
+        with nullcontext() if allow_changed else _told_before():
+            shards = experiment.shards()
     except InputError as error:
         missing = any(not path.exists() for path in _paths(experiment))
         hint = " If the data have moved, --data-root DIR (in Python data_root=DIR) says where they are."
@@ -70,6 +72,20 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     _check_names(experiment, began, now, where)
     _tell(now, then, names, where)
     return now
+
+
+@contextmanager
+def _told_before() -> Iterator[None]:
+    """Leave out notes on data, which were told when the run began; all is shown from level "debug" on."""
+
+    def shown(record: logging.LogRecord) -> bool:
+        return LOG.isEnabledFor(logging.DEBUG)
+
+    LOG.addFilter(shown)
+    try:
+        yield
+    finally:
+        LOG.removeFilter(shown)
 
 
 def moved(experiment: Experiment, root: Path) -> Experiment:
@@ -151,8 +167,13 @@ def _tell(now: DataNow, then: Sequence[str], names: Sequence[str], where: str) -
     """Note which clients' data are others."""
     came = [name for name, place in zip(names, now.places, strict=True) if place is None]
     others = [names[number] for number in sorted(now.changed) if names[number] not in came]
-    parts = {"have other rows": others, "are new": came, "are gone": [name for name in then if name not in names]}
-    said = "; ".join(f"{len(which)} {what} ({_listed(which)})" for what, which in parts.items() if which)
+    gone = [name for name in then if name not in names]
+    parts = {("has", "have", "other rows"): others, ("is", "are", "new"): came, ("is", "are", "gone"): gone}
+    said = "; ".join(
+        f"{len(which)} {one if len(which) == 1 else many} {what} ({_listed(which)})"
+        for (one, many, what), which in parts.items()
+        if which
+    )
     LOG.warning(
         f"{where}: the data have changed since the run began. Of {len(then)} clients {said}. Their models answer from "
         "the data as they are now, without what was remembered of single rows."

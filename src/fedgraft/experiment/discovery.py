@@ -38,6 +38,8 @@ CONTRACTS: dict[str, type[Any]] = {
     "runtimes": RuntimeOptions,
 }
 """Every family, and what its classes are."""
+SHOWN = 3
+"""Most names that an error lists of those that have an option."""
 
 
 def find(family: str, name: str) -> type[Any]:
@@ -72,7 +74,17 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
                 f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {given[key]!r}. "
                 f"{section}.name = {of!r} takes any."
             )
+    for key in sorted(given.keys() - {field.name for field in dataclasses.fields(cls)}):
+        if others := _with(family, key):
+            listed = " or ".join(f"{section}.name = {other!r}" for other in others[:SHOWN])
+            raise InputError(f"No {section} option named {key!r} with {section}.name = {name!r}; {listed} has it.")
     return construct(cls, section, {**fixed, **given})
+
+
+def _with(family: str, option: str) -> list[str]:
+    """The names of a family's classes that have an option."""
+    own = sorted({*names(family)} - {*presets(family)})
+    return [name for name in own if option in {field.name for field in dataclasses.fields(find(family, name))}]
 
 
 def section_of(family: str, instance: Any) -> dict[str, Any] | None:
@@ -127,6 +139,8 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: b
     for key in options:
         if key not in fields:
             raise unknown(f"{section} option", key, [*fields, "name"] if named else fields)
+    if lacks := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise InputError(f"{section}: class {cls.__qualname__} lacks what its contract asks for: {', '.join(lacks)}.")
     hints = get_type_hints(cls)
     values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
     missing = [key for key in _without_default(cls) if key not in values]

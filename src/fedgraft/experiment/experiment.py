@@ -6,7 +6,7 @@ Everything is checked and every method built before any data are loaded. Unknown
 import logging
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, get_type_hints
 
 import tomli_w
@@ -48,6 +48,7 @@ from fedgraft.experiment import discovery
 from fedgraft.experiment.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.data_tasks import task_of
 from fedgraft.experiment.given_models import with_encoder
+from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
@@ -78,7 +79,8 @@ LOG = logging.getLogger("fedgraft.data")
 class Experiment:
     """A checked experiment; every method is built, nothing is loaded yet.
 
-    `sections` is the recipe fully resolved: every option of every method with its value.
+    `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
+    with of their own, {} for nothing.
     """
 
     recipe: str
@@ -95,6 +97,7 @@ class Experiment:
     evaluation: Evaluation
     runtime: RuntimeOptions
     checkpoint: CheckpointOptions
+    own: Own = field(default_factory=dict)
 
     @property
     def seed(self) -> int:
@@ -146,20 +149,24 @@ class Experiment:
         if task == self.plan.task:
             return self
         cls: type[Any] = type(task)
-        for field in fields(cls):
-            said, found = getattr(self.plan.task, field.name), getattr(task, field.name)
-            if field.default is not MISSING and said not in (field.default, found):
-                raise InputError(f"task.{field.name} must be {found!r} with these data; got {said!r}.")
+        for each in fields(cls):
+            said, found = getattr(self.plan.task, each.name), getattr(task, each.name)
+            if each.default is not MISSING and said not in (each.default, found):
+                raise InputError(f"task.{each.name} must be {found!r} with these data; got {said!r}.")
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
         return self.with_changes({f"task.{key}": value for key, value in known.items()})
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        return build(self.recipe, override(self.sections, changes)).started(self.plan.start)
+        return build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
 
-    def started(self, start: Arrays) -> "Experiment":
-        """Return the experiment whose models begin with these shared parameters; {} draws them."""
-        return replace(self, plan=replace(self.plan, start=start)) if start else self
+    def started(self, start: Arrays, own: Own | None = None) -> "Experiment":
+        """Return the experiment whose models begin with these shared parameters, and clients with what is their own.
+
+        {} draws the shared ones, and leaves clients with nothing of their own.
+        """
+        begun = replace(self, own=own or {})
+        return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 
 def contents(text: str, where: str) -> Section:
@@ -248,7 +255,7 @@ def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any,
     """The task of this name."""
     cls = discovery.find("tasks", name)
     options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
-    if "encoder" in {field.name for field in fields(cls)}:
+    if "encoder" in {each.name for each in fields(cls)}:
         options["encoder"] = _build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")

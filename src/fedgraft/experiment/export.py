@@ -1,31 +1,32 @@
 """A trained model as a folder that needs no fedgraft: source text in PyTorch Geometric's layers, weights, a README."""
 
+import json
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from textwrap import indent
+from types import UnionType
 from typing import Any, Final
 
 import torch
 
 from fedgraft.contracts.encoder import NetworkEncoder
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery, disk
 from fedgraft.experiment.finished_run import SHOWN, FinishedRun, load_model
 
 SOURCE, WEIGHTS, README = "model.py", "model.safetensors", "README.md"
+TABLES, NAMES = "client.safetensors", "client.json"
 _TEXT: Final = """# {title}
 
-`{source}` defines the network in PyTorch Geometric's own layers, `{weights}` holds its state dict:
+`{source}` defines the network in PyTorch Geometric's layers, `{weights}` holds its state dict:
 
-    from model import CLASSES, load
-
-    logits = load()(x, edge_index)
-    likeliest = [CLASSES[k] for k in logits.argmax(1)]
-
+{usage}
 It needs torch, torch_geometric and safetensors{needs}. Inputs:
 
 {inputs}
-Outputs: logits, a column for each of CLASSES; their softmax is what the model takes each class's probability to be.
+Outputs: {outputs}
 {notes}"""
 _SMOOTHED: Final = """
 The run smoothed its answers over the graph after training; `fedgraft predict` does, this model alone does not.
@@ -33,7 +34,7 @@ The run smoothed its answers over the graph after training; `fedgraft predict` d
 
 
 def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
-    """Write a trained model to a folder: model.py, model.safetensors and README.md.
+    """Write a trained model to a folder: model.py, model.safetensors, README.md, and what it reads of a client's data.
 
     Args:
         run: whose model.
@@ -51,11 +52,15 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
         source=SOURCE,
         weights=WEIGHTS,
         needs=", and the network's own module" if network else "",
+        usage=indent(plain.usage, "    "),
         inputs=plain.inputs,
+        outputs=plain.outputs,
         notes=_SMOOTHED if run.plan.smoothing else "",
     )
-    arrays = {name: array.detach().cpu().contiguous().numpy() for name, array in plain.arrays.items()}
-    contents = {SOURCE: plain.source.encode(), WEIGHTS: disk.model_bytes(arrays), README: text.encode()}
+    contents = {SOURCE: plain.source.encode(), WEIGHTS: _bytes(plain.arrays), README: text.encode()}
+    if plain.client:
+        names = json.dumps(plain.names, ensure_ascii=False)
+        contents |= {TABLES: _bytes(plain.client), NAMES: names.encode()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         disk.replace(folder, contents)
@@ -69,8 +74,12 @@ def exported(folder: Path) -> torch.nn.Module:
     assert spec is not None, "a file of source text has one"
     assert spec.loader is not None, "and a loader"
     module: Any = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    model: torch.nn.Module = module.load(folder)
+    sys.modules[spec.name] = module  # PyG looks there for the module of a layer that it makes
+    try:
+        spec.loader.exec_module(module)
+        model: torch.nn.Module = module.load(folder)
+    finally:
+        del sys.modules[spec.name]
     return model
 
 
@@ -80,20 +89,24 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     if not isinstance(task, PlainTask):
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those('tasks', PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
-    if not isinstance(encoder, PlainEncoder | NetworkEncoder):
+    if not isinstance(encoder, task.encoders):
         used = run.experiment.sections["model"]["name"]
         raise InputError(
-            f"Encoder {used!r} has no counterpart among PyG's layers; {_those('models', PlainEncoder)} have, and can "
+            f"Encoder {used!r} has no counterpart among PyG's layers; {_those('models', task.encoders)} have, and can "
             "be exported."
         )
     if client is not None:
         number = run.number(client)
-        return task.plain(run.client_model(number), run.shards[number])
+        return task.plain(run.client_model(number), run.shards[number], run.memory(number).get("shared", {}))
     if run.plan.personal or any("/" in name for name in run.models):
         names = ", ".join([*map(repr, run.names[:SHOWN]), *(["..."] if len(run.names) > SHOWN else [])])
         raise InputError(f"Each client ended with a model of its own; say whose with --client, one of {names}.")
-    return task.plain(load_model(run.folder), None)
+    return task.plain(load_model(run.folder), None, {})
 
 
-def _those(family: str, ability: type) -> str:
+def _bytes(tensors: Tensors) -> bytes:
+    return disk.model_bytes({name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()})
+
+
+def _those(family: str, ability: type | UnionType) -> str:
     return ", ".join(name for name in discovery.names(family) if issubclass(discovery.find(family, name), ability))

@@ -24,11 +24,12 @@ from fedgraft.experiment.data_now import DataNow
 from fedgraft.experiment.disk import read_model
 from fedgraft.experiment.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE, SUMMARY
 from fedgraft.experiment.outside_classes import stored_experiment
+from fedgraft.experiment.own_parameters import inherited
 from fedgraft.experiment.provenance import check_options
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_models
 from fedgraft.experiment.summary import best_model
-from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
 SHOWN = 10
@@ -135,6 +136,22 @@ class FinishedRun:
         told = next((message for client, message in self._end[1].items() if client < 0 and message), b"")
         return {**known, "shared": self.plan.task.common(shared_in(self.plan, told))}
 
+    @property
+    def own(self) -> dict[str, Mapping[str, Tree]]:
+        """{name of a client of the run: what of its memory it hands on to a run that begins with this one's model}.
+
+        The data are not loaded. Nothing of clients that are nodes of a federation.
+        """
+        folder = self._store.folder
+        if not self.plan.personal or self._at_nodes:
+            return {}
+        memories = self._end[1]
+        names = list(self._store.origin().get("clients", {}))
+        if len(names) != len(self._end[0].profiles) and (folder / SUMMARY).is_file():
+            names = list(self._store.summary()["test_per_client"])
+        unpacked: Any = {name: wire.unpack(memories[k]) for k, name in enumerate(names) if memories.get(k)}
+        return {name: inherited(self.plan, memory) for name, memory in unpacked.items()}
+
     @staticmethod
     def _smoothed_by(known: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"smoothing": {"choice": known["choice"], "rows": [], "known": []}} if "choice" in known else {}
@@ -198,11 +215,16 @@ class FinishedRun:
     def _check_here(self) -> None:
         """Raise `InputError` where the clients are nodes of a federation."""
         folder = self._store.folder
-        if (folder / ENVIRONMENT).is_file() and (run := self._store.environment().get(RUN)):
+        if run := self._at_nodes:
             raise InputError(
                 f"{folder}: data and what clients remember are at the nodes of the federation; predict there: "
                 f"fedgraft predict NODEDIR/runs/{run}, where NODEDIR is a node's folder."
             )
+
+    @property
+    def _at_nodes(self) -> str | None:
+        """The run's name at the nodes of a federation that hold its clients; None where they were here."""
+        return self._store.environment().get(RUN) if (self._store.folder / ENVIRONMENT).is_file() else None
 
     @cached_property
     def _end(self) -> tuple[RunState, dict[int, bytes]]:

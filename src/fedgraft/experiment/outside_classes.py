@@ -17,6 +17,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.disk import read_bytes, read_model
 from fedgraft.experiment.experiment import Experiment, contents
 from fedgraft.experiment.folder_check import EXPERIMENT, NETWORK, START
+from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipe import outside_names
 from fedgraft.experiment.run_folder import Store
 from fedgraft.wire.layouts import Arrays, digest
@@ -62,7 +63,7 @@ def stored_experiment(store: Store) -> Experiment:
             f"on this machine had them. If you trust them: fedgraft trust {store.folder}"
         )
     _take_network(store, text)
-    return Experiment.from_toml(text, str(where)).started(_first_model(store))
+    return Experiment.from_toml(text, str(where)).started(*parted(_first_model(store)))
 
 
 def given_network(experiment: Experiment) -> bytes:
@@ -88,7 +89,7 @@ def _take_network(store: Store, text: str) -> None:
 
 
 def _first_model(store: Store) -> Arrays:
-    """Return the shared parameters that a run's models began with; {} where they were drawn.
+    """Return the parameters that a run's models began with, see `own_parameters.joined`; {} where they were drawn.
 
     Raises `InputError` if they are missing, or not those that the run began with.
     """

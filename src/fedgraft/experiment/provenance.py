@@ -153,10 +153,10 @@ def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
         where: the file whose [data] says where they are.
     """
     if changed := changed_clients(began, shards, where):
-        which = f"client {changed[0]!r}" + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
+        more, have = (f" and {len(changed) - 1} more", "have") if len(changed) > 1 else ("", "has")
         raise InputError(
-            f"The data that [data] of {where} names have changed since the run began: {which} of "
-            f"{len(began['clients'])} have other rows, or the same in another order. A run goes on only with what it "
+            f"The data that [data] of {where} names have changed since the run began: client {changed[0]!r}{more} of "
+            f"{len(began['clients'])} {have} other rows, or the same in another order. A run goes on only with what it "
             "began with; 'fedgraft run RECIPE --from RUN' trains its model on with new data, and with "
             "--allow-changed-data it answers from them."
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.errors import InputError, unknown
+from fedgraft.experiment.here import whole
 
 
 def recipes() -> dict[str, str]:
@@ -30,4 +31,4 @@ def read_file(recipe: str) -> tuple[str, dict[str, Any]]:
         content = tomllib.loads(raw.decode())
     except (ValueError, RecursionError) as error:  # of the bytes, or of the text
         raise InputError(f"{recipe} is not valid TOML: {error}.") from error
-    return str(content.pop("recipe", name)), content
+    return str(content.pop("recipe", name)), whole(content, Path(recipe).parent)

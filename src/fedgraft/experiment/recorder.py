@@ -1,6 +1,8 @@
 """Follow a run: rows are stored as rounds end, checkpoints now and then."""
 
 import time
+from collections.abc import Mapping
+from itertools import chain
 from typing import Protocol
 
 from fedgraft.contracts import Runtime
@@ -61,11 +63,14 @@ class Recorder:
         if stop:
             raise Interrupted(f"interrupted after round {state.round}", self._interrupted.number)
 
-    def checkpoint(self, state: RunState) -> None:
-        """Make this state what a resume starts from, with whatever was charged since the last row."""
+    def checkpoint(self, state: RunState, first: Mapping[int, bytes] | None = None) -> None:
+        """Make this state what a resume starts from, with whatever was charged since the last row.
+
+        `first` is what clients remembered before the run, which does not count as changed.
+        """
         began, entries = time.monotonic(), self._loop.ledger.drain()
         if self._store is not None:
             self._store.append(None, entries)
-            self._store.checkpoint(state, self._runtime.memories())
+            self._store.checkpoint(state, chain((first or {}).items(), self._runtime.memories()))
         self._stored_at = time.monotonic()
         self._took = self._stored_at - began

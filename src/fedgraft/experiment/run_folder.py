@@ -27,6 +27,7 @@ from fedgraft.experiment import disk
 from fedgraft.experiment import folder_check as folders
 from fedgraft.experiment.disk import Tally
 from fedgraft.experiment.folder_check import BEFORE, CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
+from fedgraft.experiment.here import from_here, whole_text
 from fedgraft.experiment.provenance import Origin, check_shape, versions, with_versions
 from fedgraft.experiment.stored_state import checked_content, checked_memories, checked_state
 from fedgraft.wire.layouts import Arrays, Tree
@@ -114,16 +115,16 @@ class Store:
         """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
         with folders.named(self.folder):
             began = disk.json_table(origin or {})
+            text = from_here(experiment_toml, self.folder).encode()
             given = {folders.START: disk.model_bytes(start) if start else b"", folders.NETWORK: network}
-            contents = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began, **given}
-            kept = {name: content for name, content in contents.items() if content}
-            disk.replace(self.folder, {**kept, EXPERIMENT: experiment_toml.encode()})
+            about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began, **given, EXPERIMENT: text}
+            disk.replace(self.folder, {name: content for name, content in about.items() if content})
             self._origin = disk.fingerprint(began).hex()
 
     def revise(self, experiment_toml: str) -> None:
         """Have a run go on as another experiment says; what it came to is no result any more."""
         with self._writing():
-            disk.replace(self.folder, {EXPERIMENT: experiment_toml.encode()})
+            disk.replace(self.folder, {EXPERIMENT: from_here(experiment_toml, self.folder).encode()})
             for name in (SUMMARY, folders.MODEL):
                 disk.remove(self.folder / name)
 
@@ -260,8 +261,8 @@ class Store:
         return cls(folder)
 
     def experiment_toml(self) -> str:
-        """Return the resolved experiment as TOML."""
-        return disk.read_text(self.folder / EXPERIMENT)
+        """Return the resolved experiment as TOML, with whole paths of data as they are now."""
+        return whole_text(disk.read_text(self.folder / EXPERIMENT), self.folder)
 
     def origin(self) -> Origin:
         """Return what the run began with; {} for a run of an older version.

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import torch
 
+from fedgraft import wire
 from fedgraft.contracts import Runtime, RuntimeOptions
-from fedgraft.contracts.data import Shards
+from fedgraft.contracts.data import Shards, names_of
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
@@ -32,6 +33,7 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.longer import reopened, with_rounds
 from fedgraft.experiment.outside_classes import given_network, note_made, stored_experiment
+from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.run_folder import Store
@@ -93,7 +95,7 @@ def execute(
     if folder is None:
         experiment, shards = _loaded(experiment)
         began = origin_of(experiment.sections, shards, experiment.plan.task)
-        experiment = experiment if start is None else start.begin(experiment, began)
+        experiment = experiment if start is None else start.begin(experiment, began, names_of(shards))
         return _train(experiment, shards, None, None, watcher)
     with Store.begin(folder) as store, store.taken_back():
         if sites is not None:
@@ -111,9 +113,10 @@ def execute(
         experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
-            experiment, began = start.begin(experiment, began), start.origin(began)
-        network = given_network(experiment)
-        store.describe(experiment.to_toml(), environment(), began, experiment.plan.start, network)
+            experiment = start.begin(experiment, began, names_of(shards))
+            began = start.origin(experiment, began)
+        parameters, network = joined(experiment.plan.start, experiment.own), given_network(experiment)
+        store.describe(experiment.to_toml(), environment(), began, parameters, network)
         note_made(experiment)
         return _train(experiment, shards, store, None, watcher)
 
@@ -176,6 +179,7 @@ def resume(
             with sites.joined(experiment, store.environment()[RUN]) as (runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, store, stored, watcher or Silent(), runtime, sites)
+        STAGE.info("loading data")
         shards = experiment.shards()
         check_clients(began, shards, where)
         return _train(experiment, shards, store, stored, watcher or Silent())
@@ -253,9 +257,12 @@ def _finish(
         recorder = Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
+            first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}
             with interrupted.at_once():  # there is nothing to store yet
+                if first:
+                    runtime.restore(first)
                 state = _begin(loop)
-            recorder.checkpoint(state)
+            recorder.checkpoint(state, first)
         else:
             state, memories = stored
             runtime.restore(memories)

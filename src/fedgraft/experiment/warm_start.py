@@ -1,7 +1,7 @@
-"""Begin a run with the model of another: its shared parameters, as they were best on validation, come first."""
+"""Begin a run with the model of another: its shared parameters, as they were best on validation, and clients' own."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -10,9 +10,10 @@ from fedgraft import wire
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.finished_run import FinishedRun
+from fedgraft.experiment.own_parameters import by_name, fitting, joined
 from fedgraft.experiment.provenance import Origin
 from fedgraft.experiment.run_folder import Store
-from fedgraft.wire.layouts import Arrays, digest
+from fedgraft.wire.layouts import Arrays, Tree, digest
 
 LOG = logging.getLogger("fedgraft.data")
 FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "sparse")
@@ -28,23 +29,27 @@ class Start:
         arrays: its shared parameters.
         sections: the options of that run.
         began: what that run began with.
+        own: {name of a client: what of its memory it hands on}.
     """
 
     folder: Path
     arrays: Arrays
     sections: Mapping[str, Any]
     began: Origin
+    own: Mapping[str, Mapping[str, Tree]]
 
-    def origin(self, began: Origin) -> Origin:
-        """Return what a run began with, this model with it."""
-        return {**began, "start": {"model": digest(self.arrays), "run": str(self.folder.resolve())}}
+    def origin(self, experiment: Experiment, began: Origin) -> Origin:
+        """Return what an experiment that begins with this model began with, that model with it."""
+        first = joined(experiment.plan.start, experiment.own)
+        return {**began, "start": {"model": digest(first), "run": str(self.folder.resolve())}}
 
-    def begin(self, experiment: Experiment, began: Origin) -> Experiment:
+    def begin(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Experiment:
         """Return an experiment that begins with this model.
 
         Args:
             experiment: fitted to its data.
             began: what the new run begins with.
+            names: of its clients.
 
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
@@ -56,13 +61,23 @@ class Start:
             raise self._misfit(str(error)) from error
         if not plan.variants:
             self._check_names(began)
-        own = [name for name in plan.build_model().initial if not plan.travels(name)]
-        if own:
-            LOG.warning(
-                f"From {self.folder} come the shared parameters; those that each client keeps to itself, such as "
-                f"{own[0]!r}, are drawn anew."
-            )
-        return experiment.started(self.arrays)
+        if not plan.personal:
+            return experiment.started(self.arrays)
+        own = by_name(names, {name: memory for name, memory in self.own.items() if self._fits(experiment, began, name)})
+        anew = "" if len(own) == len(names) else f"; the other {len(names) - len(own)} begin with drawn ones"
+        LOG.warning(
+            f"From {self.folder} come the shared parameters and, by name, those that {len(own)} of {len(names)} "
+            f"clients keep to themselves{anew}."
+        )
+        return experiment.started(self.arrays, own)
+
+    def _fits(self, experiment: Experiment, began: Origin, client: str) -> bool:
+        """Return whether a client can begin with what it had: under the same method, and the same names and shapes."""
+        plan, now, then = experiment.plan, experiment.sections, self.sections
+        if then["sharing"]["name"] != now["sharing"]["name"] or not fitting(plan, self.own[client]):
+            return False
+        named = [each.get("named", {}).get(client) for each in (self.began, began)]
+        return not plan.variants or (then["task"] == now["task"] and named[0] == named[1])
 
     def _check_options(self, experiment: Experiment) -> None:
         """Raise `InputError` where task or encoder are others, or the task is fitted to other data."""
@@ -105,4 +120,4 @@ def start_from(folder: Path) -> Start:
         )
     if not run.models:
         raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
-    return Start(folder, run.models, run.experiment.sections, Store.open(folder).origin())
+    return Start(folder, run.models, run.experiment.sections, Store.open(folder).origin(), run.own)

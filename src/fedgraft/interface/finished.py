@@ -266,6 +266,9 @@ class _Models(Mapping[str, torch.nn.Module]):
     def __len__(self) -> int:
         return len(self._run._finished.names)
 
+    def __repr__(self) -> str:
+        return f"<models of {', '.join(map(repr, self))}>"
+
 
 def folders_of(runs: Sequence[Run | str | Path]) -> list[Path]:
     """Return where runs are. Raises `InputError` for what is no list of them."""

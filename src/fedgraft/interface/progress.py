@@ -3,6 +3,7 @@
 import logging
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -22,6 +23,8 @@ from fedgraft.experiment.units import human_bytes, human_seconds
 
 LINE_SECONDS = 1.0
 """Least seconds between two plain lines."""
+STAGE_SECONDS = 5.0
+"""How long a stage before the first round or after the last one lasts before a plain line tells it."""
 _LIST_WIDTH, _BAR_WIDTH, _LEAST_BAR, _TEXT_WIDTH = 18, 32, 6, 52
 
 
@@ -29,8 +32,8 @@ class Progress:
     """A watcher that shows a run's progress.
 
     On a terminal: what is being prepared, then a bar of rounds and one of the budget, with the score and who was
-    chosen. Elsewhere: a line a round, at most one a second, always the first and the last. Why a client failed is told
-    once for each reason.
+    chosen. Elsewhere: a line for each stage that takes long, and a line a round, at most one a second, always the first
+    and the last. Why a client failed is told once for each reason.
 
     Args:
         rounds: most rounds there will be.
@@ -52,6 +55,7 @@ class Progress:
         self._said_at = -math.inf
         self._reasons: set[str] = set()
         self._stages = _Stages(self._stage)
+        self._waiting: threading.Timer | None = None
 
     @classmethod
     def of(cls, experiment: Experiment, quiet: bool = False, rounds: int | None = None) -> "Progress":
@@ -72,6 +76,7 @@ class Progress:
     ) -> None:
         STAGE.removeHandler(self._stages)
         STAGE.setLevel(logging.NOTSET)
+        self._stage_over()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -79,6 +84,7 @@ class Progress:
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Show a round that has ended."""
+        self._stage_over()
         if self._quiet:
             return
         self._tell_failures(row)
@@ -100,8 +106,21 @@ class Progress:
 
     def _stage(self, text: str) -> None:
         """Show what is done before the first round or after the last one, such as a yardstick."""
-        if self._live is not None and not self._quiet:
-            self._live.update(Text(f"{text} ..."))
+        self._stage_over()
+        said = Text(f"{text} ...")
+        if self._live is not None:
+            self._live.update(said)
+        elif not self._quiet:
+            self._say_last()
+            self._waiting = threading.Timer(STAGE_SECONDS, self._console.print, (said,))
+            self._waiting.daemon = True
+            self._waiting.start()
+
+    def _stage_over(self) -> None:
+        """Tell nothing of a stage that is over already."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
     def _tell_failures(self, row: Row) -> None:
         """Say why clients failed, each reason once."""

@@ -183,9 +183,9 @@ class Block:
         return self._averaging @ _sent(states, map)
 
     def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
-        """Each receiver's own state plus its neighbours', each divided by the root of both degrees.
+        """Each receiver's own state plus its neighbours', each divided by the root of both ends' degrees plus one.
 
-        Of what `map` makes of them, if given, which is linear.
+        The one is a self loop. Of what `map` makes of them, if given, which is linear.
         """
         return self._smoothing @ _sent(states, map)
 
@@ -237,8 +237,8 @@ class Block:
 
     @cached_property
     def _smoothing(self) -> Sparse:
-        roots = self.degree.clamp(min=1).rsqrt(), self.degree_from.clamp(min=1).rsqrt()
-        return self.matrix.scaled(*roots).with_ones(self.place)
+        roots = (self.degree + 1.0).rsqrt(), (self.degree_from + 1.0).rsqrt()
+        return self.matrix.with_ones(self.place).scaled(*roots)
 
     @cached_property
     def _ahead(self) -> bool:
@@ -279,9 +279,9 @@ class Given(Block):
         return self._received(map) / self.degree.clamp(min=1)[:, None]
 
     def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
-        """Own states plus what was given, by the root of each receiver's number of neighbours, mapped."""
-        scale = self.degree.clamp(min=1).rsqrt()[:, None]
-        return self.own(_sent(states, map)) + scale * self._received(map)
+        """Own states plus what was given, as in a block; senders have divided theirs, mapped."""
+        root = (self.degree + 1.0).rsqrt()[:, None]
+        return root * (root * self.own(_sent(states, map)) + self._received(map))
 
     @property
     def edge_index(self) -> Tensor:

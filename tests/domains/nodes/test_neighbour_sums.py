@@ -61,7 +61,7 @@ def test_in_any_cut_sums_are_those_of_the_whole_graph(seed, clients, is_sparse, 
     graph = whole(edges, label=[0] * nodes, is_sparse=is_sparse)
     adjacency = np.zeros((nodes, nodes))
     adjacency[np.repeat(np.arange(nodes), graph.degree), graph.senders] = 1
-    scale = np.maximum(graph.degree, 1) ** -0.5 if by_degree else np.ones(nodes)
+    scale = (graph.degree + 1.0) ** -0.5 if by_degree else np.ones(nodes)
     expected = adjacency @ (scale[:, None] * dense(graph.features))
     found = exchanged(cut(graph, owner, [f"c{k}" for k in range(clients)]), rules(is_sparse, by_degree))
     for client, sums in enumerate(found):

@@ -82,12 +82,12 @@ def convolved(parameters, number, kind, here, state, adjacency):
     """One layer of all own nodes; the first one's weights are [inputs, outputs]."""
     of = {key.split(".", 2)[2]: value for key, value in parameters.items() if key.startswith(f"convolutions.{number}.")}
     turned = {key: value.T if number and value.ndim == 2 else value for key, value in of.items()}
-    degree = np.maximum(adjacency.sum(1), 1)
+    degree = adjacency.sum(1)
     if kind == "sage":
-        mean = adjacency @ state / degree[:, None]
+        mean = adjacency @ state / np.maximum(degree, 1)[:, None]
         return state[:OWN] @ turned["own.weight"] + turned["own.bias"] + mean @ turned["mean.weight"]
-    scale = np.concatenate([degree, here.elsewhere]) ** -0.5
-    summed = state[:OWN] + scale[:OWN, None] * (adjacency @ (scale[:, None] * state))
+    scale = (np.concatenate([degree, here.elsewhere]) + 1.0) ** -0.5
+    summed = scale[:OWN, None] * (scale[:OWN, None] * state[:OWN] + adjacency @ (scale[:, None] * state))
     return summed @ turned["linear.weight"] + turned["linear.bias"]
 
 

@@ -15,5 +15,5 @@ def test_a_convolution_by_hand():
         module.linear.weight.fill_(1.0)
         module.linear.bias.fill_(0.0)
     found = module(torch.tensor([[1.0], [2.0], [4.0]]), path)[:, 0]
-    half = 1 / math.sqrt(2)
-    torch.testing.assert_close(found, torch.tensor([1 + 2 * half, 2 + 5 * half, 4 + 2 * half]))
+    edge = 1 / math.sqrt(2 * 3)  # degrees 1 and 2, and each node is a neighbour of itself
+    torch.testing.assert_close(found, torch.tensor([1 / 2 + 2 * edge, 2 / 3 + 5 * edge, 4 / 2 + 2 * edge]))

@@ -6,6 +6,7 @@ from torch import nn
 from torch_geometric.nn import GCNConv, GINConv, MessagePassing
 
 from fedgraft.errors import InputError
+from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.pyg import Pyg
 from fedgraft.nn.propagate import Block, Sparse
 from fedgraft.testing import check_encoder
@@ -54,6 +55,14 @@ def test_a_gcn_of_a_whole_graph_gives_what_it_gives_alone(improved):
     alone = GCNConv(2, 3, improved=improved)
     alone.load_state_dict(layer.module.state_dict())
     torch.testing.assert_close(layer(STATES, PATH), alone(STATES, EDGE_INDEX, torch.ones(4)))
+
+
+def test_our_gcn_with_the_same_weights_gives_the_same():
+    theirs, ours = GCNConv(2, 3), GCN(hidden=3, layers=1).convolution(2, 3, torch.Generator())
+    with torch.no_grad():
+        ours.linear.weight.copy_(theirs.lin.weight)
+        ours.linear.bias.copy_(theirs.bias.normal_())
+    torch.testing.assert_close(ours(STATES, PATH), theirs(STATES, EDGE_INDEX))
 
 
 @pytest.mark.parametrize("module", ["GCNConv", "SAGEConv", "GATv2Conv", "TransformerConv", "GraphConv"])

@@ -1,5 +1,6 @@
 """Turns PyG `Data` objects into the three tables of a user's own graphs: one way in, and one that a run can store."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,11 @@ import pandas as pd
 from fedgraft.domains.regression import numbers_hint
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
+
+LOG = logging.getLogger("fedgraft.data")
+
+UNREAD = ("edge_attr", "edge_weight")
+"""What no encoder of graphs looks at."""
 
 
 def tables_of(
@@ -39,6 +45,9 @@ def tables_of(
         rows.append({"graph": len(rows), **_label(graph, where, are_numbers), **holder})
         features.append(x)
         edges.append(_edges(graph, len(x), where))
+    for key in UNREAD:
+        if any(getattr(graph, key, None) is not None for _, _, graph in listed):
+            LOG.warning(f"{parameter}: {key} of its objects is not read.")
     sizes = [len(x) for x in features]
     number = np.arange(len(rows))
     # A client of narrower features has none of the further columns: they stay empty at all of its nodes.

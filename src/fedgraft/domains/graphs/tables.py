@@ -25,6 +25,7 @@ from fedgraft.domains.tables import (
     read_table,
     row_of,
     splits_of,
+    unread,
 )
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -121,6 +122,7 @@ def read_graphs(
     kind, kind_names = _kinds(node_table, columns, node_source)
     ends = _ends(edges, columns, owner, (ids, row_of_id, source[0][0]), node_names, key[order], order)
     tidy, notes = tidy_edges(ends, sizes, f"{owner}.edges, row")
+    notes = (*notes, *unread(edges, f"{owner}.edges", (columns.graph, columns.source, columns.target)))
     whole = GraphShard(
         name=source[0][0],
         sizes=sizes,

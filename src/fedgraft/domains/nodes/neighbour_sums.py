@@ -28,7 +28,7 @@ class Aggregates:
 
     Args:
         coding: how rows of features travel.
-        by_degree: whether a node's features are divided by the root of its degree, as the GCN has it.
+        by_degree: whether a node's features are divided by the root of its degree plus one, as the GCN has it.
     """
 
     coding: FeatureCoding
@@ -97,7 +97,7 @@ class Aggregates:
     def _scaled(self, shard: NodeShard) -> Features:
         if not self.by_degree:
             return shard.features
-        scale = np.maximum(shard.degree, 1).astype(np.float32) ** -0.5
+        scale = (shard.degree + 1).astype(np.float32) ** -0.5
         if isinstance(shard.features, np.ndarray):
             return shard.features * scale[:, None]
         return sparse.csr_matrix(sparse.diags(scale, dtype=np.float32) @ shard.features)

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, table_of
+from fedgraft.contracts.table_files import SUFFIXES, Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.node_tables import feature, read_labels, read_numbers, read_split
 from fedgraft.domains.nodes.pyg_objects import Collection, compact
 from fedgraft.domains.nodes.shards import WholeGraph, undirected
 from fedgraft.domains.regression import numbers_hint
-from fedgraft.domains.tables import Source, encode, read_table, row_of
+from fedgraft.domains.tables import Source, encode, read_table, row_of, unread
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -79,8 +79,7 @@ def read_nodes(nodes: Given, edges: Given, columns: Columns, owner: str, are_num
         raise InputError(f"{source[0][0]}: column {columns.split!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
     pointers, senders, notes = undirected(*_ends(edges, columns, owner, ids, order, where))
-    if unread := [each for each in columns_of(edges, f"{owner}.edges") if each not in (columns.source, columns.target)]:
-        notes = (*notes, f"Columns of edges that are not read: {', '.join(unread)}.")
+    notes = (*notes, *unread(edges, f"{owner}.edges", (columns.source, columns.target)))
     whole = WholeGraph(
         name=where,
         ids=ids[code].astype(object),

@@ -246,6 +246,8 @@ def pair_features(known: Known, user: Ids, item: Ids, category: Ids) -> Features
 
 PAIR_WIDTH = 27
 """Columns of `pair_features`."""
+TASTE, FRIENDS = slice(2, 4), slice(14, 18)
+"""Those that depend on the user and the category, and on user and item; each other one depends on one of the ends."""
 
 
 def node_features(known: Known) -> Features:

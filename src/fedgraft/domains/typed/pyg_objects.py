@@ -33,6 +33,8 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 """PyG's names of the splits, in the order of `SPLITS`."""
 IDS = ("node_id", "n_id")
 """What objects may call the ids of a type's nodes."""
+UNREAD = ("edge_attr", "edge_weight")
+"""What no encoder of typed graphs looks at."""
 SUFFIX = ".pt"
 """Of a file that holds an object."""
 
@@ -271,7 +273,9 @@ def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, .
         raise InputError(f"{where} has no edges.")
     joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in found.items()}
     several = [JOIN.join(pair) for pair, some in found.items() if len(some) > 2]
-    return joined, tuple(f"{where}: {name}: several relations are taken as one." for name in several)
+    notes = [f"{where}: {name}: several relations are taken as one." for name in several]
+    held = {key for kind in data.edge_types for key in UNREAD if key in data[kind]}
+    return joined, (*notes, *(f"{where}.{key} is not read." for key in sorted(held)))
 
 
 def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, client: str) -> NDArray[np.object_]:

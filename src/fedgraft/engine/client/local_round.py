@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from fedgraft.contracts import randomness
+from fedgraft.engine import checked_codec
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import HaloCodec, asked_arrays
@@ -147,7 +148,7 @@ class LocalRound:
         if state is None:
             state = plan.uplink.init(plan.upload_layout)
         g = randomness.lazy(plan.seed, "uplink", order.round, order.client)
-        encoded, self.memory["uplink"] = plan.uplink.encode(upload, state, g)
+        encoded, self.memory["uplink"] = checked_codec.encode(plan.uplink, upload, state, plan.upload_layout, g)
         return encoded
 
     def _scored(self) -> dict[str, float]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedgraft import wire
 from fedgraft.contracts import randomness
+from fedgraft.engine import checked_codec
 from fedgraft.engine.plan import Plan
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -53,7 +54,7 @@ class Broadcast:
         if key not in downlink:
             downlink[key] = plan.downlink.init(plan.download_layout)
         g = randomness.generator(plan.seed, "downlink", self.version, group)
-        arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
+        arrays, downlink[key] = checked_codec.encode(plan.downlink, model, downlink[key], plan.download_layout, g)
         self._tree["published"][key] = {"version": self.version, "arrays": arrays}
         return plan.downlink.decode(arrays, plan.download_layout) if plan.tracking else {}
 
@@ -69,7 +70,7 @@ class Broadcast:
         if key not in downlink:
             downlink[key] = plan.downlink.init(plan.model_layout)
         g = randomness.generator(plan.seed, "downlink-evaluate", round, group)
-        arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
+        arrays, downlink[key] = checked_codec.encode(plan.downlink, model, downlink[key], plan.model_layout, g)
         return wire.encode(Message("evaluate", round, arrays=arrays), plan.request_layouts["evaluate"])
 
     def received(self, clients: Iterable[int]) -> None:

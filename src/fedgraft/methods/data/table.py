@@ -121,7 +121,8 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
 
     def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table."""
-        return own_ratings(replace(self._form("data"), unknown_trust="drop"), tables)
+        low, high = self._scale()
+        return own_ratings(replace(self._form("data"), unknown_trust="drop", low=low, high=high), tables)
 
     def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> RatingShard:
         """Read one client's ratings and the trust links between its users; columns of clients are not read."""
@@ -134,6 +135,18 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
             return self.partition
         named = self.clients is None and self.client in columns_of(self.ratings, "Table.ratings")
         return "given" if named or is_folder(self.ratings) else "average"
+
+    def _scale(self) -> tuple[float, float]:
+        """Return the lowest and the highest rating, read off the run's table where they were not said."""
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        try:
+            return self.read().scale
+        except InputError as error:
+            raise InputError(
+                f"{error} The scale of the run's ratings is read off them; a run that is told data.low and data.high "
+                "needs them no more."
+            ) from error
 
     def _form(self, owner: str) -> Format:
         return Format(owner, **{option.name: getattr(self, option.name) for option in fields(Format)[1:]})

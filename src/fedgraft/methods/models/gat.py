@@ -2,18 +2,57 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder
+from fedgraft.contracts.plain import PlainEdgeEncoder, Tensors
 from fedgraft.errors import require
 from fedgraft.nn.layers import linear, normal
 from fedgraft.nn.propagate import GraphView, end_sums, spmm
 
+_ENCODER = '''
+class Attention(MessagePassing):
+    """Attention over neighbours, scored from both ends and from features of edges, which also scale messages."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__(aggr="add", node_dim=0)
+        self.linear = nn.Linear(inputs, outputs)
+        self.own = nn.Linear(inputs, outputs, bias=False)
+        self.receiver, self.sender = (nn.Parameter(torch.zeros({heads}, outputs // {heads})) for _ in range(2))
+        self.edge_score, self.edge_scale = (nn.Parameter(torch.zeros({heads}, {edge_width})) for _ in range(2))
+
+    def forward(self, x, edge_index, edge_attr):
+        mapped = self.linear(x).view(len(x), {heads}, -1)
+        ends = (mapped * self.sender).sum(2), (mapped * self.receiver).sum(2)
+        mixed = self.propagate(edge_index, x=mapped, ends=ends, edge_attr=edge_attr)
+        return mixed.flatten(1) + self.own(x)
+
+    def message(self, x_j, ends_j, ends_i, edge_attr, index, size_i):
+        scores = nn.functional.leaky_relu(ends_j + ends_i + edge_attr @ self.edge_score.t(), {slope})
+        weights = softmax(scores.clamp(-{limit}, {limit}), index, num_nodes=size_i)
+        return (weights * (1 + edge_attr @ self.edge_scale.t())).unsqueeze(2) * x_j
+
+
+class Encoder(nn.Module):
+    """Layers of attention, relu between them."""
+
+    def __init__(self):
+        super().__init__()
+        widths = {widths}
+        self.layers = nn.ModuleList(Attention(a, b) for a, b in zip(widths, widths[1:]))
+
+    def forward(self, x, edge_index, edge_attr):
+        for number, layer in enumerate(self.layers):
+            x = layer(torch.relu(x) if number else x, edge_index, edge_attr)
+        return x
+'''
+
 
 @dataclass(frozen=True)
-class GAT(EdgeEncoder):
+class GAT(EdgeEncoder, PlainEdgeEncoder):
     """GAT: attention over neighbours, scored from both ends and from transition probabilities.
 
     Layer: e_uv = leaky_relu(a . W h_u + b . W h_v + c . z_uv); the message of v is (1 + d . z_uv) W h_v, weighted by
@@ -31,6 +70,11 @@ class GAT(EdgeEncoder):
         slope: of leaky_relu below 0, in [0, 1) (GAT: 0.2).
         score_limit: > 0; exp(8) keeps sums of thousands of neighbours well within float32.
     """
+
+    plain_imports: ClassVar[tuple[str, ...]] = (
+        "from torch_geometric.nn import MessagePassing",
+        "from torch_geometric.utils import softmax",
+    )
 
     hidden: int = 32
     embedding: int = 64
@@ -56,8 +100,20 @@ class GAT(EdgeEncoder):
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers."""
-        widths = [node_width, *[self.hidden] * (self.layers - 1), self.embedding]
-        return Layers([Attention(self, a, b, edge_width, g) for a, b in itertools.pairwise(widths)])
+        pairs = itertools.pairwise(self._widths(node_width))
+        return Layers([Attention(self, a, b, edge_width, g) for a, b in pairs])
+
+    def plain_class(self, node_width: int, edge_width: int) -> str:
+        """Message passing of its own: PyG's `GATConv` has no features of edges that scale messages."""
+        told = {"heads": self.heads, "slope": self.slope, "limit": self.score_limit}
+        return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **told)
+
+    def plain_arrays(self, module: nn.Module) -> Tensors:
+        """The parameters by their names here."""
+        return module.state_dict()
+
+    def _widths(self, node_width: int) -> list[int]:
+        return [node_width, *[self.hidden] * (self.layers - 1), self.embedding]
 
 
 class Layers(nn.Module):

@@ -9,33 +9,50 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths
-from fedgraft.contracts.plain import PlainEncoder, Tensors
+from fedgraft.contracts.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.errors import require
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.manual_gradients import Back
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States, spmm
 
-_WEIGHTED = '''
-def weighted(edge_index, nodes):
-    """Return edges and a loop at each node, and weights: 1 / sqrt(d_u d_v) of an edge, 1 of a loop."""
-    source, target = edge_index
-    degree = torch.bincount(target, minlength=nodes).float()
-    loops = torch.arange(nodes, device=edge_index.device).expand(2, -1)
-    weight = (degree[source] * degree[target]).rsqrt()
-    return torch.cat([edge_index, loops], 1), torch.cat([weight, torch.ones_like(degree)])
+_ENCODER = '''
+class Encoder(nn.Module):
+    """Convolutions whose edges weigh what their features say; the own state counts whole."""
+
+    def __init__(self):
+        super().__init__()
+        widths = {widths}
+        self.convs = nn.ModuleList(
+            GCNConv(a, b, normalize=False, add_self_loops=False) for a, b in zip(widths, widths[1:])
+        )
+        self.scale = nn.Parameter(torch.ones(len(self.convs)))
+        self.edge = nn.Parameter(torch.zeros(len(self.convs), {edge_width}))
+
+    def forward(self, x, edge_index, edge_attr):
+        source, target = edge_index
+        degree = torch.bincount(target, minlength=len(x)).float()
+        norm = (degree[source] * degree[target]).rsqrt()
+        loops = torch.arange(len(x), device=x.device).expand(2, -1)
+        edge_index = torch.cat([edge_index, loops], 1)
+        for number, conv in enumerate(self.convs):
+            weight = norm * (self.scale[number] + edge_attr @ self.edge[number])
+            x = torch.relu(x) if number else x
+            x = conv(x, edge_index, torch.cat([weight, torch.ones_like(degree)]))
+        return x
 '''
 
 
 @dataclass(frozen=True)
-class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder):
+class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
     """GCN: graph convolutions whose edge weights are learnt from transition probabilities.
 
-    Layer l: h <- relu(W_l (h + sum over neighbours v of a_l(z_uv) h_v / sqrt(d_u d_v))), a_l linear in the edge
-    features z_uv, no relu after the last.
+    Layer: h <- relu(W (h_u / (d_u + 1) + sum over neighbours v of h_v / sqrt((d_u + 1) (d_v + 1)))), that is, each node
+    is a neighbour of itself; no relu after the last. On graphs with edge features z, layer l: h <- relu(W_l (h + sum
+    over neighbours v of a_l(z_uv) h_v / sqrt(d_u d_v))), a_l linear.
 
     Source: Kipf and Welling, ICLR 2017; with edge features as FedACS (Xu et al., IEEE TMC 2025), Eq. (1)-(2).
-    Differs: the own state joins by a sum rather than by a self loop, so that a node without edges keeps its features;
-        FedACS does not say how z enters, here it scales each message.
+    Differs: FedACS does not say how z enters; here it scales each message, and the own state, whose edge to itself has
+        no features, joins by a sum.
 
     Args:
         hidden: width of the inner layers, >= 1 (FedACS: 32); or a list of widths, one a layer, the last included.
@@ -46,8 +63,7 @@ class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder):
     by_degree: ClassVar[bool] = True
     stochastic: ClassVar[bool] = False
     layer: ClassVar[str] = "GCNConv"
-    call: ClassVar[str] = "conv(x, edge_index, weight)"
-    edges: ClassVar[str] = _WEIGHTED
+    plain_imports: ClassVar[tuple[str, ...]] = ("from torch_geometric.nn import GCNConv",)
 
     hidden: int | tuple[int, ...] = 32
     embedding: int = 64
@@ -67,8 +83,8 @@ class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder):
         return Convolution(inputs, outputs, g, make)
 
     def made(self, inputs: int, outputs: int) -> str:
-        """PyG's `GCNConv`, told the weights of edges: the own state counts whole."""
-        return f"GCNConv({inputs}, {outputs}, normalize=False, add_self_loops=False)"
+        """PyG's `GCNConv`."""
+        return f"GCNConv({inputs}, {outputs})"
 
     def arrays(self, convolution: nn.Module) -> Tensors:
         """The linear layer."""
@@ -77,14 +93,30 @@ class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder):
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers."""
-        inner = (
-            self.hidden if isinstance(self.hidden, tuple) else (self.hidden,) * (self.layers - 1) + (self.embedding,)
-        )
-        return Layers([node_width, *inner], edge_width, g)
+        return Layers([node_width, *self._edge_widths], edge_width, g)
+
+    def plain_class(self, node_width: int, edge_width: int) -> str:
+        """PyG's `GCNConv`, told the weight of each edge."""
+        return _ENCODER.format(widths=[node_width, *self._edge_widths], edge_width=edge_width)
+
+    def plain_arrays(self, module: nn.Module) -> Tensors:
+        """The linear layers, and what edges weigh."""
+        assert isinstance(module, Layers)
+        arrays: dict[str, Tensor] = {"scale": module.scale, "edge": module.edge}
+        for number, layer in enumerate(cast(list[nn.Linear], module.linear)):
+            arrays |= {f"convs.{number}.lin.weight": layer.weight, f"convs.{number}.bias": layer.bias}
+        return arrays
+
+    @property
+    def _edge_widths(self) -> tuple[int, ...]:
+        """The width of each layer with edge features."""
+        if isinstance(self.hidden, tuple):
+            return self.hidden
+        return (self.hidden,) * (self.layers - 1) + (self.embedding,)
 
 
 class Convolution(nn.Module):
-    """W (h + sum over neighbours v of h_v / sqrt(d_u d_v))."""
+    """W (h_u / (d_u + 1) + sum over neighbours v of h_v / sqrt((d_u + 1) (d_v + 1)))."""
 
     def __init__(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear) -> None:
         super().__init__()

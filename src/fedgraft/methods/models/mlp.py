@@ -8,13 +8,28 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths, widths_of
-from fedgraft.contracts.plain import PlainEncoder, Tensors
+from fedgraft.contracts.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States
 
+_ENCODER = '''
+class Encoder(nn.Module):
+    """Layers that look at a node alone."""
+
+    def __init__(self):
+        super().__init__()
+        widths = {widths}
+        self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:]))
+
+    def forward(self, x, edge_index, edge_attr):
+        for number, layer in enumerate(self.linear):
+            x = layer(torch.relu(x) if number else x)
+        return x
+'''
+
 
 @dataclass(frozen=True)
-class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder):
+class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
     """MLP: layers that look at a node's own state alone, for models trained like any other that have no use for edges.
 
     Layer: h <- W h + b. Where it is built as a whole, relu between layers, none after the last.
@@ -66,6 +81,14 @@ class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder):
         """The linear layer."""
         assert isinstance(convolution, Convolution)
         return {"weight": weight_of(convolution.own), "bias": cast(Tensor, convolution.own.bias)}
+
+    def plain_class(self, node_width: int, edge_width: int) -> str:
+        """The stack of layers."""
+        return _ENCODER.format(widths=[node_width, *self.widths])
+
+    def plain_arrays(self, module: nn.Module) -> Tensors:
+        """The layers by their numbers."""
+        return module.state_dict()
 
 
 class Convolution(nn.Module):

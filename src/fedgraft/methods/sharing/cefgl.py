@@ -182,6 +182,14 @@ class CEFGL(
         own = cast(Memory, memory)
         return [{**own["local"], **own["ends"]}]
 
+    def inherited(self, memory: Tree) -> Tree:
+        """W, its own ends, and S, to go on from another Theta; what corrected W was of the old one."""
+        if memory is None:
+            return None
+        own = cast(Memory, memory)
+        zeros = {name: np.zeros_like(array) for name, array in own["correction"].items()}
+        return cast(Tree, {**own, "correction": zeros, "base": ""})
+
     @property
     def _both_answer(self) -> bool:
         return self.answers == "both" and self.channels == "both"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.node_tables import likeliest
 from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Arrays
 
 LABEL_BINS = 5
 """Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
@@ -70,6 +71,8 @@ class Graph(
     """
 
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -123,7 +126,7 @@ class Graph(
             sums[split] = found
         return sums
 
-    def plain(self, model: nn.Module, shard: GraphShard | None) -> PlainModel:
+    def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
         assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
         wanted = "for a model in PyG's own layers"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import UnionType
 from typing import Any, ClassVar, Self
 
 import torch
@@ -105,6 +106,8 @@ class Node(
     """
 
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     generator: bool = False
     generated: int = 5
@@ -226,7 +229,7 @@ class Node(
         """Return probabilities of all own nodes."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
-    def plain(self, model: nn.Module, shard: NodeShard | None) -> PlainModel:
+    def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
         names = self.class_names or [str(number) for number in range(self.classes)]

@@ -1,7 +1,9 @@
 """Rating: predict what a user gives an item, from a client's own ratings and trust links."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
+from types import UnionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
+from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
@@ -24,9 +27,11 @@ from fedgraft.contracts.task_abilities import (
 )
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
+from fedgraft.domains.ratings.client_data import RatingData
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.pairs import Pairs, RatingModel, encoder_of
+from fedgraft.domains.ratings.plain_ratings import client_tables, plain_ratings
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
@@ -40,43 +45,12 @@ LABEL_BINS = 5
 """Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
 
 
-@dataclass(frozen=True, eq=False)
-class RatingData:
-    """A client's own data, ready to train on.
-
-    Args:
-        folds: training pairs, each seen from a graph that lacks its whole fold.
-        fold: int64 [examples], the fold of each training example; place: int64 [examples], its row there.
-        held_out: {"validation": pairs, "test": pairs}, seen from the graph of all training ratings.
-        label_shares: shares of training ratings in equal parts of the scale.
-        scale: lowest and highest rating.
-        pseudo: int64 [users, k], items to pseudo-label for each user; None where there are none.
-    """
-
-    folds: list[Pairs]
-    fold: Indices
-    place: Indices
-    held_out: dict[str, Pairs]
-    label_shares: tuple[float, ...]
-    scale: tuple[float, float]
-    pseudo: Tensor | None = None
-    moved: dict[tuple[str, str], Pairs] = field(default_factory=dict)
-
-    def on(self, device: torch.device, name: str) -> Pairs:
-        """A fold (by number) or a split (by name) on a device; copied there once."""
-        pairs = self.folds[int(name)] if name.isdigit() else self.held_out[name]
-        if device.type == "cpu":
-            return pairs
-        if (str(device), name) not in self.moved:
-            self.moved[str(device), name] = pairs.to(device)
-        return self.moved[str(device), name]
-
-
 @dataclass(frozen=True)
 class Rating(
     BlockedTask[RatingShard, RatingData],
     FittedTask[RatingShard, RatingData],
     PartsTask[RatingShard, RatingData],
+    PlainTask[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],
     PredictingTask[RatingShard, RatingData],
     ProfiledTask[RatingShard, RatingData],
@@ -126,6 +100,7 @@ class Rating(
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
+    encoders: ClassVar[type[Any] | UnionType] = PlainEdgeEncoder
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
     encoder: EdgeEncoder | NetworkEncoder
@@ -254,11 +229,13 @@ class Rating(
         if self.embeddings:
             rows = max(1, self.users), max(1, self.items)
             return SocialModel(*rows, self.width, self.relations, g)
-        shared = self.share in CODES
-        node_width = NODE_WIDTH + shared * users_elsewhere.NODE_COLUMNS
-        pair_width = PAIR_WIDTH + shared * users_elsewhere.PAIR_COLUMNS
-        encoder, width = encoder_of(self.encoder, node_width, edge_width(self.walk), g)
-        return RatingModel(encoder, width, pair_width, self.hidden, g)
+        pair_width = PAIR_WIDTH + (self.share in CODES) * users_elsewhere.PAIR_COLUMNS
+        return RatingModel(*encoder_of(self.encoder, *self._widths, g), pair_width, self.hidden, g)
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        """Columns of the features of nodes, and of edges."""
+        return NODE_WIDTH + (self.share in CODES) * users_elsewhere.NODE_COLUMNS, edge_width(self.walk)
 
     def blocks(self, data: RatingData) -> Sequence[Indices]:
         """The folds: only examples of one fold are seen from the same graph."""
@@ -312,6 +289,20 @@ class Rating(
             rows = np.flatnonzero(client == number)
             found[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
         return found
+
+    def plain(self, model: nn.Module, shard: RatingShard | None, shared: Arrays) -> PlainModel:
+        """The encoder and the head, and a client's graph and features of its pairs."""
+        sound = isinstance(model, RatingModel)
+        require(sound, "task.embeddings", "false for a model that is exported; a sharing method may need it", True)
+        assert isinstance(model, RatingModel), "just looked at"
+        assert isinstance(self.encoder, PlainEdgeEncoder), "whoever asks has looked"
+        if shard is None:
+            return plain_ratings(model, self.encoder, self._widths)
+        known, elsewhere = self._known(shard, shard.rows("train")), self._elsewhere(shard, shared)
+        view = self._view(known, RatingGraph(shard, self.walk), elsewhere)
+        described = partial(self._describe_pairs, known, view, elsewhere=elsewhere)
+        tables = client_tables(known, view, described)
+        return plain_ratings(model, self.encoder, self._widths, shard, tables)
 
     def vocabulary(self, shard: RatingShard) -> Sequence[str]:
         """Users and items with their rows of the tables, where the model has tables."""

@@ -1,0 +1,155 @@
+"""A trained model of the task `rating` over PyTorch Geometric, and the tables that its inputs are made of."""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import torch
+
+from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, Tensors
+from fedgraft.domains.plain_source import module_text
+from fedgraft.domains.ratings.features import FRIENDS, TASTE, Known
+from fedgraft.domains.ratings.pairs import Pairs, RatingModel
+from fedgraft.domains.ratings.queries import item_categories
+from fedgraft.domains.ratings.shards import Ids, RatingShard
+from fedgraft.nn.propagate import GraphView
+
+_CLIENT: Final = '''
+
+class Client:
+    """What the model reads of a client's own ratings and links, from client.safetensors and client.json."""
+
+    def __init__(self, folder=Path(__file__).parent):
+        names = json.loads((Path(folder) / "client.json").read_text(encoding="utf-8"))
+        self.users, self.items = ({{name: k for k, name in enumerate(names[side])}} for side in ("users", "items"))
+        self.tables = load_file(Path(folder) / "client.safetensors")
+        self.scale = tuple(self.tables["scale"].tolist())
+
+    def inputs(self, asked):
+        """Return the arguments of the model's `forward` for pairs [(user, item), ...] of names in client.json."""
+        table = self.tables
+        user = torch.tensor([self.users[user] for user, _ in asked])
+        item = torch.tensor([self.items[item] for _, item in asked])
+        base = table["mean"] + table["user_bias"][user] + table["item_bias"][item]
+        attr = table["user_attr"][user] + table["item_attr"][item]
+        attr[:, {taste}] = table["taste"][user, table["category"][item]]
+        key = user * len(self.items) + item
+        place = torch.searchsorted(table["friend_pairs"], key)
+        found = table["friend_pairs"][place] == key
+        attr[:, {friends}] = table["friend_attr"][place] * found.unsqueeze(1)
+        pairs = torch.stack([user, item + len(self.users)])
+        return table["x"], table["edge_index"], table["edge_attr"], pairs, attr, base
+'''
+_USAGE: Final = """from model import Client, load
+
+client = Client()
+ratings = load()(*client.inputs([("a user", "an item")])).clamp(*client.scale)
+"""
+_USAGE_ALONE: Final = """from model import load
+
+ratings = load()(x, edge_index, edge_attr, pairs, pair_attr, base)
+"""
+_OUTPUTS: Final = "ratings, float32 [pairs], not clipped to the scale."
+
+
+def plain_ratings(
+    model: RatingModel,
+    encoder: PlainEdgeEncoder,
+    widths: tuple[int, int],
+    shard: RatingShard | None = None,
+    client: Tensors | None = None,
+) -> PlainModel:
+    """Return the model.
+
+    Args:
+        model: trained.
+        encoder: that it is made of.
+        widths: columns of the features of nodes, and of edges.
+        shard: of the client whose model it is; None for one of all.
+        client: `client_tables` of that client.
+    """
+    pair_width, hidden = model.pair.in_features, model.pair.out_features
+    arrays = {name: array for name, array in model.state_dict().items() if not name.startswith("encoder.")}
+    made, forward = [f"self.pair = nn.Linear({pair_width}, {hidden})"], ["state = self.pair(pair_attr)"]
+    if model.ends is not None:
+        made += ["self.encoder = Encoder()", f"self.ends = nn.Linear({model.ends.in_features}, {hidden}, bias=False)"]
+        forward += [
+            "nodes = self.encoder(x, edge_index, edge_attr)",
+            "state = state + self.ends(torch.cat([nodes[pairs[0]], nodes[pairs[1]]], 1))",
+        ]
+        arrays |= {f"encoder.{name}": array for name, array in encoder.plain_arrays(model.encoder).items()}
+    made += [f"self.inner = nn.Linear({hidden}, {hidden})", f"self.out = nn.Linear({hidden}, 1)"]
+    forward += ["state = torch.relu(self.inner(torch.relu(state)))", "return base + self.out(state)[:, 0]"]
+    source = module_text(
+        encoder.plain_imports if model.ends is not None else (),
+        f"\n{encoder.plain_class(*widths)}" if model.ends is not None else "",
+        "From a client's graph and pairs of it to ratings [pairs].",
+        made,
+        "self, x, edge_index, edge_attr, pairs, pair_attr, base",
+        forward,
+        _CLIENT.format(taste=_columns(TASTE), friends=_columns(FRIENDS)) if shard else "",
+        ("import json",) if shard else (),
+    )
+    said = {"usage": _USAGE if shard else _USAGE_ALONE, "outputs": _OUTPUTS}
+    names = {"users": [*map(str, shard.user_ids)], "items": [*map(str, shard.item_ids)]} if shard else {}
+    return PlainModel(source, arrays, _inputs(model, *widths), client=client or {}, names=names, **said)
+
+
+def client_tables(known: Known, view: GraphView, described: Callable[[Ids, Ids, Ids], Pairs]) -> Tensors:
+    """Return all that a client's inputs are made of; see `_CLIENT`, which puts them together.
+
+    Args:
+        known: its training ratings.
+        view: its graph.
+        described: gives pairs of local users, local items and the items' categories.
+    """
+    users, items, category = np.arange(known.users), np.arange(known.items), item_categories(known.shard)
+    nobody, first = np.zeros_like(users), np.zeros_like(items)
+    user_attr = described(users, nobody, category[nobody]).features
+    item_attr = described(first, items, category).features - user_attr[:1]
+    kinds = np.arange(known.shard.n_categories)
+    every = np.repeat(users, len(kinds)), np.zeros(len(users) * len(kinds), np.int64), np.tile(kinds, len(users))
+    taste = described(*every).features[:, TASTE].reshape(len(users), len(kinds), -1)
+    rated = known.at_items(np.ones(len(known.rows))).T
+    user, item = (known.trusts @ rated + known.trusted_by @ rated).nonzero()
+    order = np.lexsort((item, user))
+    user, item = user[order].astype(np.int64), item[order].astype(np.int64)
+    friends = described(user, item, category[item]).features[:, FRIENDS]
+    for table in (user_attr, item_attr):
+        table[:, TASTE] = table[:, FRIENDS] = 0.0
+    present, (mean, user_bias, item_bias) = view.norm > 0, known.biases
+    behind = torch.tensor([len(users) * len(items)])  # so that whoever looks for a pair always finds a place
+    return {
+        "x": view.nodes,
+        "edge_index": torch.stack([view.graph.columns, view.graph.rows])[:, present],
+        "edge_attr": view.edges[present],
+        "scale": torch.tensor(known.shard.scale),
+        "mean": torch.tensor(mean, dtype=torch.float32),
+        "user_bias": torch.from_numpy(user_bias).float(),
+        "item_bias": torch.from_numpy(item_bias).float(),
+        "user_attr": user_attr,
+        "item_attr": item_attr,
+        "category": torch.from_numpy(category),
+        "taste": taste,
+        "friend_pairs": torch.cat([torch.from_numpy(user * len(items) + item), behind]),
+        "friend_attr": torch.cat([friends, friends.new_zeros(1, friends.shape[1])]),
+    }
+
+
+def _columns(some: slice) -> str:
+    return f"{some.start}:{some.stop}"
+
+
+def _inputs(model: RatingModel, node_width: int, edge_width: int) -> str:
+    return (
+        f"- `x`: float32 [nodes, {node_width}], features of a client's users and then its items.\n"
+        "- `edge_index`: int64 [2, edges], source over target: training ratings and trust links, both ways.\n"
+        f"- `edge_attr`: float32 [edges, {edge_width}], transition probabilities p of random walks: 2 sqrt(p) of one "
+        "step, 4 sqrt(p) of more, there and back; the rating less its biases; 1 for a trust link.\n"
+        "- `pairs`: int64 [2, pairs], nodes: users over items.\n"
+        f"- `pair_attr`: float32 [pairs, {model.pair.in_features}], features of the pairs.\n"
+        "- `base`: float32 [pairs], the client's mean plus both biases.\n\n"
+        "`Client` makes them of a client's own users and items from client.safetensors and client.json; both tell of "
+        "its ratings, so keep them where these are. They are written where the export names a client. Whom the client "
+        "does not know, and ratings that came later, need fedgraft: `fedgraft predict`.\n"
+    )

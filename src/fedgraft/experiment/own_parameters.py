@@ -1,0 +1,69 @@
+"""Parameters that clients keep to themselves, from one run to the next: what of a memory is taken over, and by whom."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from fedgraft import wire
+from fedgraft.engine.plan import Plan
+from fedgraft.wire.layouts import Arrays, Tree
+
+OWN: Final = ":clients"
+"""Name under which they are stored beside shared parameters; no parameter has a colon."""
+Own = Mapping[int, Mapping[str, Tree]]
+"""{client: what of its memory it begins with}."""
+
+
+def inherited(plan: Plan, memory: Mapping[str, Any]) -> dict[str, Tree]:
+    """Return what a client of a run that has ended hands on: its best private parameters, and those of its sharing.
+
+    Args:
+        plan: the run's.
+        memory: what the client remembered at the end.
+    """
+    kept = memory["best"]["arrays"] if memory.get("best") else memory.get("private", {})
+    private = {name: array for name, array in kept.items() if not plan.travels(name)}
+    sharing = plan.owned.inherited(memory.get("sharing")) if plan.owned else None
+    found = {"private": private or None, "sharing": sharing}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def fitting(plan: Plan, memory: Mapping[str, Tree]) -> bool:
+    """Return whether a client can begin with what another run's hands on.
+
+    Where models differ by client, whoever asks knows that the shapes are those of the same kinds and classes.
+
+    Args:
+        plan: of the run that begins.
+        memory: as `inherited` returns it.
+    """
+    wanted = {name: array.shape for name, array in plan.build_model().initial.items() if not plan.travels(name)}
+    private: Any = memory.get("private", {})
+    had = {name: array.shape for name, array in private.items()}
+    return bool(memory) and (wanted.keys() == had.keys() if plan.variants else wanted == had)
+
+
+def joined(shared: Arrays, own: Own) -> Arrays:
+    """Return shared parameters and what clients begin with as the arrays of one file."""
+    if not own:
+        return shared
+    packed = wire.pack({str(client): dict(memory) for client, memory in own.items()})
+    return {**shared, OWN: np.frombuffer(packed, np.uint8)}
+
+
+def parted(arrays: Arrays) -> tuple[Arrays, Own]:
+    """Return what `joined` was given."""
+    shared = {name: array for name, array in arrays.items() if name != OWN}
+    own: Any = wire.unpack(arrays[OWN].tobytes()) if OWN in arrays else {}
+    return shared, {int(client): memory for client, memory in own.items()}
+
+
+def by_name(names: Sequence[str], own: Mapping[str, Mapping[str, Tree]]) -> Own:
+    """Return by number what is known by name.
+
+    Args:
+        names: of the clients.
+        own: {name: what it begins with}, of others too.
+    """
+    return {number: own[name] for number, name in enumerate(names) if name in own}
