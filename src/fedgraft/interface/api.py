@@ -74,8 +74,7 @@ def run(
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
             `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
             as an instance, such as Oort(clients=2), of a class of yours too; `model` also as a class or an instance of
-            torch.nn.Module; `training`, `budget`, `evaluation`, `runtime` ... as a dict, such as budget={"bytes":
-            "2MB"}.
+            torch.nn.Module; `training`, `budget`, `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
 
     Returns:
         The finished run, or `Runs`. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the
