@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import fedgraft
+from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
+from helpers import networks
 
 SMALL = {"rounds": 2, "runtime.workers": 0, "yardsticks": []}
 NODES = {**SMALL, "data": {"name": "blocks", "nodes": 90, "clients": 2, "features": 8}, "selector.name": "all"}
@@ -40,8 +42,10 @@ def whole(run):
         {"model": {"name": "mlp", "hidden": []}},
         {"model": {"name": "sage", "hidden": 4}, "task.head": "convolution"},
         {"model": {"name": "sage", "hidden": 4}, "data.sparse": True},
+        {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
+        {"model": {"name": "helpers.networks:Two"}, "task.scale": 2.0},
     ],
-    ids=["sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse"],
+    ids=["sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse", "network", "network-scaled"],
 )
 def test_a_node_model_says_of_the_whole_graph_what_the_runs_does(tmp_path, options):
     run = trained(tmp_path, "fedais", {**NODES, **options})
@@ -52,10 +56,19 @@ def test_a_node_model_says_of_the_whole_graph_what_the_runs_does(tmp_path, optio
 
 
 @pytest.mark.parametrize(
-    ("encoder", "places"), [("sage", True), ("gcn", False), ("gcn", True), ("gin", False), ("mlp", True)]
+    ("encoder", "places"),
+    [
+        ("sage", True),
+        ("gcn", False),
+        ("gcn", True),
+        ("gin", False),
+        ("mlp", True),
+        ("helpers.networks:Two", True),
+        ("helpers.networks:Pooling", False),
+    ],
 )
 def test_a_graph_model_says_of_graphs_what_the_clients_does(tmp_path, encoder, places):
-    model = {"name": encoder, "hidden": [4, 4]}
+    model = {"name": encoder, "hidden": 4 if ":" in encoder else [4, 4]}
     changes = {**GRAPHS, "model": model, "sharing.name": "fedavg", "task.places": places, "task.walks": 5}
     run = trained(tmp_path, "cefgl", changes)
     finished = run._finished
@@ -103,6 +116,15 @@ def test_what_has_no_counterpart_is_refused(tmp_path, recipe, changes, client, m
     run = trained(tmp_path, recipe, changes)
     with pytest.raises(InputError, match=message):
         run.export(client and next(iter(run.models)))
+
+
+def test_an_instance_of_a_network_cannot_be_exported(tmp_path):
+    module = given_networks.keep(given_networks.stored(networks.Two(8)))
+    run = trained(tmp_path, "fedais", {**NODES, "model": {"name": "network", "module": module}})
+    with pytest.raises(
+        InputError, match=r"^model \(an instance of Two\) cannot be written as source text.*torch\.save"
+    ):
+        run.export()
 
 
 RATINGS = {

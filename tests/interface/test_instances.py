@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import pytest
-from torch_geometric.nn import GCNConv, GraphSAGE
+from torch_geometric.nn import GCNConv
 
 import fedgraft
 from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipe import outside_names
 from fedgraft.interface.given import changes_of
 from fedgraft.methods.codecs.chain import Chain
@@ -41,13 +42,23 @@ def test_instances_that_no_recipe_can_say():
         changes_of({"selector": Quantized()})
 
 
-def test_a_class_of_convolutions_is_the_encoder_pyg():
-    expected = {"model.name": "pyg", "model.module": "torch_geometric.nn.conv.gcn_conv:GCNConv"}
-    assert changes_of({"model": GCNConv}) == expected
+def test_a_class_of_torch_is_named_and_the_encoder_that_takes_it_found():
+    assert changes_of({"model": GCNConv}) == {"model.name": "torch_geometric.nn.conv.gcn_conv:GCNConv"}
     assert outside_names({"model": {"module": "my.layers:Mine"}}) == ("my.layers:Mine",)
+    stack = load("fedall", {"data.name": "blocks", "model": {"name": "torch_geometric.nn:GATv2Conv", "hidden": 8}})
+    assert {"name": "pyg", "module": "torch_geometric.nn:GATv2Conv", "hidden": 8}.items() <= stack.sections[
+        "model"
+    ].items()
+    whole = load("fedall", {"data.name": "blocks", "model.name": "helpers.networks:Two", "model.hidden": 4})
+    section = {"name": "network", "module": "helpers.networks:Two", "options": {"hidden": 4}, "hops": 0}
+    assert whole.sections["model"] == section
+    assert load("fedall", {"data.name": "blocks", "model": section}).sections == whole.sections
 
 
-def test_an_instance_of_a_network_is_refused_with_what_to_give():
-    section = r"model=\{'name': 'pyg', 'module': '[a-z_.]+:SAGEConv', 'hidden': 64, 'layers': 2\}"
-    with pytest.raises(InputError, match=rf"^model must be a class .* instance of GraphSAGE\..*{section}"):
-        changes_of({"model": GraphSAGE(16, 64, 2, 3)})
+def test_what_is_no_class_of_torch_is_refused():
+    for name, said in {
+        "helpers.networks:torch": r"^model\.name = .* must be a class of torch\.nn\.Module, or",
+        "helpers.networks:Too": r"^model\.name must be 'package\.module:Class'; .* has no attribute 'Too'",
+    }.items():
+        with pytest.raises(InputError, match=said):
+            load("fedall", {"data.name": "blocks", "model.name": name})

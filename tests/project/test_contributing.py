@@ -77,7 +77,8 @@ def test_the_laws_find_the_example_and_it_keeps_them(project):
 
 def test_methods_elsewhere_keep_the_laws_and_run(elsewhere):
     options = ["-p", "no:cacheprovider", "-W", "error", "-W", "ignore:`torch.jit.script`:DeprecationWarning"]
-    assert "2 passed" in run(elsewhere, "pytest", *options, "test_my_methods.py", source=ROOT / "src")
+    for test in ("test_my_methods.py", "test_my_network.py"):
+        assert "2 passed" in run(elsewhere, "pytest", *options, test, source=ROOT / "src")
 
 
 def test_methods_elsewhere_keep_the_house_style(elsewhere):

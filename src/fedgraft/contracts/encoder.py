@@ -1,6 +1,7 @@
-"""The contract of graph encoders, and three abilities; a task names the one it needs as the type of its `encoder`."""
+"""The contract of graph encoders, and their abilities; a task names those it can use as the type of its `encoder`."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import scipy.sparse
@@ -8,10 +9,15 @@ import torch
 
 from fedgraft.errors import require
 from fedgraft.nn.layers import MakeLinear, linear
+from fedgraft.nn.whole_networks import WholeNetwork
 
 
-class Encoder(ABC):
+class Encoder:
     """Turn a graph into an embedding per node; a task builds its model around one."""
+
+
+class SizedEncoder(Encoder, ABC):
+    """Know the width of its embeddings before it is built."""
 
     @property
     @abstractmethod
@@ -19,7 +25,7 @@ class Encoder(ABC):
         """int, the width of an embedding."""
 
 
-class EdgeEncoder(Encoder):
+class EdgeEncoder(SizedEncoder):
     """Ability: read features of edges."""
 
     @abstractmethod
@@ -27,7 +33,7 @@ class EdgeEncoder(Encoder):
         """Draw a module from `g`: from a `propagate.GraphView` to float32 [nodes, width]."""
 
 
-class MetapathEncoder(Encoder):
+class MetapathEncoder(SizedEncoder):
     """Ability: read nodes of one type that metapaths join, each in a graph of its own."""
 
     @abstractmethod
@@ -46,7 +52,7 @@ class MetapathEncoder(Encoder):
         """
 
 
-class LayeredEncoder(Encoder):
+class LayeredEncoder(SizedEncoder):
     """Ability: be a stack of convolutions, which a task may also put together itself."""
 
     by_degree: ClassVar[bool] = False
@@ -82,6 +88,54 @@ class LayeredEncoder(Encoder):
 def widths_of(hidden: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
     """Return `LayeredEncoder.widths` for one width and a number of layers, or for a width of each."""
     return hidden if isinstance(hidden, tuple) else (hidden,) * layers
+
+
+class NetworkEncoder(Encoder, ABC):
+    """Ability: be a whole network, which is called once on a graph; nobody sees the states of its layers."""
+
+    stochastic: ClassVar[bool] = True
+    """Whether it may draw from torch's own generators, as dropout does."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> int:
+        """int, the width of the nodes' states that it takes; 0 where it is made for any."""
+
+    @abstractmethod
+    def reach(self, inputs: int) -> int:
+        """Return how many edges away a node may be that matters to a node; `inputs` is the width of nodes' states."""
+
+    @abstractmethod
+    def network(self, inputs: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:
+        """Make the network; what is drawn, from `g`. Raises `InputError` where it cannot be called.
+
+        Args:
+            inputs: width of the nodes' states.
+            g: draws its weights, where these are not given.
+            edge_width: of the edges' features; 0 = they have none.
+        """
+
+    @abstractmethod
+    def source(self, inputs: int) -> tuple[str, str]:
+        """Return source text: a line that imports the class, and what makes the network, such as "Net(16)".
+
+        Raises `InputError` where no text can.
+        """
+
+
+class GivenEncoder(Encoder, ABC):
+    """Ability: be built around a class of torch that was named in place of an encoder."""
+
+    @classmethod
+    @abstractmethod
+    def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return this encoder's options; None for what it is not for: one encoder at most takes it.
+
+        Args:
+            path: "package.module:Class", as it was named.
+            found: what was found there.
+            options: that were given beside the name.
+        """
 
 
 def check_widths(name: str, hidden: int | tuple[int, ...], layers: int) -> None:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any, ClassVar
 
 import torch
@@ -83,8 +84,8 @@ class PlainEdgeEncoder(ABC):
 class PlainTask(Task[Shard, Prepared]):
     """Ability: tell a trained model as one that needs no fedgraft."""
 
-    encoders: ClassVar[type[Any]] = PlainEncoder
-    """Ability that its encoder needs for this."""
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder
+    """Abilities of which its encoder needs one for this."""
 
     @abstractmethod
     def plain(self, model: torch.nn.Module, shard: Any, shared: Arrays) -> PlainModel:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from textwrap import indent
 
 from fedgraft.contracts.plain import PlainEncoder
+from fedgraft.nn.whole_networks import WholeNetwork
 
 _TEXT = '''"""A trained model in PyTorch Geometric's own layers; README.md says what it reads."""
 
@@ -69,7 +70,7 @@ def module_text(
 
 
 def source_of(
-    encoder: PlainEncoder,
+    encoder: PlainEncoder | None,
     classes: Sequence[str],
     says: str,
     made: Sequence[str],
@@ -78,11 +79,12 @@ def source_of(
     layers: Sequence[str] = (),
     begin: Sequence[str] = (),
     helpers: str = "",
+    imports: Sequence[str] = (),
 ) -> str:
     """Return the text of a Python module with the class `Model`, CLASSES, their names in order, and `load`.
 
     Args:
-        encoder: gives the convolutions.
+        encoder: gives the convolutions; None without any.
         classes: names of the classes.
         says: docstring of the class.
         made: lines that make its layers.
@@ -91,14 +93,22 @@ def source_of(
         layers: further names of `torch_geometric.nn`.
         begin: lines of `forward` that need the edges as they are given.
         helpers: functions that its lines call.
+        imports: further lines that import something.
     """
-    names = sorted({*layers, *([encoder.layer] if encoder.layer else [])})
-    imports = [f"from torch_geometric.nn import {', '.join(names)}"] if names else []
+    names = sorted({*layers, *([encoder.layer] if encoder and encoder.layer else [])})
+    lines = [*([f"from torch_geometric.nn import {', '.join(names)}"] if names else []), *imports]
     before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n", helpers) if text)
-    return module_text(imports, before, says, made, arguments, [*begin, *forward])
+    return module_text(lines, before, says, made, arguments, [*begin, *forward])
 
 
 def listed(encoder: PlainEncoder, widths: Sequence[int]) -> str:
     """Return the line that makes a list of convolutions of these widths, the inputs' first."""
     layers = [encoder.made(before, after) for before, after in pairwise(widths)]
     return f"self.convs = nn.ModuleList([{', '.join(layers)}])"
+
+
+def called(network: WholeNetwork, batch: str) -> str:
+    """Return the text that calls a whole network `self.network`; `batch` is the text of each node's graph."""
+    texts = {"edge_weight": "x.new_ones(edge_index.shape[1])", "batch": batch}
+    more = [f"{name}={text}" for name, text in texts.items() if name in network.takes]
+    return f"self.network({', '.join(['x', 'edge_index', *more])})"

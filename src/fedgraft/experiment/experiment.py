@@ -47,6 +47,7 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment import discovery
 from fedgraft.experiment.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.data_tasks import task_of
+from fedgraft.experiment.given_models import with_encoder
 from fedgraft.experiment.option_names import named_as_in_recipes
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipe import (
@@ -186,7 +187,7 @@ def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
 
 def build(recipe: str, content: Section) -> Experiment:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
-    content = renamed(content)
+    content = with_encoder(renamed(content))
     for key in content:
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
             raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])

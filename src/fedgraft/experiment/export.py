@@ -5,10 +5,12 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import indent
+from types import UnionType
 from typing import Any, Final
 
 import torch
 
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery, disk
@@ -21,7 +23,7 @@ _TEXT: Final = """# {title}
 `{source}` defines the network in PyTorch Geometric's layers, `{weights}` holds its state dict:
 
 {usage}
-It needs torch, torch_geometric and safetensors. Inputs:
+It needs torch, torch_geometric and safetensors{needs}. Inputs:
 
 {inputs}
 Outputs: {outputs}
@@ -42,12 +44,14 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     Raises `InputError` for a task, an encoder or options without a counterpart in PyG.
     """
     plain = _plain(run, client)
+    network = isinstance(getattr(run.plan.task, "encoder", None), NetworkEncoder)
     sharing = run.experiment.sections["sharing"]["name"]
     whose = "of all clients" if client is None else f"of client {client}"
     text = _TEXT.format(
         title=f"Model {whose}, recipe {run.experiment.recipe}, sharing {sharing}",
         source=SOURCE,
         weights=WEIGHTS,
+        needs=", and the network's own module" if network else "",
         usage=indent(plain.usage, "    "),
         inputs=plain.inputs,
         outputs=plain.outputs,
@@ -104,5 +108,5 @@ def _bytes(tensors: Tensors) -> bytes:
     return disk.model_bytes({name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()})
 
 
-def _those(family: str, ability: type) -> str:
+def _those(family: str, ability: type | UnionType) -> str:
     return ", ".join(name for name in discovery.names(family) if issubclass(discovery.find(family, name), ability))

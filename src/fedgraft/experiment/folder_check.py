@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
 from fedgraft.experiment import disk
 
@@ -21,6 +22,7 @@ ROWS: Final = ("rounds.jsonl", "ledger.jsonl")
 SUMMARY: Final = "summary.json"
 MODEL: Final = "model.safetensors"
 START: Final = "start.safetensors"
+NETWORK: Final = given_networks.FILE
 CHECKPOINT: Final = "checkpoint"
 STATE: Final = "state.bin"
 BEFORE: Final = "state.before.bin"
@@ -29,7 +31,7 @@ RUN, FEDERATION = "run", "federation"
 """Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
 federation's folder."""
 
-_BIRTH: Final = (ENVIRONMENT, ORIGIN, START, EXPERIMENT)
+_BIRTH: Final = (ENVIRONMENT, ORIGIN, START, NETWORK, EXPERIMENT)
 _FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
 _NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
 _STATES: Final = (STATE, STATE + disk.NEW, BEFORE, BEFORE + disk.NEW)

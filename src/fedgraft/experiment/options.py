@@ -100,4 +100,4 @@ def _default(field: "dataclasses.Field[Any]") -> str:
 
 
 def _is_encoder(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Encoder)
+    return all(isinstance(each, type) and issubclass(each, Encoder) for each in get_args(hint) or (hint,))

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.disk import read_model
+from fedgraft.experiment.disk import read_bytes, read_model
 from fedgraft.experiment.experiment import Experiment, contents
-from fedgraft.experiment.folder_check import EXPERIMENT, START
+from fedgraft.experiment.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipe import outside_names
 from fedgraft.experiment.run_folder import Store
@@ -61,7 +62,30 @@ def stored_experiment(store: Store) -> Experiment:
             f"{where} names classes outside fedgraft, whose code would run: {', '.join(names)}. No run of this user's "
             f"on this machine had them. If you trust them: fedgraft trust {store.folder}"
         )
+    _take_network(store, text)
     return Experiment.from_toml(text, str(where)).started(*parted(_first_model(store)))
+
+
+def given_network(experiment: Experiment) -> bytes:
+    """Return the network that an experiment was given as an instance, as a run's folder holds it; b"" for none."""
+    names = [name for name in outside_names(experiment.sections) if given_networks.is_given(name)]
+    return given_networks.kept(names[0]) if names else b""
+
+
+def _take_network(store: Store, text: str) -> None:
+    """Keep the network of a run's folder for those who make its model; nothing of it is run here.
+
+    Raises `InputError` if it is missing, or not the one that the run began with.
+    """
+    path = store.folder / NETWORK
+    for name in outside_names(contents(text, str(store.folder / EXPERIMENT))):
+        if not given_networks.is_given(name):
+            continue
+        if not path.is_file():
+            raise InputError(f"{path} is missing, and with it the network that the run was given; put it back.")
+        if given_networks.name_of(content := read_bytes(path)) != name:
+            raise InputError(f"{path} is damaged: it is not the network that the run was given.")
+        given_networks.keep(content)
 
 
 def _first_model(store: Store) -> Arrays:

@@ -110,14 +110,14 @@ class Store:
         environment: Mapping[str, Any],
         origin: Origin | None = None,
         start: Arrays | None = None,
+        network: bytes = b"",
     ) -> None:
-        """Say what is run, and with which parameters if not with drawn ones: from here on the folder is a run's."""
+        """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
         with folders.named(self.folder):
-            began = disk.json_table(origin or {})
-            first = {folders.START: disk.model_bytes(start)} if start else {}
-            about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
-            contents = {**about, **first, EXPERIMENT: from_here(experiment_toml, self.folder).encode()}
-            disk.replace(self.folder, contents)
+            began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
+            given = {folders.START: disk.model_bytes(start) if start else b"", folders.NETWORK: network}
+            about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began, **given, EXPERIMENT: text}
+            disk.replace(self.folder, {name: content for name, content in about.items() if content})
             self._origin = disk.fingerprint(began).hex()
 
     def revise(self, experiment_toml: str) -> None:

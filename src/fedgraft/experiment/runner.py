@@ -33,7 +33,7 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.longer import reopened, with_rounds
 from fedgraft.experiment.option_names import named_as_in_recipes
-from fedgraft.experiment.outside_classes import note_made, stored_experiment
+from fedgraft.experiment.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.recorder import Recorder, Silent, Watcher
@@ -100,6 +100,11 @@ def execute(
         return _train(experiment, shards, None, None, watcher)
     with Store.begin(folder) as store, store.taken_back():
         if sites is not None:
+            if given_network(experiment):
+                raise InputError(
+                    "model is a network that was given as an instance, which the nodes of a federation do not have; "
+                    'give its class and options: model={"name": "package.module:Class", ...}.'
+                )
             run = secrets.token_hex(16)
             with sites.joined(experiment, run) as (runtime, clients):
                 about = {**environment(), RUN: run, FEDERATION: sites.where}
@@ -111,7 +116,8 @@ def execute(
         if start is not None:
             experiment = start.begin(experiment, began, names_of(shards))
             began = start.origin(experiment, began)
-        store.describe(experiment.to_toml(), environment(), began, joined(experiment.plan.start, experiment.own))
+        parameters, network = joined(experiment.plan.start, experiment.own), given_network(experiment)
+        store.describe(experiment.to_toml(), environment(), began, parameters, network)
         note_made(experiment)
         return _train(experiment, shards, store, None, watcher)
 

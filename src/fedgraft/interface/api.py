@@ -69,13 +69,12 @@ def run(
         progress: show progress on standard error: live on a terminal, plain lines elsewhere.
         on_round: called after each round with its `Row`, whose fields are columns of `Run.history`; one or several.
         track: trackers that follow the run: "tensorboard", "mlflow", "wandb"; each needs the extra of its name.
-        seeds: one run for each, such as [1, 2, 3], in `out`/seed-1 ...; started again, it goes on. Goes without `seed`,
-            `start`, `track` and `on_round`. None = one run.
+        seeds: one run for each, such as [1, 2, 3], in `out`/seed-1 ...; started again, it goes on. None = one run.
         overrides: {"section.key": value}, applied last.
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
             `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
-            as an instance, such as Oort(clients=2), of a class of yours too; `training`, `budget`, `evaluation`,
-            `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
+            as an instance, such as Oort(clients=2), of a class of yours too; `model` also as a class or an instance of
+            torch.nn.Module; `training`, `budget`, `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
 
     Returns:
         The finished run, or `Runs`. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the
@@ -87,9 +86,8 @@ def run(
     experiment = build(name, override(content, {**changes_of(given), **(overrides or {})}))
     if seeds is not None:
         if choices.get("seed") is not None or start is not None or track or on_round:
-            raise InputError(
-                f"seeds goes without seed, start, track and on_round; got seeds={seeds!r} beside one of them."
-            )
+            rule = "seeds goes without seed, start, track and on_round"
+            raise InputError(f"{rule}; got seeds={seeds!r} beside one of them.")
         return _run_seeds(experiment, check_seeds(seeds, "seeds", seeds, "[1, 2, 3]"), out, progress)
     begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
     callbacks = [on_round] if callable(on_round) else list(on_round)

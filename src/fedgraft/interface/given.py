@@ -29,7 +29,7 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown("argument", key, [*ARGUMENTS, *METHODS, *SETTINGS, *VALUES])
         if key in METHODS and (section := discovery.section_of(METHODS[key], value)) is not None:
             value = section
-        if key == "model" and (section := section_of_network(key, value)) is not None:
+        if key == "model" and (section := section_of_network(value)) is not None:
             value = section
         if key in VALUES:
             changes[key] = list(value) if isinstance(value, tuple) else value

@@ -63,9 +63,7 @@ class EdgeModule(nn.Module):
         if "edge_weight" in self._takes:
             given["edge_weight"] = times
         else:
-            count = times.round().long().clamp(min=1)
-            edge_index = edge_index.repeat_interleave(count, 1)
-            edge_attr = None if edge_attr is None else edge_attr.repeat_interleave(count, 0)
+            edge_index, edge_attr = repeated(edge_index, times, edge_attr)
         if "edge_attr" in self._takes and edge_attr is not None:
             given["edge_attr"] = edge_attr
         found: Tensor = self.module(x, edge_index, **given)
@@ -93,6 +91,13 @@ class EdgeStack(nn.Module):
         return state
 
 
+def repeated(edge_index: Tensor, times: Tensor, edge_attr: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return edges, and their features, each as often as it counts, rounded, once at least."""
+    count = times.round().long().clamp(min=1)
+    attributes = None if edge_attr is None else edge_attr.repeat_interleave(count, 0)
+    return edge_index.repeat_interleave(count, 1), attributes
+
+
 def check_one_hop(module: nn.Module, inputs: int, outputs: int, name: str, edge_width: int = 0) -> None:
     """Raise `InputError` unless a module gives [nodes, outputs] of (x, edge_index) and looks at neighbours alone.
 
@@ -116,7 +121,7 @@ def check_one_hop(module: nn.Module, inputs: int, outputs: int, name: str, edge_
     if far[2].any():
         raise InputError(
             f"{name} must be one convolution, which looks at neighbours alone; it looks further, as a whole network "
-            "does. Give its convolution; model.layers says how many there are."
+            "does: model.name = 'network' takes those. Or give its convolution; model.layers says how many there are."
         )
 
 

@@ -1,6 +1,7 @@
 """Laws of graph encoders that read features of edges, on small graphs.
 
-Those of stacks of layers are in `layered_encoders`, those of encoders of metapaths in `metapath_encoders`.
+Those of stacks of layers are in `layered_encoders`, those of encoders of metapaths in `metapath_encoders`, those of
+whole networks in `network_encoders`.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.encoder import EdgeEncoder, Encoder
 from fedgraft.nn.propagate import Graph, GraphView
-from fedgraft.testing import layered_encoders, metapath_encoders
+from fedgraft.testing import layered_encoders, metapath_encoders, network_encoders
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, require_class
 
@@ -33,7 +34,8 @@ def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any)
     """Hold an encoder with these options to the laws of its abilities.
 
     Args:
-        cls: the class: an `EdgeEncoder`, a `LayeredEncoder`, both, or a `MetapathEncoder`.
+        cls: the class: an `EdgeEncoder`, a `LayeredEncoder`, both, a `MetapathEncoder`, or a
+            `NetworkEncoder`.
         alone: whether it looks at a node and at none of its neighbours, as a perceptron does.
         options: of the class.
 
@@ -47,7 +49,7 @@ def laws(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> list[
     require_class(cls)
     encoder: Any = cls(**options)
     found: list[Law[Any]] = []
-    for family in (FORM, LAWS, metapath_encoders.LAWS):
+    for family in (FORM, LAWS, metapath_encoders.LAWS, network_encoders.LAWS):
         found += family.held(cls, lambda: encoder)
     found += [] if alone else LOOKING.held(cls, lambda: encoder)
     return found + layered_encoders.LAWS.held(cls, lambda: layered_encoders.LayeredCase(encoder, alone))

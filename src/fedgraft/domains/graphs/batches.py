@@ -1,4 +1,7 @@
-"""Batches of small graphs: many graphs side by side, one row per colour, put together from a client's own."""
+"""Batches of small graphs: many graphs side by side, one row per colour, put together from a client's own.
+
+For a whole network, of which nobody knows what it tells apart, every node is a colour of its own.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +16,10 @@ from torch import Tensor
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.graphs.weisfeiler_lehman import refine
+from fedgraft.domains.graphs.weisfeiler_lehman import Colours, refine
 from fedgraft.nn.propagate import Block, Sparse
 from fedgraft.nn.sparse import ranges
+from fedgraft.nn.whole_networks import Subgraph
 
 Floats = NDArray[np.float32]
 
@@ -76,7 +80,7 @@ class Collator:
 
     Args:
         shard: the graphs.
-        layers: of the network, >= 1.
+        layers: of the network, >= 1; None for a whole network, which is one.
         degrees: whether what a node sends depends on its degree.
         structure: float32 [nodes, s], features of the nodes' places, or none.
         subtrees: float32 [graphs, buckets], the graphs' counts of subtrees, or none.
@@ -88,17 +92,21 @@ class Collator:
     def __init__(
         self,
         shard: GraphShard,
-        layers: int,
+        layers: int | None,
         degrees: bool,
         structure: Floats | None = None,
         subtrees: scipy.sparse.csr_matrix | None = None,
     ) -> None:
         structure = np.zeros((shard.nodes, 0), np.float32) if structure is None else structure
-        levels = refine(shard, np.concatenate([shard.attributes, structure], 1), layers, degrees)
+        self._graph = None if layers is not None else np.repeat(np.arange(shard.graphs), shard.sizes)
+        if layers is None:
+            levels = [Colours(np.arange(shard.nodes), np.arange(shard.nodes))] * 2
+        else:
+            levels = refine(shard, np.concatenate([shard.attributes, structure], 1), layers, degrees)
         example = np.concatenate([level.example for level in levels])
         self._first = np.cumsum([0, *(len(level.example) for level in levels)])
         of = np.stack([level.of + first for level, first in zip(levels, self._first, strict=False)])
-        graph = np.tile(np.repeat(np.arange(shard.graphs), shard.sizes), layers + 1)
+        graph = np.tile(np.repeat(np.arange(shard.graphs), shard.sizes), len(levels))
         self._counts = _Table.of(graph, of.ravel(), (shard.graphs, len(example)))
         pairs = [_received(shard, before, after.example) for before, after in zip(of, levels[1:], strict=False)]
         rows = np.concatenate([first + row for first, (row, _) in zip(self._first[1:], pairs, strict=False)])
@@ -135,15 +143,15 @@ class Collator:
             attributes=torch.from_numpy(self._attributes[start]),
             structure=torch.from_numpy(self._structure[start]),
             counts=pools[0],
-            layers=tuple(map(Layer, self._blocks(present, ends), shares[1:], pools[1:])),
+            layers=tuple(map(Layer, self._blocks(present, ends, graphs), shares[1:], pools[1:])),
             label=torch.from_numpy(self._label[graphs]),
             subtrees=None
             if self._subtrees is None
             else Sparse(*self._subtrees.take(graphs), (len(graphs), self._buckets)),
         )
 
-    def _blocks(self, present: Indices, ends: Sequence[int]) -> Iterator[Block]:
-        """Between one level's colours in a batch and the next one's."""
+    def _blocks(self, present: Indices, ends: Sequence[int], graphs: Indices) -> Iterator[Block]:
+        """Between one level's colours in a batch of graphs and the next one's."""
         receiver, sender, count = self._received.take(present)
         sender, place = self._number[sender], self._number[self._before[present]]
         degree = torch.from_numpy(self._degree[present])
@@ -153,7 +161,13 @@ class Collator:
             shape = last - first, first - start
             matrix = Sparse(receiver[here] - first, sender[here] - start, count[here], shape)
             own = torch.from_numpy(place[first:last] - start)
-            yield Block(matrix, own, degree[first:last], degree[start:first])
+            if self._graph is None:
+                yield Block(matrix, own, degree[first:last], degree[start:first])
+            else:
+                of, asked = self._graph[present[start:first]], torch.from_numpy(graphs)
+                yield Subgraph(
+                    matrix, own, degree[first:last], degree[start:first], graph=torch.from_numpy(of), graphs=asked
+                )
 
 
 class _Table(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.task_abilities import PartsTask, PooledTask, PredictingTask, SurveyedTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
@@ -70,7 +70,7 @@ class GraphTask(
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
     network: ClassVar[type[GraphModel]] = GraphModel
 
-    encoder: LayeredEncoder
+    encoder: LayeredEncoder | NetworkEncoder
     normalise: str = "batch"
     dropout: float = 0.0
     places: bool = False
@@ -96,14 +96,18 @@ class GraphTask(
         require_one_of(f"{name}.wl_into", self.wl_into, INTO)
         sound = not self.wl_shared or (self.wl > 0 and self.wl_into == "hidden")
         require(sound, f"{name}.wl_shared", "false unless wl > 0 and wl_into is 'hidden'", self.wl_shared)
+        if isinstance(self.encoder, NetworkEncoder):
+            wanted = "false with a whole network: the channel goes along convolutions"
+            require(not self.structure, f"{name}.structure", wanted, self.structure)
+            return
         widths = self.encoder.widths
         needed = "one width for all layers, which tasks about graphs need"
         require(len(set(widths)) == 1, "model.hidden", needed, list(widths))
 
     @property
     def offers(self) -> frozenset[str]:
-        """A channel of structure; a head, which is always there; an ensemble of models."""
-        return frozenset({"structure", "head", "ensemble"})
+        """A channel of structure beside convolutions; a head, which is always there; an ensemble of models."""
+        return frozenset({"head", "ensemble", *([] if isinstance(self.encoder, NetworkEncoder) else ["structure"])})
 
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task with the channel of structure, if that is needed."""
@@ -196,6 +200,8 @@ class GraphTask(
         subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
         if self.places:
             shard = replace(shard, attributes=np.concatenate([shard.attributes, found], 1), attribute_names=())
+        if isinstance(self.encoder, NetworkEncoder):
+            return Collator(shard, None, True, subtrees=subtrees)
         if self.structure:
             return Collator(shard, self.encoder.depth, True, found, subtrees)
         return Collator(shard, self.encoder.depth, self.encoder.by_degree, subtrees=subtrees)

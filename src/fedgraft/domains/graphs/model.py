@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.weighted_batch_norm import SharedNorm
 from fedgraft.nn.layers import RowLinear, linear, normal
@@ -19,6 +19,10 @@ SUBTREES = "subtrees."
 """What reads counts of subtrees begins like this; the task's options say whether it travels."""
 INTO = ("answer", "logits", "hidden")
 """Where counts of subtrees go: `Subtrees`."""
+
+
+HIDDEN = 64
+"""Width of the head of a whole network, and of the nodes' states before one that is made for any (ours, as `gin`'s)."""
 
 
 class Variant(NamedTuple):
@@ -33,7 +37,7 @@ class GraphModel(nn.Module):
     """From batches of graphs to logits.
 
     Args:
-        encoder: gives the convolutions.
+        encoder: gives the convolutions; or a network in place of these and of the normalisations.
         variant: widths of features, number of classes.
         places: width of the features of nodes' places; 0 for no channel of structure.
         normalise: whether a batch normalisation follows each convolution.
@@ -46,7 +50,7 @@ class GraphModel(nn.Module):
 
     def __init__(
         self,
-        encoder: LayeredEncoder,
+        encoder: LayeredEncoder | NetworkEncoder,
         variant: Variant,
         places: int,
         normalise: bool,
@@ -57,13 +61,20 @@ class GraphModel(nn.Module):
         loud: float = 1.0,
     ) -> None:
         super().__init__()
-        width, depth = encoder.width, encoder.depth
+        self.whole = isinstance(encoder, NetworkEncoder)
+        width, depth = width_of(encoder), 0 if isinstance(encoder, NetworkEncoder) else encoder.depth
         both = 2 * width if places else width
-        self.convolutions = nn.ModuleList(encoder.convolution(both, width, g) for _ in range(depth))
+        if isinstance(encoder, NetworkEncoder):
+            taken = encoder.inputs or HIDDEN
+            network = encoder.network(taken, g)
+            self.convolutions, read = nn.ModuleList([network]), network.width
+        else:
+            self.convolutions = nn.ModuleList(encoder.convolution(both, width, g) for _ in range(depth))
+            taken, read = width, (depth + 1) * width + (both - width)
         self.structure = Structure(places, width, depth, g) if places else None
-        self.inputs = Inputs(variant.kinds, variant.attributes, width, g)
+        self.inputs = Inputs(variant.kinds, variant.attributes, taken, g)
         self.norms = nn.ModuleList(SharedNorm(width) for _ in range(depth if normalise else 0))
-        self.head = Head((depth + 1) * width + (both - width), width, variant.classes, dropout, g)
+        self.head = Head(read, width, variant.classes, dropout, g)
         self.into = into
         self.subtrees = Subtrees(buckets, width if into == "hidden" else variant.classes, loud) if buckets else None
 
@@ -97,8 +108,15 @@ class GraphModel(nn.Module):
         return self.head.represent(self.read(batch), more)
 
     def read(self, batch: Batch) -> Tensor:
-        """Return the readout of the graphs, float32 [graphs, ...]: sums of every layer's states."""
+        """Return the readout of the graphs, float32 [graphs, ...]: sums of every layer's states.
+
+        Of a whole network it is the sum of the states that it gives, or what it gives of the graphs.
+        """
         state = self.inputs(batch)
+        if self.whole:
+            network, layer = self.convolutions[0], batch.layers[0]
+            given: Tensor = network(state, layer.block)
+            return given if network.pools else layer.counts @ given
         place = None if self.structure is None else self.structure.start(batch)
         counts, pooled = batch.counts, [batch.counts @ state]
         for number, (convolution, layer) in enumerate(zip(self.convolutions, batch.layers, strict=True)):
@@ -113,6 +131,11 @@ class GraphModel(nn.Module):
         if place is not None:
             pooled.append(counts @ place)
         return torch.cat(pooled, 1)
+
+
+def width_of(encoder: LayeredEncoder | NetworkEncoder) -> int:
+    """Return the width of a model's hidden layer."""
+    return HIDDEN if isinstance(encoder, NetworkEncoder) else encoder.width
 
 
 class NumberModel(GraphModel):

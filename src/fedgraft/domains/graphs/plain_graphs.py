@@ -4,10 +4,12 @@ from typing import Final
 
 import torch
 
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.graphs.model import GraphModel
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.plain_source import listed, source_of
+from fedgraft.domains.plain_source import called, listed, source_of
+from fedgraft.nn.whole_networks import WholeNetwork
 
 _PLACES: Final = '''
 def places(edge_index, nodes, walks={walks}, degrees={degrees}):
@@ -26,7 +28,7 @@ def places(edge_index, nodes, walks={walks}, degrees={degrees}):
 
 
 def plain_graphs(
-    model: GraphModel, encoder: PlainEncoder, shard: GraphShard, places: tuple[int, int] | None
+    model: GraphModel, encoder: PlainEncoder | NetworkEncoder, shard: GraphShard, places: tuple[int, int] | None
 ) -> PlainModel:
     """Return a client's model.
 
@@ -36,34 +38,59 @@ def plain_graphs(
         shard: the client's, which tells its kinds, attributes and classes.
         places: longest walk and largest degree that nodes' places are told by; None where the model sees none.
     """
-    depth, width = len(model.convolutions), model.head.inner.out_features
+    width, taken, read = model.head.inner.out_features, model.inputs.kind.shape[1], model.head.inner.in_features
     kinds, attributes, classes = shard.kinds, shard.attributes.shape[1], len(shard.classes)
-    norm = f"BatchNorm1d({width})" if model.norms else "Identity()"
-    head = f"nn.Linear({(depth + 1) * width}, {width}), nn.ReLU(), nn.Linear({width}, {classes})"
+    layers = None if isinstance(encoder, NetworkEncoder) else encoder
+    if isinstance(encoder, NetworkEncoder):
+        imports, middle, forward = _network(model, encoder)
+    else:
+        imports, (middle, forward) = [], _stack(model, encoder)
     made = [
-        f"self.inputs = nn.Linear({kinds + attributes + sum(places or ())}, {width})",
-        listed(encoder, [width] * (depth + 1)),
-        f"self.norms = nn.ModuleList([nn.{norm} for _ in range({depth})])",
-        f"self.head = nn.Sequential({head})",
+        f"self.inputs = nn.Linear({kinds + attributes + sum(places or ())}, {taken})",
+        *middle,
+        f"self.head = nn.Sequential(nn.Linear({read}, {width}), nn.ReLU(), nn.Linear({width}, {classes}))",
     ]
     forward = [
         "batch = edge_index.new_zeros(len(x)) if batch is None else batch",
         "x = torch.relu(self.inputs(x))",
+        *forward,
+    ]
+    says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to logits [graphs, {classes}]."
+    helpers = _PLACES.format(walks=places[0], degrees=places[1]) if places else ""
+    begin = ["x = torch.cat([x, places(edge_index, len(x))], 1)"] if places else []
+    arguments, pool = "self, x, edge_index, batch=None", ["global_add_pool"]
+    source = source_of(layers, shard.classes, says, made, arguments, forward, pool, begin, helpers, imports)
+    return PlainModel(source, _arrays(model, encoder), _inputs(shard))
+
+
+def _stack(model: GraphModel, encoder: PlainEncoder) -> tuple[list[str], list[str]]:
+    """Return lines that make convolutions and normalisations, and those that read graphs off behind each."""
+    depth, width = len(model.convolutions), model.head.inner.out_features
+    norm = f"BatchNorm1d({width})" if model.norms else "Identity()"
+    made = [
+        listed(encoder, [width] * (depth + 1)),
+        f"self.norms = nn.ModuleList([nn.{norm} for _ in range({depth})])",
+    ]
+    return made, [
         "read = [global_add_pool(x, batch)]",
         "for conv, norm in zip(self.convs, self.norms):",
         f"    x = torch.relu(norm({encoder.call}))",
         "    read.append(global_add_pool(x, batch))",
         "return self.head(torch.cat(read, 1))",
     ]
-    says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to logits [graphs, {classes}]."
-    helpers = _PLACES.format(walks=places[0], degrees=places[1]) if places else ""
-    begin = ["x = torch.cat([x, places(edge_index, len(x))], 1)"] if places else []
-    arguments, pool = "self, x, edge_index, batch=None", ["global_add_pool"]
-    source = source_of(encoder, shard.classes, says, made, arguments, forward, pool, begin, helpers)
-    return PlainModel(source, _arrays(model, encoder), _inputs(shard))
 
 
-def _arrays(model: GraphModel, encoder: PlainEncoder) -> Tensors:
+def _network(model: GraphModel, encoder: NetworkEncoder) -> tuple[list[str], list[str], list[str]]:
+    """Return lines that import and make a whole network, and those that read graphs off what it gives."""
+    network = model.convolutions[0]
+    assert isinstance(network, WholeNetwork), "of a NetworkEncoder"
+    line, maker = encoder.source(model.inputs.kind.shape[1])
+    call = called(network, "batch")
+    read = call if network.pools else f"global_add_pool({call}, batch)"
+    return [line], [f"self.network = {maker}"], [f"return self.head({read})"]
+
+
+def _arrays(model: GraphModel, encoder: PlainEncoder | NetworkEncoder) -> Tensors:
     nobody, table = model.inputs.kind[-1], model.inputs.kind[:-1]  # a node of no kind has a row of its own
     arrays = {
         "inputs.weight": torch.cat([table - nobody, model.inputs.attributes]).t(),
@@ -71,6 +98,10 @@ def _arrays(model: GraphModel, encoder: PlainEncoder) -> Tensors:
         **{f"head.0.{name}": array for name, array in model.head.inner.state_dict().items()},
         **{f"head.2.{name}": array for name, array in model.head.outer.state_dict().items()},
     }
+    if isinstance(encoder, NetworkEncoder):
+        (network,) = model.convolutions
+        assert isinstance(network, WholeNetwork), "of a NetworkEncoder"
+        return {**arrays, **{f"network.{name}": array for name, array in network.module.state_dict().items()}}
     for number, convolution in enumerate(model.convolutions):
         arrays |= {f"convs.{number}.{name}": array for name, array in encoder.arrays(convolution).items()}
     for number, norm in enumerate(model.norms):

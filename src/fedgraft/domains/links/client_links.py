@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.links.shards import LinkShard, codes_of
-from fedgraft.domains.nodes.client_graph import NodeData
+from fedgraft.domains.nodes.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.features import FeatureRows, inner_products, scaled
 from fedgraft.domains.nodes.historical_embeddings import States
-from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, scattered
+from fedgraft.domains.nodes.neighbour_sampling import scattered
 from fedgraft.domains.nodes.shards import Features
 from fedgraft.nn.layers import device_of
 
@@ -44,11 +45,12 @@ class LinkData:
     directions: "Features | None" = None
 
     @classmethod
-    def of(cls, shard: LinkShard, layers: int, scale: float, likeness: bool = False) -> "LinkData":
+    def of(cls, shard: LinkShard, encoder: Encoder, layers: int, scale: float, likeness: bool = False) -> "LinkData":
         """Prepare a client's part.
 
         Args:
             shard: the part.
+            encoder: of the model.
             layers: convolutions of the model.
             scale: length that features are brought to; 0 = as they are.
             likeness: whether cosines of features join a score.
@@ -58,7 +60,7 @@ class LinkData:
         nobody = FeatureCoding(graph.width, not isinstance(features, np.ndarray)).empty(0)
         nodes = NodeData(
             features=FeatureRows(features, nobody),
-            around=Neighbourhoods(graph),
+            around=around_of(graph, None, np.ones(graph.own, bool), encoder, graph.width),
             own=graph.own,
             halo=0,
             label=graph.label,

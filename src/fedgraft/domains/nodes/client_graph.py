@@ -11,13 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedgraft.contracts.encoder import Encoder, NetworkEncoder
 from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.nodes.features import FeatureRows
 from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.mended_graph import Mending, Part
 from fedgraft.domains.nodes.neighbour_sampling import Hop, Neighbourhoods, Reach
 from fedgraft.domains.nodes.neighgen import generator_of
+from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.domains.nodes.smoothing import Neighbours
+from fedgraft.domains.nodes.surroundings import Surroundings
 from fedgraft.domains.regression import Unit
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of
@@ -34,7 +37,7 @@ class NodeData:
 
     Args:
         features: of own nodes and of the halo.
-        around: neighbourhoods.
+        around: neighbourhoods; of a whole network, surroundings.
         own: how many own nodes.
         halo: how many nodes of others.
         label: int64 [own], classes; or float32 [own], numbers.
@@ -55,7 +58,7 @@ class NodeData:
     """
 
     features: FeatureRows
-    around: Neighbourhoods
+    around: Neighbourhoods | Surroundings
     own: int
     halo: int
     label: Array
@@ -100,7 +103,7 @@ class NodeData:
         if sure and keep in self.kept and self.kept[keep][0] == key:
             return self.kept[keep][1]
         known = [self.known, *(states or [np.zeros_like(self.known)] * (self.layers - 1))]
-        dense = self.features.dense if self.sums is None else None
+        dense = self.features.dense if self.sums is None and self.around.by_number else None
         hops = self.around.around(nodes, self.layers, Reach(known, most, deep, seed, whole=dense is not None))
         if self.sums is not None:
             hops[0] = _given(hops[0], self.sums, self.degree)
@@ -242,6 +245,23 @@ class Computed:
             hops = [hop.to(device) for hop in self.hops]
             self._moved[str(device)] = Computed(hops, self.inputs.to(device), self.label.to(device))
         return self._moved[str(device)]
+
+
+def around_of(
+    shard: NodeShard, elsewhere: Indices | None, known: NDArray[np.bool_], encoder: Encoder, features: int
+) -> Neighbourhoods | Surroundings:
+    """Return what nodes are computed from with an encoder.
+
+    Args:
+        shard: the client's part.
+        elsewhere: int64 [halo], how many neighbours the nodes of others have; None = nobody knows.
+        known: bool [own + halo], whose features are known.
+        encoder: a stack of convolutions, or a whole network.
+        features: their width.
+    """
+    if isinstance(encoder, NetworkEncoder):
+        return Surroundings(shard, known, encoder.reach(features))
+    return Neighbourhoods(shard, elsewhere)
 
 
 def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:

@@ -1,4 +1,7 @@
-"""The model of the task `node`: convolutions over what a batch is computed from, and a linear layer or one more."""
+"""The model of the task `node`: convolutions over what a batch is computed from, and a linear layer or one more.
+
+A whole network stands for all convolutions; the linear layer reads what it gives as it is.
+"""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -7,11 +10,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.nodes.neighbour_sampling import Hop
+from fedgraft.errors import InputError
 from fedgraft.nn.layers import linear, row_linear
 from fedgraft.nn.manual_gradients import Back, WithBack, relu_back
 from fedgraft.nn.propagate import States
+from fedgraft.nn.whole_networks import WholeNetwork
 
 Stored = Callable[[int, Hop], Tensor]
 """Of a hidden layer, counted from 0, what is remembered of a hop's stored nodes, float32 [stored, width]."""
@@ -23,7 +28,7 @@ class NodeModel(nn.Module):
     """A network from features to logits.
 
     Args:
-        encoder: gives the convolutions.
+        encoder: gives the convolutions, or the network in their place.
         features: width of the inputs.
         classes: width of the outputs.
         head: "linear" for a linear layer behind the encoder's convolutions, "convolution" for one more of them; of an
@@ -33,16 +38,24 @@ class NodeModel(nn.Module):
     """
 
     def __init__(
-        self, encoder: LayeredEncoder, features: int, classes: int, head: str, dropout: float, g: torch.Generator
+        self,
+        encoder: LayeredEncoder | NetworkEncoder,
+        features: int,
+        classes: int,
+        head: str,
+        dropout: float,
+        g: torch.Generator,
     ) -> None:
         super().__init__()
-        convolves = head == "convolution" or not encoder.depth
-        widths = [features, *encoder.widths, *([classes] if convolves else [])]
-        self.convolutions = nn.ModuleList(
-            encoder.convolution(before, after, g, linear if number else row_linear)
-            for number, (before, after) in enumerate(itertools.pairwise(widths))
-        )
-        self.head = None if convolves else linear(widths[-1], classes, g)
+        self._whole = isinstance(encoder, NetworkEncoder)
+        if isinstance(encoder, NetworkEncoder):
+            network = network_of_nodes(encoder, features, g)
+            self.convolutions, width, convolves = nn.ModuleList([network]), network.width, False
+        else:
+            convolves = head == "convolution" or not encoder.depth
+            widths = [features, *encoder.widths, *([classes] if convolves else [])]
+            self.convolutions, width = stack_of(encoder, widths, g), widths[-1]
+        self.head = None if convolves else linear(width, classes, g)
         self.dropout = dropout
         self._with_back = all(isinstance(convolution, WithBack) for convolution in self.convolutions)
 
@@ -62,7 +75,7 @@ class NodeModel(nn.Module):
             note: told of fresh states, before dropout.
         """
         logits: Tensor = self.convolutions[-1](self._last(inputs, hops, stored, note), hops[-1].block)
-        return logits if self.head is None else self.head(self._dropped(torch.relu(logits)))
+        return logits if self.head is None else self.head(self._dropped(self._read(logits)))
 
     def with_back(
         self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None
@@ -95,7 +108,7 @@ class NodeModel(nn.Module):
             return self.convolutions[0](inputs, hops[-1].block)  # type: ignore[no-any-return]
         last = self._last(inputs, hops, stored, None)
         if self.head is not None:
-            return torch.relu(self.convolutions[-1](last, hops[-1].block))
+            return self._read(self.convolutions[-1](last, hops[-1].block))
         assert isinstance(last, Tensor) or not hops
         return (
             last[: hops[-1].block.receivers]
@@ -115,8 +128,28 @@ class NodeModel(nn.Module):
                 state = torch.cat([state, stored(layer, after).to(state.device)])
         return state
 
+    def _read(self, states: Tensor) -> Tensor:
+        """Return what the head reads; a network's own states, after which it has what it wants to have."""
+        return states if self._whole else torch.relu(states)
+
     def _dropped(self, state: Tensor) -> Tensor:
         return nn.functional.dropout(state, self.dropout, self.training) if self.dropout else state
+
+
+def stack_of(encoder: LayeredEncoder, widths: Sequence[int], g: torch.Generator) -> nn.ModuleList:
+    """Return a stack of convolutions with these widths, the inputs' first."""
+    return nn.ModuleList(
+        encoder.convolution(before, after, g, linear if number else row_linear)
+        for number, (before, after) in enumerate(itertools.pairwise(widths))
+    )
+
+
+def network_of_nodes(encoder: NetworkEncoder, features: int, g: torch.Generator) -> WholeNetwork:
+    """Return a whole network. Raises `InputError` for one that gives a state for each graph."""
+    network = encoder.network(features, g)
+    if network.pools:
+        raise InputError("[model] gives a state for each graph; tasks about nodes need [nodes, width] of a network.")
+    return network
 
 
 def _chained(stages: Sequence[tuple[Back, Tensor | None]]) -> Callable[[Tensor], None]:

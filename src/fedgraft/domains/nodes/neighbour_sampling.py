@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
@@ -80,6 +80,9 @@ class Neighbourhoods:
         shard: the client's part.
         halo_degree: int64 [halo], how many neighbours the nodes of others have; 0 = unknown.
     """
+
+    by_number: ClassVar[bool] = True
+    """Whether the first hop may be over all nodes there are, by number."""
 
     def __init__(self, shard: NodeShard, halo_degree: Indices | None = None) -> None:
         self._pointers, self._senders = shard.pointers, shard.senders.astype(np.int64)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions
 from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.values import SPLITS
-from fedgraft.domains.nodes.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.features import FeatureRows, scaled
 from fedgraft.domains.nodes.halo_setup import HaloSetup, inside, thinned
@@ -23,7 +23,7 @@ from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.memory_check import check_room
 from fedgraft.domains.nodes.mended_graph import Mending
 from fedgraft.domains.nodes.model import NodeModel
-from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, Reach
+from fedgraft.domains.nodes.neighbour_sampling import Reach
 from fedgraft.domains.nodes.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.shards import NodeShard, merge_shards
@@ -44,7 +44,7 @@ class NodeTask(
 
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
 
-    encoder: LayeredEncoder
+    encoder: LayeredEncoder | NetworkEncoder
     head: Literal["linear", "convolution"] = "linear"
     neighbours: int = 10
     halo: int = 0
@@ -66,6 +66,10 @@ class NodeTask(
         require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
+        if isinstance(self.encoder, NetworkEncoder):
+            whole = "with a whole network, whose layers nobody else sees"
+            require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
+            require(not self.aggregates, f"{name}.aggregates", f"false {whole}", self.aggregates)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -80,12 +84,16 @@ class NodeTask(
     @cached_property
     def halo_widths(self) -> tuple[int, ...]:
         """Widths of hidden layers that another convolution reads."""
+        if isinstance(self.encoder, NetworkEncoder):
+            return ()
         widths = self.encoder.widths
         return (widths if self.head == "convolution" else widths[:-1]) if self.share_states else ()
 
     @cached_property
     def layers(self) -> int:
-        """Number of convolutions."""
+        """Number of convolutions; a whole network is one."""
+        if isinstance(self.encoder, NetworkEncoder):
+            return 1
         return self.encoder.depth + (self.head == "convolution" or not self.encoder.depth)
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
@@ -136,14 +144,15 @@ class NodeTask(
         sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
         seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
+        all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
             features=FeatureRows(seen.features, features),
-            around=Neighbourhoods(seen, degree),
+            around=around_of(seen, degree, all_known, self.encoder, self.features),
             own=seen.own,
             halo=seen.halo,
             label=seen.label,
             rows={split: seen.rows(split) for split in SPLITS},
-            known=np.concatenate([np.ones(seen.own, bool), known]),
+            known=all_known,
             needed=needed,
             states=States(seen.own, seen.halo, self.halo_widths),
             class_counts=_class_counts(seen),
@@ -235,6 +244,7 @@ class NodeTask(
 
     @property
     def _aggregates(self) -> Aggregates:
+        assert isinstance(self.encoder, LayeredEncoder), "it was checked"
         return Aggregates(FeatureCoding(self.features, self.sparse), self.encoder.by_degree)
 
     @property

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
+from fedgraft.errors import InputError
 from fedgraft.nn.layers import linear
 from fedgraft.nn.propagate import GraphView
+from fedgraft.nn.whole_networks import ViewNetwork
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,3 +61,15 @@ class RatingModel(nn.Module):
         state = torch.relu(self.inner(torch.relu(state)))
         predicted: Tensor = base + self.out(state)[:, 0]
         return predicted
+
+
+def encoder_of(
+    encoder: EdgeEncoder | NetworkEncoder, node_width: int, edge_width: int, g: torch.Generator
+) -> tuple[nn.Module, int]:
+    """Return what makes embeddings of a graph's nodes, from a `GraphView`, and their width; drawn from `g`."""
+    if isinstance(encoder, EdgeEncoder):
+        return encoder.build(node_width, edge_width, g), encoder.width
+    network = encoder.network(node_width, g, edge_width)
+    if network.pools:
+        raise InputError("[model] gives a state for each graph; task 'rating' needs [nodes, width] of a network.")
+    return ViewNetwork(network), network.width

@@ -1,23 +1,24 @@
 """Pyg: a stack of any convolution over (x, edge_index), PyTorch Geometric's or the user's own."""
 
-import importlib
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import signature
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from fedgraft.contracts import randomness
-from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts import given_networks, randomness
+from fedgraft.contracts.encoder import EdgeEncoder, GivenEncoder, LayeredEncoder, check_widths, widths_of
 from fedgraft.errors import InputError
 from fedgraft.nn.edge_modules import EdgeModule, EdgeStack, check_one_hop
 from fedgraft.nn.layers import MakeLinear, linear
 
 
 @dataclass(frozen=True)
-class Pyg(EdgeEncoder, LayeredEncoder):
+class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
     """Pyg: a stack of any convolution over (x, edge_index), PyTorch Geometric's or the user's own.
 
     A layer is made as Class(inputs, outputs, **options) and called as layer(x, edge_index), with `edge_weight` and
@@ -45,7 +46,13 @@ class Pyg(EdgeEncoder, LayeredEncoder):
 
     def __post_init__(self) -> None:
         check_widths("Pyg", self.hidden, self.layers)
-        self._class()
+        _ = self._class  # other processes get it with this, or are told that they cannot
+
+    @classmethod
+    def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the options for a class of one convolution: the class, and those of a stack."""
+        layer = isinstance(found, type) and issubclass(found, nn.Module) and given_networks.is_convolution(found)
+        return {"module": path, **options} if layer else None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -58,7 +65,7 @@ class Pyg(EdgeEncoder, LayeredEncoder):
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers; those whose class has an option `edge_dim` read the edges' features."""
-        read = edge_width if "edge_dim" in signature(self._class()).parameters else 0
+        read = edge_width if "edge_dim" in signature(self._class).parameters else 0
         widths = itertools.pairwise([node_width, *self.widths])
         return EdgeStack([self._drawn(inputs, outputs, read, g) for inputs, outputs in widths])
 
@@ -78,24 +85,17 @@ class Pyg(EdgeEncoder, LayeredEncoder):
             if left:
                 width, options["concat"] = outputs, False
         try:
-            return self._class()(inputs, width, **options)
+            return self._class(inputs, width, **options)
         except Exception as error:  # whatever a class of the user's raises
             called = ", ".join([str(inputs), str(width), *(f"{key}={value!r}" for key, value in options.items())])
             raise InputError(
                 f"model.module = {self.module!r} cannot be made as Class({called}): {type(error).__name__}: {error}"
             ) from error
 
+    @cached_property
     def _class(self) -> type[nn.Module]:
         """Import the layer's class."""
-        package, _, name = self.module.partition(":")
-        try:
-            found = getattr(importlib.import_module(package), name)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            near = " Worker processes know no class of a notebook or script: give it a module, or runtime.workers=0."
-            raise InputError(
-                f"Pyg.module must be 'package.module:Class'; {self.module!r} cannot be imported ({error})."
-                f"{near if package == '__main__' else ''}"
-            ) from error
+        found = given_networks.imported(self.module, "Pyg.module")
         if not (isinstance(found, type) and issubclass(found, nn.Module)):
             raise InputError(f"Pyg.module must be a class of torch.nn.Module; {self.module!r} is {found!r}.")
         cls: type[nn.Module] = found

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -10,12 +11,13 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations, Sums
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import Accuracy, EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
-from fedgraft.domains.graphs.model import GraphModel, Together
+from fedgraft.domains.graphs.model import GraphModel, Together, width_of
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.node_tables import likeliest
@@ -72,6 +74,8 @@ class Graph(
 
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
+
     @property
     def sums(self) -> tuple[str, ...]:
         """Right answers, graphs, cross-entropy."""
@@ -92,7 +96,7 @@ class Graph(
     @property
     def hidden_width(self) -> int:
         """Width of the head's hidden layer."""
-        return self.encoder.width
+        return width_of(self.encoder)
 
     def losses(self, model: nn.Module, hidden: Tensor, batch: Batch) -> Tensor:
         """Return cross-entropies, float32 [graphs]."""
@@ -126,7 +130,7 @@ class Graph(
 
     def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
-        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
+        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
         wanted = "for a model in PyG's own layers"
         alone = isinstance(model, GraphModel)
         require(alone, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.client_links import LinkData
@@ -78,7 +78,7 @@ class Link(
     reads: ClassVar[str] = "node"
     asks: ClassVar[tuple[str, ...]] = ("pairs", "nodes", "edges")
 
-    encoder: LayeredEncoder
+    encoder: LayeredEncoder | NetworkEncoder
     width: int = 64
     decoder: Literal["product", "perceptron"] = "product"
     likeness: bool = False
@@ -121,8 +121,8 @@ class Link(
 
     @cached_property
     def layers(self) -> int:
-        """Number of convolutions."""
-        return max(1, self.encoder.depth)
+        """Number of convolutions; a whole network is one."""
+        return 1 if isinstance(self.encoder, NetworkEncoder) else max(1, self.encoder.depth)
 
     @property
     def classes(self) -> int:
@@ -151,7 +151,7 @@ class Link(
 
     def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
         """Neighbourhoods and features, of training edges alone."""
-        return LinkData.of(shard, self.layers, self.scale, self.likeness)
+        return LinkData.of(shard, self.encoder, self.layers, self.scale, self.likeness)
 
     def examples(self, data: LinkData) -> int:
         """Return how many training edges the client has."""
@@ -204,7 +204,8 @@ class Link(
     ) -> dict[str, Array]:
         """The score of each pair, from training edges and those of all new nodes."""
         graph = shard.graph if asked.new is None else with_new_nodes(shard.graph, asked.new)
-        odds = LinkData.of(whole(graph), self.layers, self.scale, self.likeness).scores(model, asked.pairs)
+        data = LinkData.of(whole(graph), self.encoder, self.layers, self.scale, self.likeness)
+        odds = data.scores(model, asked.pairs)
         score = torch.from_numpy(odds).double().sigmoid().numpy()
         return {"source": asked.ids[0], "target": asked.ids[1], "score": score}
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import UnionType
 from typing import Any, ClassVar, Self
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.nodes.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.client_graph import Computed, NodeData
@@ -25,11 +27,12 @@ from fedgraft.domains.nodes.losses import (
 )
 from fedgraft.domains.nodes.mended_graph import Mending
 from fedgraft.domains.nodes.model import NodeModel
+from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.node_options import check_options
 from fedgraft.domains.nodes.node_task import NodeTask
-from fedgraft.domains.nodes.plain_nodes import plain_nodes
+from fedgraft.domains.nodes.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.domains.nodes.smoothing import Neighbours
 from fedgraft.errors import InputError, require
@@ -104,6 +107,8 @@ class Node(
 
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
+
     generator: bool = False
     generated: int = 5
     hidden: float = 0.5
@@ -131,8 +136,9 @@ class Node(
 
     @property
     def offers(self) -> frozenset[str]:
-        """A generator of neighbours, where nothing of neighbours elsewhere is shared."""
-        return frozenset() if self.share_features or self.share_states else frozenset({"generator"})
+        """A generator of neighbours, where nothing of neighbours elsewhere is shared; it is made of convolutions."""
+        fits = isinstance(self.encoder, LayeredEncoder) and not (self.share_features or self.share_states)
+        return frozenset({"generator"} if fits else ())
 
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task with a generator, if that is needed."""
@@ -163,6 +169,7 @@ class Node(
             data.neighbours = Neighbours(shard)
         if self._mending is not None:
             seen = self._seen(shard)
+            assert isinstance(data.around, Neighbourhoods), "a generator is made of convolutions"
             data.part, data.states, data.needed = self._mending.begun(seen, data.features, data.around, shared)
         return data
 
@@ -174,6 +181,7 @@ class Node(
         """Return a model, the same for all clients."""
         made = self.network(self.classes or 2, g)
         if self.generator:
+            assert isinstance(self.encoder, LayeredEncoder), "it was checked"
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
         return made
 
@@ -227,10 +235,12 @@ class Node(
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
+        names = self.class_names or [str(number) for number in range(self.classes)]
+        if isinstance(self.encoder, NetworkEncoder):
+            return plain_network(model, self.encoder, self.features, names, self.scale)
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         require(not self.generator, "task.generator", "false for a model in PyG's own layers", self.generator)
         widths = [self.features, *self.encoder.widths, *([] if model.head else [self.classes])]
-        names = self.class_names or [str(number) for number in range(self.classes)]
         return plain_nodes(model, self.encoder, widths, names, self.scale)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:

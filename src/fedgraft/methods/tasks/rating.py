@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import UnionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
-from fedgraft.contracts.encoder import EdgeEncoder
+from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task_abilities import (
@@ -29,7 +30,7 @@ from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.client_data import RatingData
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
-from fedgraft.domains.ratings.pairs import Pairs, RatingModel
+from fedgraft.domains.ratings.pairs import Pairs, RatingModel, encoder_of
 from fedgraft.domains.ratings.plain_ratings import client_tables, plain_ratings
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
@@ -99,10 +100,10 @@ class Rating(
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
-    encoders: ClassVar[type[Any]] = PlainEdgeEncoder
+    encoders: ClassVar[type[Any] | UnionType] = PlainEdgeEncoder
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
-    encoder: EdgeEncoder
+    encoder: EdgeEncoder | NetworkEncoder
     folds: int = 10
     hidden: int = 32
     walk: int = 2
@@ -229,7 +230,7 @@ class Rating(
             rows = max(1, self.users), max(1, self.items)
             return SocialModel(*rows, self.width, self.relations, g)
         pair_width = PAIR_WIDTH + (self.share in CODES) * users_elsewhere.PAIR_COLUMNS
-        return RatingModel(self.encoder.build(*self._widths, g), self.encoder.width, pair_width, self.hidden, g)
+        return RatingModel(*encoder_of(self.encoder, *self._widths, g), pair_width, self.hidden, g)
 
     @property
     def _widths(self) -> tuple[int, int]:

@@ -1,0 +1,30 @@
+"""Sections [model] that name a class of torch in place of an encoder: the encoder that takes it, and its options."""
+
+from fedgraft.contracts.encoder import Encoder, GivenEncoder
+from fedgraft.contracts.given_networks import imported, is_given
+from fedgraft.errors import InputError
+from fedgraft.experiment import discovery
+from fedgraft.experiment.recipe import section_of
+from fedgraft.experiment.sections import Section
+
+
+def with_encoder(content: Section) -> Section:
+    """Return a recipe whose [model] names an encoder; where it named a class of torch, the one that takes that.
+
+    Raises `InputError` where no encoder does.
+    """
+    section = section_of(content, "model")
+    path = section.get("name", "")
+    if not isinstance(path, str) or ":" not in path or is_given(path):
+        return content
+    found = imported(path, "model.name")
+    if isinstance(found, type) and issubclass(found, Encoder):
+        return content
+    options = {key: value for key, value in section.items() if key != "name"}
+    for name in discovery.names("models"):
+        cls = discovery.find("models", name)
+        if issubclass(cls, GivenEncoder) and (taken := cls.options_from(path, found, options)) is not None:
+            return {**content, "model": {"name": name, **taken}}
+    raise InputError(
+        f"model.name = {path!r} must be a class of torch.nn.Module, or an encoder of fedgraft; got {found!r}."
+    )

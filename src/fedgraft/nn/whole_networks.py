@@ -1,0 +1,230 @@
+"""Whole networks over (x, edge_index), as PyTorch Geometric's models are: called once on a graph, layers and all.
+
+What such a network does is seen by trying it: how wide its states are, how far it looks, and which arguments it uses.
+"""
+
+import copy
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+
+from fedgraft.errors import InputError
+from fedgraft.nn import flops
+from fedgraft.nn.edge_modules import repeated
+from fedgraft.nn.propagate import Block, GraphView, States
+
+FURTHER: Final = ("edge_weight", "edge_attr", "batch")
+"""Arguments behind x and edge_index that a network is given, by name, where it has them."""
+FARTHEST: Final = 16
+"""Edges that a network is tried over: one that looks further is taken to look so far."""
+_TRIES, _NOISE = 3, 0.1
+"""How often gradients are looked at, and by how much weights are shaken before: some begin at zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraph(Block):
+    """All edges among some nodes at once, in `matrix` [nodes, nodes]; `place` says which nodes are asked for.
+
+    Args:
+        graph: int64 [nodes], the number of the graph that each node is of, ascending.
+        graphs: int64 [graphs], numbers of those that are asked for, any times each.
+    """
+
+    graph: Tensor = field(kw_only=True)
+    graphs: Tensor = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a network does.
+
+    Args:
+        width: of its states.
+        reach: how many edges away a node may be that matters to a node's state.
+        pools: whether it gives a state for each graph in place of each node.
+        takes: those of `FURTHER` that it is given.
+    """
+
+    width: int
+    reach: int
+    pools: bool
+    takes: frozenset[str]
+
+
+class WholeNetwork(nn.Module):
+    """A network that is called once, on all edges among some nodes.
+
+    How many times an edge counts goes into `edge_weight` where the network uses it; else each edge is given so many
+    times, rounded, once at least.
+
+    Args:
+        module: called as module(x, edge_index), x float32 [nodes, inputs], edge_index int64 [2, edges], from senders to
+            receivers; with `edge_weight` float32 [edges], `edge_attr` float32 [edges, any] and `batch` int64 [nodes],
+            which graph each node is of, ascending, where it takes them. Gives float32 [nodes, width], or [graphs,
+            width].
+        tried: what it does.
+
+    Attributes:
+        width: of what it gives.
+        pools: whether that is of graphs.
+        takes: names of further arguments that it is given.
+    """
+
+    def __init__(self, module: nn.Module, tried: Tried) -> None:
+        super().__init__()
+        self.module = module
+        self.width, self.pools, self.takes = tried.width, tried.pools, tried.takes
+        self._weights = sum(parameter.numel() for parameter in module.parameters())
+
+    def forward(self, states: States, block: Subgraph) -> Tensor:
+        """Return float32 [receivers, width]; of a network that pools, float32 [graphs, width]."""
+        x = states if isinstance(states, Tensor) else states.dense
+        numbers, graph = torch.unique_consecutive(block.graph, return_inverse=True)
+        found = self.called(x, block.edge_index, block.edge_weight, graph)
+        return found[torch.searchsorted(numbers, block.graphs)] if self.pools else block.own(found)
+
+    def called(
+        self, x: Tensor, edge_index: Tensor, times: Tensor, graph: Tensor, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """Return what the network gives.
+
+        Args:
+            x: float32 [nodes, inputs].
+            edge_index: int64 [2, edges].
+            times: float32 [edges], how many times each edge counts.
+            graph: int64 [nodes], ascending from 0, without gaps.
+            edge_attr: float32 [edges, any].
+        """
+        if "edge_weight" not in self.takes:
+            edge_index, edge_attr = repeated(edge_index, times, edge_attr)
+        given = {"edge_weight": times, "edge_attr": edge_attr, "batch": graph}
+        found: Tensor = self.module(x, edge_index, **{name: given[name] for name in self.takes})
+        products = 3 if torch.is_grad_enabled() else 1  # the one, and one for each gradient
+        flops.count(products * (len(x) * self._weights + edge_index.shape[1] * self.width))
+        return found
+
+
+class ViewNetwork(nn.Module):
+    """A whole network over a graph whose edges have features."""
+
+    def __init__(self, network: WholeNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, view: GraphView) -> Tensor:
+        """Return embeddings, float32 [nodes, width]."""
+        there = view.norm > 0  # other edges are those of another graph that shares the structure
+        edge_index = torch.stack([view.graph.columns, view.graph.rows])[:, there]
+        graph = torch.zeros(len(view.nodes), dtype=torch.int64, device=view.nodes.device)
+        found: Tensor = self.network.called(
+            view.nodes, edge_index, view.norm.new_ones(edge_index.shape[1]), graph, view.edges[there]
+        )
+        return found
+
+
+@torch.enable_grad()  # it may be asked for while a model is scored
+def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tried:
+    """Return what a network does, which is seen on two paths, one longer than it should look; its own state stays.
+
+    Args:
+        module: the network.
+        inputs: width of the nodes' states.
+        name: how an error calls it.
+        edge_width: width of the edges' features; 0 = there are none.
+
+    Raises `InputError` where it cannot be called as `WholeNetwork` calls it, or learn as other models do.
+    """
+    _check_parameters(module, name)
+    nodes = FARTHEST + 3
+    path = torch.arange(nodes - 1)[torch.arange(nodes - 1) != FARTHEST]
+    edge_index = torch.cat([torch.stack([path, path + 1]), torch.stack([path + 1, path])], 1)
+    given = {
+        "edge_weight": torch.ones(edge_index.shape[1]),
+        "edge_attr": torch.randn(edge_index.shape[1], edge_width) if edge_width else None,
+        "batch": (torch.arange(nodes) > FARTHEST).long(),
+    }
+    names = _names(module, name, edge_width)
+    copied, reach, weighs = copy.deepcopy(module).eval(), 0, False
+    for _ in range(_TRIES):
+        with torch.no_grad():
+            for parameter in copied.parameters():
+                parameter.add_(_NOISE * torch.randn_like(parameter))
+        x, arguments = torch.randn(nodes, inputs).requires_grad_(), {key: given[key] for key in names}
+        found = _called(copied, x, edge_index, arguments, name)
+        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) not in (nodes, 2) or not found.requires_grad:
+            shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(
+                f"{name} must give [nodes, width] of (x, edge_index), or [graphs, width] of (x, edge_index, batch), "
+                f"that depends on x and on its weights; got {shape} for {nodes} nodes in 2 graphs."
+            )
+        (slope,) = torch.autograd.grad(found[0].square().sum(), x, allow_unused=True)
+        seen = torch.zeros(1) if slope is None else slope[: FARTHEST + 1].abs().amax(1).nonzero()
+        reach = max(reach, int(seen.max()) if len(seen) else 0)
+        if "edge_weight" in names:
+            other = _called(copied, x, edge_index, {**arguments, "edge_weight": 0.5 + torch.rand(len(path) * 2)}, name)
+            weighs = weighs or not torch.equal(found, other)
+    takes = names if weighs else names - {"edge_weight"}
+    return Tried(int(found.shape[1]), reach, len(found) == 2, takes)
+
+
+def width_taken(module: nn.Module, name: str) -> int:
+    """Return the width of the nodes' states that a network takes: of the sizes of its weights, the first that fits.
+
+    Raises `InputError` where none does.
+    """
+    _check_parameters(module, name)
+    sizes = dict.fromkeys(size for each in module.parameters() for size in reversed(each.shape))
+    row, reason = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), "it has no weights"
+    copied = copy.deepcopy(module).eval()
+    given = {"edge_weight": torch.ones(4), "batch": torch.zeros(3, dtype=torch.int64)}
+    arguments = {key: given[key] for key in _names(module, name, 0) if key in given}
+    for size in sizes:
+        try:
+            _called(copied, torch.randn(3, size), row, arguments, name)
+        except InputError as error:
+            reason = str(error)
+        else:
+            return size
+    raise InputError(f"{name} takes nodes' states of no width that its weights have: {reason}")
+
+
+def _called(module: nn.Module, x: Tensor, edge_index: Tensor, given: Mapping[str, Any], name: str) -> Any:
+    try:
+        return module(x, edge_index, **given)
+    except Exception as error:  # whatever a class of the user's raises
+        called = ", ".join(["x", "edge_index", *given])
+        raise InputError(
+            f"{name} cannot be called as module({called}) with x float32 [nodes, {x.shape[1]}], the features here: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _names(module: nn.Module, name: str, edge_width: int) -> frozenset[str]:
+    """Return those of `FURTHER` that a network has as arguments; features of edges where there are any."""
+    parameters = inspect.signature(module.forward).parameters
+    free = [each for each in parameters.values() if each.default is each.empty and each.kind < each.VAR_POSITIONAL][2:]
+    keywords = [each for each in parameters.values() if each.default is each.empty and each.kind == each.KEYWORD_ONLY]
+    for each in [*free, *keywords]:
+        if each.name not in FURTHER:
+            raise InputError(
+                f"{name} needs {each.name!r}; a network is called as module(x, edge_index), with "
+                f"{', '.join(FURTHER[:-1])} and {FURTHER[-1]} where it has arguments of these names."
+            )
+        if each.name == "edge_attr" and not edge_width:
+            raise InputError(f"{name} needs 'edge_attr', and edges have no features in this task.")
+    return frozenset(key for key in FURTHER if key in parameters and (edge_width or key != "edge_attr"))
+
+
+def _check_parameters(module: nn.Module, name: str) -> None:
+    for key, parameter in module.named_parameters():
+        if isinstance(parameter, UninitializedParameter):
+            raise InputError(f"{name}: {key} has no shape yet; call the network once before, or give it all widths.")
+        if parameter.dtype != torch.float32:
+            raise InputError(f"{name}: {key} must be float32; got {parameter.dtype}.")
+        if not parameter.requires_grad:
+            raise InputError(f"{name}: {key} has requires_grad = False, but every weight of a run's model learns.")
