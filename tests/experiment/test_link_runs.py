@@ -133,7 +133,7 @@ def test_from_python_tables_and_objects_without_classes_do(tables: Path) -> None
 
 def test_classes_are_needed_to_classify(tables: Path) -> None:
     given = {"data.name": "nodes", "data.nodes": str(tables / "nodes.csv"), "data.edges": str(tables / "edges.csv")}
-    with pytest.raises(InputError, match=r"no column 'label' \(Nodes\.label\)"):
+    with pytest.raises(InputError, match=r"no column 'label' \(data\.label\)"):
         execute(load("fedais", given))
     with pytest.raises(InputError, match=r"Task 'node' needs classes of nodes: data\.label must name their column"):
         execute(load("fedais", {**given, "data.label": ""}))
