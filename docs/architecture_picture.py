@@ -10,6 +10,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from stored_page import write_or_check
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "fedgraft"
 PICTURE = Path(__file__).with_suffix("").with_name("architecture.svg")
@@ -126,17 +128,5 @@ def shortened(text: str, most: int = 74) -> str:
     return text if len(text) <= most else text[:most].rsplit(" ", 1)[0].rstrip(",;:") + " ..."
 
 
-def main() -> int:
-    """Write the picture, or tell whether the stored one is stale."""
-    picture = drawn()
-    if "--check" in sys.argv[1:]:
-        if PICTURE.is_file() and PICTURE.read_text(encoding="utf-8") == picture:
-            return 0
-        print(f"{PICTURE.relative_to(ROOT)} is stale: run `python docs/architecture_picture.py`.", file=sys.stderr)
-        return 1
-    PICTURE.write_text(picture, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PICTURE, drawn()))

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from stored_page import write_or_check
+
 from fedgraft.experiment import discovery
 from fedgraft.experiment.options import Option
 from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES
 from fedgraft.interface.explained import DEFAULTS, method_page, section_page
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path(__file__).with_name("recipe.md")
 OPENING = """\
 # A recipe, section by section
@@ -85,17 +86,5 @@ def methods_page(family: str, name: str) -> str:
     return f"methods/{name}{'-sampler' if (family, name) == ('samplers', 'all') else ''}.md"
 
 
-def main() -> int:
-    """Write the page, or tell whether the stored one is stale."""
-    page = written()
-    if "--check" in sys.argv[1:]:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page:
-            return 0
-        print(f"{PAGE.relative_to(ROOT)} is stale: run `python docs/recipe_page.py`.", file=sys.stderr)
-        return 1
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, written()))

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     )
     from fedgraft.experiment.experiment import Experiment
     from fedgraft.experiment.outside_classes import trust
-    from fedgraft.interface.api import compare, open, resume, run
+    from fedgraft.interface.api import open, resume, run
+    from fedgraft.interface.compared import compare
     from fedgraft.interface.finished import Run
+    from fedgraft.interface.seed_runs import Runs
 
     __version__: str
 
@@ -35,6 +37,7 @@ __all__ = [
     "Interrupted",
     "MachineError",
     "Run",
+    "Runs",
     "__version__",
     "compare",
     "open",
@@ -44,8 +47,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("compare", "open", "resume", "run"), "interface.api"),
+    **dict.fromkeys(("open", "resume", "run"), "interface.api"),
+    "compare": "interface.compared",
     "Run": "interface.finished",
+    "Runs": "interface.seed_runs",
     **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),
     **dict.fromkeys(("Interrupted", "MachineError"), "errors"),
     "Experiment": "experiment.experiment",
@@ -66,4 +71,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -20,6 +20,7 @@ from fedgraft.testing.data import check_data_form
 from fedgraft.testing.data import laws as laws_of_data
 from fedgraft.testing.laws import Law
 from helpers.toy_graphs import TRIANGLE, write_tu
+from helpers.toy_movies import write_movies
 from helpers.toy_nodes import write_npz
 from helpers.toy_typed import own_tables, write_heco
 
@@ -98,6 +99,11 @@ def _movies(folder: Path, separator: str, ratings: str, movies: str, movie: str,
     return {"root": str(folder)}
 
 
+def _table_of_movies(folder: Path) -> dict[str, object]:
+    write_movies(folder)
+    return {"root": str(folder), "clients": 4, "least": 2}
+
+
 def _interactions(folder: Path) -> dict[str, object]:
     user, place = np.divmod(np.arange(160), 8)
     rows = np.arange(30)
@@ -118,6 +124,7 @@ COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "graphs": _graphs,
     "pyg_nodes": _npz,
     "nodes": _nodes,
+    "movies": _table_of_movies,
     "typed_sets": _heco,
     "typed_graph": _typed,
     "interactions": _interactions,

@@ -38,7 +38,7 @@ ROW = {"user": 3, "item": 7, "rating": 5, "client": "north", "category": 0}
 def test_data_that_have_grown_need_the_flag_which_the_error_names(run: fedgraft.Run, tmp_path: Path, caplog) -> None:
     before = run.predict(PAIRS)
     grown(tmp_path, ROW)
-    with pytest.raises(InputError, match=r"'north' of 2 has other rows.*--from RUN.*--allow-changed-data"):
+    with pytest.raises(InputError, match=r"'north' of 2 has other rows.*--from RUN.*allow_changed_data"):
         run.predict(PAIRS)
     with caplog.at_level(logging.WARNING):
         after = run.predict(PAIRS, allow_changed_data=True)
@@ -70,10 +70,10 @@ def test_a_new_client_has_no_model_where_each_has_parameters_of_its_own(tmp_path
 def test_data_that_have_moved_are_found_by_their_new_folder(run: fedgraft.Run, tmp_path: Path) -> None:
     before = run.predict(PAIRS)
     (tmp_path / "then").rename(tmp_path / "now")
-    with pytest.raises(InputError, match=r"no file .*ratings\.csv.* --data-root DIR"):
+    with pytest.raises(InputError, match=r"no file .*ratings\.csv.* data_root DIR"):
         run.predict(PAIRS)
     pd.testing.assert_frame_equal(run.predict(PAIRS, data_root=tmp_path / "now"), before)
-    with pytest.raises(InputError, match=r"--data-root .*nowhere is no folder"):
+    with pytest.raises(InputError, match=r"data_root .*nowhere is no folder"):
         run.predict(PAIRS, data_root=tmp_path / "nowhere")
 
 
@@ -93,7 +93,7 @@ def nodes(count: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table, pd.DataFrame({"source": number, "target": (number + 1) % count})
 
 
-def test_nodes_that_have_come_are_seen_by_their_neighbours(tmp_path: Path) -> None:
+def test_nodes_that_have_come_are_seen_by_their_neighbours(tmp_path: Path, caplog) -> None:
     for name, table in zip(("nodes", "edges"), nodes(40), strict=True):
         table.to_csv(tmp_path / f"{name}.csv", index=False)
     data = {"name": "nodes", "nodes": str(tmp_path / "nodes.csv"), "edges": str(tmp_path / "edges.csv")}
@@ -101,7 +101,9 @@ def test_nodes_that_have_come_are_seen_by_their_neighbours(tmp_path: Path) -> No
     run = fedgraft.run("fedais", data=data, out=tmp_path / "run", overrides=changes, progress=False)
     for name, table in zip(("nodes", "edges"), nodes(44), strict=True):
         table.to_csv(tmp_path / f"{name}.csv", index=False)
-    found = run.predict(pd.DataFrame({"node": [1, 43]}), allow_changed_data=True)
+    with caplog.at_level(logging.WARNING):
+        found = run.predict(pd.DataFrame({"node": [1, 43]}), allow_changed_data=True)
+    assert "hidden states of nodes elsewhere are not computed anew" in caplog.text
     assert found["client"].tolist() == ["a", "b"]
     assert found["probability"].between(0.5, 1).all()
 
@@ -133,3 +135,19 @@ def test_kinds_that_the_model_numbers_must_be_the_same(tmp_path: Path) -> None:
     graphs(tmp_path, "B")
     with pytest.raises(InputError, match=r"names that its model numbers .* the model does not fit"):
         run.predict(**asked, allow_changed_data=True)
+
+
+def test_what_was_noted_of_the_data_when_the_run_began_is_not_said_again(run: fedgraft.Run, caplog) -> None:
+    caplog.clear()
+    run.predict(PAIRS)
+    assert caplog.text == ""
+    run.predict(PAIRS, allow_changed_data=True)
+    assert "Scale 1..5 is what the ratings span" in caplog.text, "it may be another now"
+
+
+def test_own_ratings_are_on_the_scale_of_the_run_s_which_was_read_off_them(run: fedgraft.Run, tmp_path: Path) -> None:
+    own = pd.DataFrame({"user": ["ann", "ben", "ann"], "item": ["tea", "tea", "pie"], "rating": 5})
+    assert run.predict(pd.DataFrame({"user": ["ann"], "item": ["tea"]}), own)["rating"][0] > 4.5
+    (tmp_path / "then").rename(tmp_path / "now")
+    with pytest.raises(InputError, match=r"no file .*; a run that is told data\.low and data\.high needs them no more"):
+        run.predict(PAIRS, own)

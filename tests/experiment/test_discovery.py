@@ -152,7 +152,7 @@ def test_a_list_needs_no_quotes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"^selector\.many must be given: Takes the first clients\.$"),
+        ({}, r"^selector\.many must be given: how many\.$"),
         ({"many": 1, "shares": 2}, r"^No selector option named 'shares'\. Did you mean 'share'\? Known: deep, label,"),
         ({"many": 1, "limit": 2}, r"^No selector option named 'limit'"),
         ({"many": 1, "cache": {}}, r"^No selector option named 'cache'"),
@@ -236,6 +236,25 @@ def test_a_section_without_a_name_says_what_there_is():
         discovery.build("selectors", "selector", {"many": 3})
 
 
-def test_a_method_s_own_checks_speak_for_themselves():
-    with pytest.raises(InputError, match=r"^All\.batch_size must be"):
+def test_a_method_s_own_checks_speak_of_its_section():
+    with pytest.raises(InputError, match=r"^sampler\.batch_size must be"):
         discovery.build("samplers", "sampler", {"name": "all", "batch_size": -3})
+
+
+@dataclass(frozen=True)
+class Half(Selector[None]):
+    """Cannot select."""
+
+    def init(self, view):
+        return None
+
+
+def test_a_class_that_lacks_a_part_of_its_contract_is_told_which():
+    with pytest.raises(InputError, match=r"^selector: class Half lacks what its contract asks for: select\.$"):
+        discovery.build("selectors", "selector", {"name": "test_discovery:Half"})
+
+
+def test_an_option_of_another_class_of_the_family_names_it():
+    message = r"^No selector option named 'alpha' with selector\.name = 'all'; selector\.name = 'oort' or .* has it\.$"
+    with pytest.raises(InputError, match=message):
+        discovery.build("selectors", "selector", {"name": "all", "alpha": 1.0})

@@ -74,7 +74,7 @@ def test_a_run_that_moves_alone_finds_its_data_where_they_were(project: Path) ->
 
 def test_data_that_are_gone_are_named(project: Path) -> None:
     (project / "data" / "ratings.csv").unlink()
-    with pytest.raises(InputError, match=r"no file .*then/data/ratings\.csv.* --data-root DIR"):
+    with pytest.raises(InputError, match=r"no file .*then/data/ratings\.csv.* data_root DIR"):
         fedgraft.open("runs/a").predict(PAIRS)
 
 

@@ -224,9 +224,9 @@ def test_a_node_added_later_is_smoothed_over_its_edges(tmp_path):
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(InputError, match=r"Node\.smoothing must be >= 0; got -1"):
+    with pytest.raises(InputError, match=r"task\.smoothing must be >= 0; got -1"):
         load("graft_node", {**SMALL, "task.smoothing": -1})
-    with pytest.raises(InputError, match=r"Node\.share_labels must be false where Node\.smoothing is 0"):
+    with pytest.raises(InputError, match=r"task\.share_labels must be false where task\.smoothing is 0"):
         load("fedlocal", {**SMALL, "task.share_labels": True})
 
 

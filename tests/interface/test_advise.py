@@ -41,6 +41,20 @@ def write_nodes(folder: Path, clients: int = 4, nodes: int = 80, classes: int = 
     pd.DataFrame(edges, columns=["source", "target"]).drop_duplicates().to_csv(folder / "edges.csv", index=False)
 
 
+def write_clubs(folder: Path, clients: int = 3, members: int = 40) -> None:
+    """Members of an age know each other, in every club; their height is twice their age."""
+    g, rows, edges = np.random.default_rng(0), [], []
+    for club in range(clients):
+        age = g.uniform(0, 1, members)
+        ends = g.integers(0, members, (2, 1500))
+        near = ends[:, (np.abs(age[ends[0]] - age[ends[1]]) < 0.1) & (ends[0] < ends[1])]
+        edges += [(f"{club}-{a}", f"{club}-{b}") for a, b in near.T]
+        named = [f"{club}-{n}" for n in range(members)]
+        rows.append(pd.DataFrame({"node": named, "client": club, "age": age, "older": age**2, "height": age * 2}))
+    pd.concat(rows).to_csv(folder / "nodes.csv", index=False)
+    pd.DataFrame(edges, columns=["source", "target"]).drop_duplicates().to_csv(folder / "edges.csv", index=False)
+
+
 def test_one_graph_cut_over_clients_is_worth_a_federation(fedgraft) -> None:
     done = fedgraft("advise", *BLOCKS, "--json")
     assert done.code == 0, done.err
@@ -95,6 +109,52 @@ def test_nodes_whose_classes_mean_something_else_at_each_client_are_not(fedgraft
     found = fedgraft("advise", "nodes.csv", "20kB", "rounds=12", *QUICK, "--json").json()
     assert found["advice"] == "do not federate"
     assert "that is no gain" in found["sentence"]
+
+
+LISTS = {
+    "link": (
+        ["nodes.csv", "data.label="],
+        {"links", "links, sage", "links, mlp"},
+        {"feature_cosine", "adamic_adar", "preferential_attachment"},
+        set(),
+    ),
+    "node_regression": (
+        ["nodes.csv", "data.label=height"],
+        {"node_regression", "node_regression, own parts"},
+        {"node_mean"},
+        {"node_ridge"},
+    ),
+    "graph_regression": (
+        ["molecules", "data.graphs=20", "data.clients=2", "model.hidden=8"],
+        {"graph_regression", "graph_regression, cefgl"},
+        {"graph_ridge", "graph_mean"},
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("task", LISTS)
+def test_a_task_that_is_named_has_a_list_of_its_own(fedgraft, tmp_path: Path, task: str) -> None:
+    """Simple yardsticks are better on so little data, and it says so."""
+    arguments, recipes, alone, central = LISTS[task]
+    write_clubs(tmp_path)
+    done = fedgraft("advise", *arguments, f"task.name={task}", "rounds=2", *QUICK, "--json")
+    assert done.code == 0, done.err
+    found = done.json()
+    rows = {kind: {row["name"] for row in found["rows"] if row["kind"] == kind} for kind in ("together", "one place")}
+    assert rows == {"together": recipes, "one place": central}
+    assert alone < {row["name"] for row in found["rows"] if row["kind"] == "alone"}
+    assert all(row["seeds"] == [1, 2] for row in found["rows"]), [row["note"] for row in found["rows"]]
+    assert (found["advice"], found["not_run"]) == ("do not federate", [])
+    assert found["metric"] == ("auc" if task == "link" else "rmse")
+
+
+def test_what_fits_no_recipe_is_not_a_matter_of_time(fedgraft, tmp_path: Path) -> None:
+    write_clubs(tmp_path)
+    said = fedgraft("advise", "nodes.csv", "data.label=", *QUICK, "--json").json()["sentence"]
+    assert "Task 'node' needs classes of nodes" in said
+    assert "the task 'link' reads none" in said
+    assert "minutes" not in said
 
 
 def test_a_budget_that_pays_for_nothing_is_told_not_an_error(fedgraft) -> None:

@@ -254,7 +254,7 @@ def test_a_file_is_read_where_it_lies(tmp_path):
 
 def test_what_is_wrong_with_a_table_is_told_of_the_table(tmp_path):
     table = ratings().rename(columns={"rating": "Rating"})
-    with pytest.raises(InputError, match=r"^Table\.ratings: no column 'rating'.* Did you mean 'Rating'\?"):
+    with pytest.raises(InputError, match=r"^data\.ratings: no column 'rating'.* Did you mean 'Rating'\?"):
         fedgraft.run("fedacs", data=table, out=tmp_path / "run", **QUICK)
     assert not (tmp_path / "run").exists()
 

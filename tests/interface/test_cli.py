@@ -54,6 +54,7 @@ def test_resume_of_a_finished_run_says_the_same_again(fedgraft) -> None:
     again = fedgraft("resume", "a", "--json")
     assert again.code == 0
     assert again.json() == first
+    assert again.err == "a has finished already; --rounds N gives it more rounds.\n"
 
 
 @pytest.mark.parametrize(("kept", "words"), [(100, "is not valid TOML"), (0, "[data] needs a name")])
@@ -94,18 +95,24 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", "selector.score_split=TEST"], ["got 'TEST'. Did you mean 'test'?"]),
         (["run", "fedacs", "alternatives=3"], ["alternatives must hold sections such as [alternatives.", "got 3"]),
         (["run", "fedacs", "codec.name=chain", "codec.codecs=3", "codec.bits=4"], ["codec.codecs must be a list of"]),
-        (["run", "fedacs", "task.folds=1"], ["Rating.folds must be >= 2; got 1"]),
+        (["run", "fedacs", "task.folds=1"], ["task.folds must be >= 2; got 1"]),
         (["run", "fedacs", "model.name=gtc"], ["No model named 'gtc'"]),
         (["run", "fedacs", "--rounds", "3"], ["--rounds is a key of recipes", "write rounds=VALUE, without dashes"]),
         (["run", "fedacs", "--selector.name=oort"], ["write selector.name=VALUE"]),
         (["run", "fedacs", "runtime.device=gpu"], ["runtime.device must be one of 'cpu', 'cuda'; got 'gpu'"]),
         (["run", "fedacs", "budget.bytes=2XB"], ["budget.bytes", "2XB"]),
-        (["run", "fedacs", "data.name=ciao"], ["data.root must be given"]),
+        (["run", "fedacs", "data.name=ciao"], ["data.root must be given: folder"]),
         (["run", "fedacs", "data.name=ciao", "data.root=nowhere"], ["nowhere"]),
         (["run", "fedacs", "data.name=table", "data.ratings=nowhere.csv"], ["no file nowhere.csv"]),
         (["run", "fedacs", "data.name=table", "data.ratings=broken.csv"], ["broken.csv, row 2", "'rating'", "'x'"]),
         (["run", "fedacs", *ARGUMENTS, "--out", "file/run"], ["--out file/run cannot be written"]),
+        (
+            ["run", "fedacs", "data.ratings=r.csv"],
+            ["named 'ratings' with data.name = 'shops'; data.name = 'table' has"],
+        ),
         (["resume", "nowhere"], ["nowhere is not a run's folder"]),
+        (["resume", "a", "rounds=9"], ["rounds=9 is none of resume's; write --rounds 9."]),
+        (["resume", "a", "training.epochs=2"], ["'fedgraft run RECIPE --from RUN' begins a new one"]),
         (["list", "selectr"], ["No kind named 'selectr'. Did you mean 'selectors'?"]),
         (["show", "fedacss"], ["No recipe, method or section named 'fedacss'. Did you mean 'fedacs'?"]),
         (["compare", "nowhere"], ["nowhere"]),
@@ -171,7 +178,7 @@ def test_predict_writes_answers(fedgraft, finished_run: Path, suffix: str) -> No
     path = Path(f"new/folder/answers{suffix}")
     answers = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
     assert list(answers) == ["user", "item", "client", "rating", "basis"]
-    assert answers["basis"][1].startswith("new user")
+    assert answers["basis"][1].startswith("user new to")
 
 
 def test_an_id_that_a_spreadsheet_would_compute_is_text_in_csv_and_as_it_is_in_parquet(fedgraft, finished_run) -> None:

@@ -50,7 +50,7 @@ def test_an_interruption_before_the_first_round_is_exit_code_130_too(fedgraft, m
     done = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a")
     assert done.code == 130
     assert done.out == ""
-    monkeypatch.setattr(compare, "compare_runs", interrupted)
+    monkeypatch.setattr(compare, "open_named", interrupted)
     assert fedgraft("compare", "a").code == 130
 
 

@@ -58,6 +58,7 @@ def test_each_client_has_a_trained_model_of_its_own(run):
     untrained = state(run.experiment.plan.build_model().module)
     assert not any(equal(each, untrained) for each in own)
     assert not run.client_model(names[0]).training
+    assert repr(run.models) == f"<models of {', '.join(map(repr, names))}>"
 
 
 def test_it_is_what_predictions_are_made_with_and_what_was_scored(run, monkeypatch):
@@ -93,5 +94,5 @@ def test_a_client_that_was_not_there_lacks_what_each_keeps_to_itself(run):
     if run.experiment.sections["sharing"]["name"] not in ("fedper", "local"):
         pytest.skip("all parameters travel")
     own = pd.DataFrame({"user": ["ann", "ben"], "item": ["tea", "tea"], "rating": [5, 2]})
-    with pytest.raises(InputError, match=r"trained parameters of its own, such as .*; --data is of one that was not"):
+    with pytest.raises(InputError, match=r"trained parameters of its own, such as .*; data is of one that was not"):
         run.predict(pd.DataFrame({"user": ["ann"], "item": ["tea"]}), own)

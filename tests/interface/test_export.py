@@ -109,7 +109,7 @@ def test_the_folder_needs_no_fedgraft(tmp_path):
     ("recipe", "changes", "client", "message"),
     [
         ("cefgl", {**GRAPHS, "task.wl": 1, "model.hidden": 4, "sharing.name": "fedavg"}, "own", r"task.wl must be 0"),
-        ("cefgl", {**GRAPHS, "model.hidden": 4}, None, r"a model of its own; say whose with --client, one of '"),
+        ("cefgl", {**GRAPHS, "model.hidden": 4}, None, r"a model of its own; say whose with client, one of '"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(tmp_path, recipe, changes, client, message):

@@ -1,6 +1,8 @@
 """Tables on the command line: any name that the run knows, in every way to write it; whatever else is one error."""
 
+import os
 from pathlib import Path
+from threading import Thread
 
 import pandas as pd
 import pytest
@@ -43,6 +45,17 @@ def test_tables_are_named_once() -> None:
             named_tables([text])
     with pytest.raises(InputError, match=r"^--a is given twice, 'b' and 'c'; give one file\.$"):
         named_tables(["a=b", "a=c"])
+
+
+def test_a_pipe_is_a_table_of_csv(fedgraft, finished_run: Path) -> None:
+    Path("pairs.csv").write_text(PAIRS)
+    assert fedgraft("predict", finished_run, "--pairs", "pairs.csv", "-o", "first.csv").code == 0
+    os.mkfifo("pipe")
+    writer = Thread(target=lambda: Path("pipe").write_text(PAIRS))
+    writer.start()
+    assert fedgraft("predict", finished_run, "--pairs", "pipe", "-o", "again.csv").code == 0
+    writer.join()
+    assert Path("again.csv").read_text() == Path("first.csv").read_text()
 
 
 def test_every_way_to_name_a_table_gives_the_same_answers(fedgraft, finished_run: Path) -> None:

@@ -50,6 +50,7 @@ WITH_EVERY_METHOD = ("rating", "node", "graph")
 ALIKE = ("fedprox", "gcfl", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {
+    *product(["rating"], [*ANY_TASK, "fesog"]),  # fedgnn has a row for each item
     *product(["node"], ANY_TASK),
     *product(["graph"], [*ANY_TASK[1:], "prototypes", "spreadgnn"]),  # under cefgl two models answer as one
 }
@@ -117,12 +118,15 @@ def test_predictions_are_those_of_the_models(trained):
             assert score_of[number](mine) == pytest.approx(task.score(sums[name]), rel=1e-5, nan_ok=True)
 
 
-def test_what_is_exported_says_the_same(trained):
+def test_what_is_exported_says_the_same(trained, tmp_path):
     run, models = trained
     task, sharing = run.experiment.task_name, run.experiment.sections["sharing"]["name"]
     if (task, sharing) not in EXPORTED:
-        with pytest.raises(InputError, match=r"cannot be exported|in PyG's own layers"):
+        with pytest.raises(InputError, match=r"cannot be exported|in PyG's own layers|for a model that is exported"):
             run.export(next(iter(models)))
+        return
+    if task == "rating":
+        rates_as_predicted(run, tmp_path)
         return
     for number, (name, model) in enumerate(models.items()):
         inputs, outputs = (of_nodes if task == "node" else of_graphs)(run._finished, number, model)
@@ -132,6 +136,17 @@ def test_what_is_exported_says_the_same(trained):
     if not run.experiment.plan.personal:
         with torch.no_grad():
             assert torch.equal(run.export()(*map(torch.from_numpy, inputs)), found)
+
+
+def rates_as_predicted(run, folder):
+    for name in run.models:
+        pairs, _ = ASKED["rating"](run._finished.shards[run._finished.number(name)])
+        model = run.export(name, folder)
+        client = model.forward.__globals__["Client"](folder)
+        with torch.no_grad():
+            found = model(*client.inputs(pairs["pairs"].to_numpy().tolist())).clamp(*client.scale)
+        expected = run.predict(pairs["pairs"].assign(client=name))
+        np.testing.assert_allclose(found.numpy(), expected["rating"], atol=1e-5)
 
 
 def of_nodes(finished, number, model):

@@ -25,6 +25,13 @@ def test_seeds_are_run_kept_and_compared(fedgraft) -> None:
     compared = fedgraft("compare", "a", "--json").json()
     assert [len(rows) for rows in compared.values()] == [3, 1]
     assert "Means over seeds" in fedgraft("compare", "a").out
+    named = fedgraft("compare", "a", "b", "--label", "three", "--label", "one", "--json").json()
+    assert [row["group"] for row in named["groups"]] == ["three", "one"]
+    assert fedgraft("report", "a", "-o", "r.html", "--label", "three", "--no-classes", "--json").json()["runs"] == 3
+    assert "three/seed-2" in Path("r.html").read_text()
+    unnamed = fedgraft("report", "a", "b", "-o", "s.html", "--label", "three")
+    assert (unnamed.code, Path("s.html").exists()) == (2, False)
+    assert "Give each of the 2 folders a label (--label), in their order, or none; got 1: 'three'." in unnamed.err
     other = fedgraft("run", "fedacs", *ARGUMENTS, "selector.name=all", "--seeds", "1,2", "--out", "a")
     assert other.code == 2
     assert "a holds runs with other settings, see a/recipe.toml. Choose another folder." in other.err
@@ -33,7 +40,7 @@ def test_seeds_are_run_kept_and_compared(fedgraft) -> None:
 def test_seeds_go_without_a_seed(fedgraft) -> None:
     done = fedgraft("run", "fedacs", "--seeds", "1,2", "--seed", 3)
     assert done.code == 2
-    assert "--seeds goes without --seed, --on and --track" in done.err
+    assert "--seeds goes without --seed, --on, --from and --track" in done.err
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,1", "1,x", "1,-2", "1;2"])

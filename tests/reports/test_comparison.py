@@ -1,13 +1,16 @@
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.reports.comparison import compare, parse_target, render
+from fedgraft.reports.comparison import best_values, compare, parse_target, render
 from helpers.fake_runs import write_run
+from helpers.tiny import TINY
 
 
 def text_of(table: list[dict[str, object]], width: int = 160) -> str:
@@ -164,3 +167,22 @@ def test_failures_are_told_of_every_run_that_had_any(tmp_path: Path) -> None:
     assert "b: clients failed, 1 in setup." in text
     assert text.count("failed") == 2
     assert "failed" not in text_of(compare(runs[2:]))
+
+
+def test_runs_on_other_data_are_said_first_and_none_is_best(finished_run: Path, tmp_path: Path) -> None:
+    changes = {**TINY, "data.count": 500}
+    other = fedgraft.run("fedacs", out=tmp_path / "other", overrides=changes, progress=False).folder
+    table = compare([finished_run, other])
+    assert not best_values(table)
+    caption = str(render(table).caption)
+    assert caption.startswith("Not the same data, or dealt and split differently: scores cannot be compared.")
+    assert "* best" not in caption
+    again = compare([other, shutil.copytree(other, tmp_path / "copy")])
+    assert "Not the same" not in str(render(again).caption)
+
+
+def test_runs_on_other_data_sets_have_no_target_in_common(tmp_path: Path) -> None:
+    table = compare([write_run(tmp_path / "a"), write_run(tmp_path / "b", dataset="epinions")])
+    assert [row["target"] for row in table] == [None, None]
+    assert str(render(table).caption).startswith("Not the same data set: scores cannot be compared.")
+    assert compare([tmp_path / "a", tmp_path / "b"], 1.0)[0]["target"] == 1.0, "who gives one knows why"

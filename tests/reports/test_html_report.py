@@ -42,7 +42,7 @@ def read(path: Path) -> Page:
 
 
 def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
-    out = write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", seed=2)], tmp_path / "new" / "r.html")
+    out = write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", cohort=3)], tmp_path / "new" / "r.html")
     assert [path.name for path in out.parent.iterdir()] == ["r.html"]
     page = read(out)
     assert not [attributes for _, attributes in page.tags if {"src", "href"} & set(attributes)]

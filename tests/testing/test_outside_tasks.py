@@ -75,6 +75,12 @@ class Mirrored(Node):
         }
 
 
+class Flattering(Node):
+    def classified(self, model, shard, data, remembered):
+        found = super().classified(model, shard, data, remembered)
+        return found._replace(answer=found.label)
+
+
 class Trusting(Rating):
     def check(self, statistics):
         """Anything goes."""
@@ -116,6 +122,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Repeating, "rows_are_returned_once_after_they_changed"),
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
+        (Flattering, "what_examples_are_taken_for_is_what_the_score_counts"),
         (Trusting, "nonsense_is_refused_before_it_is_combined"),
         (Fussy, "nonsense_is_refused_before_it_is_combined"),
     ],

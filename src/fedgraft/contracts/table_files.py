@@ -8,6 +8,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,8 +37,10 @@ def table_of(given: Given, parameter: str) -> pd.DataFrame:
 
 def read_file(path: Path, parameter: str, rows: int | None = None) -> pd.DataFrame:
     """Read a table, or so many of its first rows; `parameter` names it in errors."""
-    if path.is_dir() or (path.exists() and not path.is_file()):
-        raise InputError(f"{parameter}: {path} is {'a folder' if path.is_dir() else 'no plain file'}; give a file.")
+    if path.is_dir():
+        raise InputError(f"{parameter}: {path} is a folder; give a file.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{parameter}: {path} is no plain file, and can be read once only; give a file.")
     if not path.is_file():
         near = difflib.get_close_matches(path.name, _names_in(path.parent), n=1, cutoff=0.5)
         hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
@@ -87,6 +90,14 @@ def _stripped(values: pd.Series) -> pd.Series:
     text = values.str.strip()
     empty = text == ""
     return text.mask(empty) if empty.any() else text  # as a rule none is, and a mask takes longer than all else here
+
+
+def read_pipe(path: Path) -> pd.DataFrame:
+    """Read CSV from what is no plain file and can be read once, such as /dev/stdin."""
+    with TemporaryDirectory(prefix="fedgraft-") as folder:
+        copy = Path(folder) / f"{path.name}.csv"
+        copy.write_bytes(path.read_bytes())
+        return read_file(copy, str(path))
 
 
 def is_folder(given: Given) -> bool:

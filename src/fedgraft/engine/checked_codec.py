@@ -1,8 +1,6 @@
-"""Encoding by a codec that may be anybody's: what it makes must be what it says."""
+"""What a codec made is what it said: it may be anybody's."""
 
 from typing import Any
-
-import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import Codec
@@ -10,23 +8,16 @@ from fedgraft.errors import InputError, WireError
 from fedgraft.wire.layouts import Arrays, Layout
 
 
-def encode(codec: Codec[Any], arrays: Arrays, state: Any, layout: Layout, g: np.random.Generator) -> tuple[Arrays, Any]:
-    """Return what `codec.encode` does.
+def check(codec: Codec[Any], encoded: Arrays, layout: Layout) -> None:
+    """Raise `InputError`, which names the codec, for arrays that are not those of its `encoded`.
 
     Args:
         codec: of the plan.
-        arrays: of `layout`.
-        state: this end's.
-        layout: of what is encoded.
-        g: to draw from.
-
-    Raises `InputError`, which names the codec, where the arrays are not those of `codec.encoded(layout)`.
+        encoded: what it made.
+        layout: of what it was made of.
     """
-    encoded, after = codec.encode(arrays, state, g)
     try:
         wire.check(encoded, codec.encoded(layout))
     except WireError as error:
-        raise InputError(
-            f"Codec {type(codec).__name__} encodes other arrays than its `encoded` says: {error}"
-        ) from error
-    return encoded, after
+        name = type(codec).__name__
+        raise InputError(f"Codec {name} encodes other arrays than its `encoded` says: {error}") from error

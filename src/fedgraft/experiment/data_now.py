@@ -3,13 +3,14 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.provenance import Origin, changed_clients, check_clients, named_by
 
@@ -46,11 +47,11 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     otherwise.
     """
     try:
-        with nullcontext() if allow_changed else _told_before():
+        with nullcontext() if allow_changed else without_notes():
             shards = experiment.shards()
     except InputError as error:
         missing = any(not path.exists() for path in _paths(experiment))
-        hint = " If the data have moved, --data-root DIR (in Python data_root=DIR) says where they are."
+        hint = " If the data have moved, --data-root DIR says where they are."
         raise InputError(f"{error}{hint if missing else ''}") from error
     if not allow_changed:
         check_clients(began, shards, where)
@@ -71,21 +72,12 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     )
     _check_names(experiment, began, now, where)
     _tell(now, then, names, where)
+    if experiment.plan.halo:
+        LOG.warning(
+            f"{where}: hidden states of nodes elsewhere are not computed anew: clients whose data have changed answer "
+            "without them, the others with those of the last round."
+        )
     return now
-
-
-@contextmanager
-def _told_before() -> Iterator[None]:
-    """Leave out notes on data, which were told when the run began; all is shown from level "debug" on."""
-
-    def shown(record: logging.LogRecord) -> bool:
-        return LOG.isEnabledFor(logging.DEBUG)
-
-    LOG.addFilter(shown)
-    try:
-        yield
-    finally:
-        LOG.removeFilter(shown)
 
 
 def moved(experiment: Experiment, root: Path) -> Experiment:

@@ -22,6 +22,8 @@ from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.experiment.method_names import FAMILIES, PACKAGES, entry_points, names, one_line, presets
+from fedgraft.experiment.option_names import named_as_in_recipes
+from fedgraft.experiment.options import options as options_with_text
 
 __all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
 
@@ -145,8 +147,10 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: b
     values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
     missing = [key for key in _without_default(cls) if key not in values]
     if missing:
-        raise InputError(f"{section}.{missing[0]} must be given: {_one_line(cls)}")
-    return cls(**values)
+        said = next(each.text for each in options_with_text(cls) if each.name == missing[0])
+        raise InputError(f"{section}.{missing[0]} must be given: {said or _one_line(cls)}")
+    with named_as_in_recipes({section: cls}):
+        return cls(**values)
 
 
 def options_of(instance: Any) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from fedgraft.experiment import discovery
 from fedgraft.experiment.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.data_tasks import task_of
 from fedgraft.experiment.given_models import with_encoder
+from fedgraft.experiment.option_names import named_as_in_recipes
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipe import (
     DEFAULT_NAMES,
@@ -111,7 +112,8 @@ class Experiment:
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
-        return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
+        with named_as_in_recipes({"data": type(self.data)}):
+            return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""

@@ -32,6 +32,7 @@ from fedgraft.experiment.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.longer import reopened, with_rounds
+from fedgraft.experiment.option_names import named_as_in_recipes
 from fedgraft.experiment.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
@@ -220,8 +221,11 @@ def _train(
     if stored is not None and stored[0].finished and not _unsmoothed(experiment, stored[0]):
         state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
+        plan = experiment.plan
+        built = {"selector": experiment.selector, "sampler": plan.sampler, "sharing": plan.sharing, "task": plan.task}
         try:
-            state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
+            with named_as_in_recipes({section: type(each) for section, each in built.items()}):
+                state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
         except AllClientsFailedError as error:
             raise _kept(error, experiment, shards, store, sites is None) from error
         except Exception as error:

@@ -1,14 +1,14 @@
 """The Python interface: run an experiment, take it up again, look at it, use its model."""
 
-import logging
 import shutil
+import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import pandas as pd
 
@@ -16,17 +16,19 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment import runner
+from fedgraft.experiment.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.folder_check import check_free
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.recipe import override
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.warm_start import Start, start_from
-from fedgraft.interface.finished import Run, folders_of
+from fedgraft.interface.finished import Run
 from fedgraft.interface.given import changes_of, content_of, data_of
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.seed_runs import Runs
+from fedgraft.interface.seeds import check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed
-from fedgraft.reports import comparison
 
 Follow: TypeAlias = Callable[[Progress, Experiment, Path], AbstractContextManager[Followed]]
 
@@ -34,6 +36,10 @@ DATA = "data"
 """Folder inside a run's folder that holds tables which were given as DataFrames."""
 
 
+@overload
+def run(recipe: str | Path | Experiment = "fedacs", *, seeds: None = None, **choices: Any) -> Run: ...
+@overload
+def run(recipe: str | Path | Experiment = "fedacs", *, seeds: Sequence[int], **choices: Any) -> Runs: ...
 def run(
     recipe: str | Path | Experiment = "fedacs",
     *,
@@ -43,10 +49,11 @@ def run(
     progress: bool = True,
     on_round: Callable[[Row], object] | Sequence[Callable[[Row], object]] = (),
     track: str | Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
     overrides: Mapping[str, Any] | None = None,
     **choices: Any,
-) -> Run:
-    """Run an experiment.
+) -> Run | Runs:
+    """Run an experiment, or one for each of several seeds.
 
     Args:
         recipe: the name of a recipe, the path of a TOML file, or an experiment.
@@ -62,20 +69,26 @@ def run(
         progress: show progress on standard error: live on a terminal, plain lines elsewhere.
         on_round: called after each round with its `Row`, whose fields are columns of `Run.history`; one or several.
         track: trackers that follow the run: "tensorboard", "mlflow", "wandb"; each needs the extra of its name.
+        seeds: one run for each, such as [1, 2, 3], in `out`/seed-1 ...; started again, it goes on. None = one run.
         overrides: {"section.key": value}, applied last.
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
             `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
             as an instance, such as Oort(clients=2), of a class of yours too; `model` also as a class or an instance of
-            torch.nn.Module; `training`, `budget`, `evaluation`, `runtime` ... as a dict, such as budget={"bytes":
-            "2MB"}.
+            torch.nn.Module; `training`, `budget`, `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
 
     Returns:
-        The finished run. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the budget does not
-        pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C, SIGTERM).
+        The finished run, or `Runs`. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the
+        budget does not pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C,
+        SIGTERM).
     """
     given = {**choices, **({} if data is None else {"data": data_of(data)})}
     name, content = content_of(recipe)
     experiment = build(name, override(content, {**changes_of(given), **(overrides or {})}))
+    if seeds is not None:
+        if choices.get("seed") is not None or start is not None or track or on_round:
+            rule = "seeds goes without seed, start, track and on_round"
+            raise InputError(f"{rule}; got seeds={seeds!r} beside one of them.")
+        return _run_seeds(experiment, check_seeds(seeds, "seeds", seeds, "[1, 2, 3]"), out, progress)
     begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
     callbacks = [on_round] if callable(on_round) else list(on_round)
     follow = partial(followed, names=[track] if isinstance(track, str) else list(track), callbacks=callbacks)
@@ -110,36 +123,13 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
     return Run(folder)
 
 
-def compare(
-    runs: Sequence[Run | str | Path], target: str | float | None = None, against: str | None = None
-) -> pd.DataFrame:
-    """Put runs side by side, a row each: scores, bytes, how often clients failed, bytes to a target score, yardsticks.
-
-    Args:
-        runs: finished runs, or their folders, with one metric.
-        target: the validation score to reach, as a number or as "rmse=0.95"; None = the best that any of the runs
-            reaches, worsened by 0.2 %.
-        against: the cost to the target that orders the rows, lowest first: "rounds", "bytes", "seconds",
-            "simulated_seconds" or "flops"; None = as given.
-    """
-    rows = comparison.compare(folders_of(runs), target, against)
-    for row in rows:
-        row["failures"] = None if row["failures"] is None else sum(row["failures"].values())
-        row["client_alone"] = None if row["client_alone"] is None else row["client_alone"]["test"]
-    yardsticks = [row.pop("yardsticks") for row in rows]
-    scores = pd.DataFrame([{f"yardstick_{name}": score for name, score in each.items()} for each in yardsticks])
-    return pd.concat([pd.DataFrame(rows), scores], axis=1).set_index("run")
-
-
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
 def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Start | None, follow: Follow) -> Run:
     root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
-    selector = experiment.sections["selector"]["name"]
-    label = experiment.recipe if selector == experiment.recipe else f"{experiment.recipe}-{selector}"
+    folder = root / _label(experiment)
     try:
-        folder = root / (label.replace(":", ".").replace("/", ".") or "run")
         _execute(experiment, folder, progress, start, follow)
         finished = Run(folder)
     except BaseException:
@@ -149,15 +139,40 @@ def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Star
     return finished
 
 
+def _run_seeds(experiment: Experiment, seeds: Sequence[int], out: str | Path | None, progress: bool) -> Runs:
+    if out is None:
+        root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
+        try:
+            finished = _run_seeds(experiment, seeds, root / _label(experiment), progress)
+        except BaseException:
+            shutil.rmtree(root, ignore_errors=True)
+            raise
+        weakref.finalize(finished, shutil.rmtree, root, ignore_errors=True)
+        return finished
+    say = partial(print, file=sys.stderr) if progress else (lambda line: None)
+    try:
+        run_seeds(experiment, seeds, Path(out), not progress, say, _with_common_tables)
+    except Interrupted as error:
+        raise Interrupted(f"{error}; the same call with out={str(out)!r} goes on", error.number) from error
+    return Runs(out)
+
+
 def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None, follow: Follow) -> None:
     frames = _given_tables(experiment)
     if frames:
         check_free(folder)
-        with _without_notes():  # the run, which loads them again, has those
+        with without_notes():  # the run, which loads them again, has those
             experiment.shards()  # what is wrong is told of the table that was given, not of a copy
     with Progress.of(experiment, quiet=not progress) as shown, follow(shown, experiment, folder) as watcher:
         keep = _with_stored_tables if frames else None
         watcher.end(runner.execute(experiment, folder, watcher, keep, start=start))
+
+
+def _label(experiment: Experiment) -> str:
+    """Return a folder's name that says what is run."""
+    selector = experiment.sections["selector"]["name"]
+    label = experiment.recipe if selector == experiment.recipe else f"{experiment.recipe}-{selector}"
+    return label.replace(":", ".").replace("/", ".") or "run"
 
 
 def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
@@ -166,22 +181,29 @@ def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
 
 def _with_stored_tables(experiment: Experiment, store: Store) -> Experiment:
     """Return the experiment with all tables given in memory written to the run's folder and read there."""
-    frames = _given_tables(experiment)
+    with without_notes():  # told before
+        frames = _given_tables(experiment)
     paths = {f"data.{key}": store.path_for(f"{DATA}/{key}.parquet") for key in frames}
     for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
         _store_table(frame, path, f"data.{key}")
     return experiment.with_changes(paths)
 
 
-@contextmanager
-def _without_notes() -> Iterator[None]:
-    """Leave out what loading notes on data."""
-    log = logging.getLogger("fedgraft.data")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
+def _with_common_tables(experiment: Experiment, folder: Path) -> Experiment:
+    """Return the experiment with all tables given in memory written to the folder of all seeds and read there."""
+    if not (frames := _given_tables(experiment)):
+        return experiment
+    with without_notes():
+        experiment.shards()
+    paths = {f"data.{key}": (folder / DATA / f"{key}.parquet").resolve() for key in frames}
+    for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
+        new = path.with_name(path.name + ".new")
+        _store_table(frame, new, f"data.{key}")
+        if path.exists() and path.read_bytes() != new.read_bytes():
+            new.unlink()
+            raise InputError(f"{folder} holds runs with another table data.{key}, see {path}. Choose another folder.")
+        new.replace(path)
+    return experiment.with_changes({name: str(path) for name, path in paths.items()})
 
 
 def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:

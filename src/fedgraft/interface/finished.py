@@ -1,12 +1,11 @@
 """A finished run, as Python sees it."""
 
-import html
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -23,14 +22,17 @@ from fedgraft.experiment.predict import embeddings, predict
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.site_run import open_run
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
+from fedgraft.interface.facts import Facts
+from fedgraft.interface.python_words import python_words
 from fedgraft.reports import figures
 from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.choices import is_explained
+from fedgraft.reports.curve_figures import score
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import RunFolder, yardsticks_of
 
 
-class Run:
+class Run(Facts):
     """A finished run.
 
     Args:
@@ -41,6 +43,7 @@ class Run:
 
     def __init__(self, folder: str | Path) -> None:
         self._stored = RunFolder(Path(folder))
+        self._within: object = None  # with whom a temporary folder goes that holds this run's
 
     @property
     def folder(self) -> Path:
@@ -112,7 +115,7 @@ class Run:
             The module, in evaluation mode; its outputs are those of `models` to 1e-5. Raises `InputError` for tasks,
             encoders and options without a counterpart in PyG.
         """
-        with tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
+        with python_words(), tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
             where = Path(made if folder is None else folder)
             export(self._finished, where, client)
             return exported(where)
@@ -152,8 +155,9 @@ class Run:
             The questions, once for each answer, with the client that answers, and the answers.
         """
         asked, own_by_name = self._asked(questions, tables)
-        run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
-        return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
+        with python_words():
+            run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
+            return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
 
     def embeddings(
         self,
@@ -176,7 +180,8 @@ class Run:
             A row for each: the questions, "client", "node" or "graph", and embedding_0, embedding_1 ...
         """
         asked, own_by_name = self._asked(questions, tables)
-        return embeddings(self._finished, asked, client, own, *more_own, **own_by_name)
+        with python_words():
+            return embeddings(self._finished, asked, client, own, *more_own, **own_by_name)
 
     def _asked(
         self, questions: Given | Sequence[Any] | None, tables: Mapping[str, Given | None]
@@ -203,35 +208,27 @@ class Run:
 
     def plot(self, against: str = "rounds") -> go.Figure:
         """Plot scores, inline in a notebook, against "rounds", "bytes", "seconds", "simulated_seconds" or "flops"."""
-        return figures.score([self._stored], against)
+        return score([self._stored], against)
 
     def report(
         self,
         path: str | Path,
-        *others: "Run | str | Path",
+        *others: "HasFolder | str | Path",
         target: str | float | None = None,
         title: str = "fedgraft report",
         representations: bool = False,
         against: str = "rounds",
         data_root: str | Path | None = None,
         allow_changed_data: bool = False,
+        labels: Sequence[str] = (),
+        classes: bool | None = None,
     ) -> Path:
         """Write one HTML file that opens offline, of this run and of others beside it; arguments as `write_report`."""
         root = None if data_root is None else Path(data_root)
         folders = folders_of([self, *others])
-        return write_report(folders, Path(path), target, title, representations, against, root, allow_changed_data)
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{name} {value}" for name, value in self._facts())
-        return f"<fedgraft.Run {facts}>"
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
-            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-            for name, value in self._facts()
-        )
-        return f"<table>{rows}</table>"
+        options = (target, title, representations, against, root, allow_changed_data, labels, classes)
+        with python_words():
+            return write_report(folders, Path(path), *options)
 
     def _facts(self) -> list[tuple[str, str]]:
         said = self.summary
@@ -270,11 +267,19 @@ class _Models(Mapping[str, torch.nn.Module]):
         return f"<models of {', '.join(map(repr, self))}>"
 
 
-def folders_of(runs: Sequence[Run | str | Path]) -> list[Path]:
+class HasFolder(Protocol):
+    """A run, or runs of several seeds."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is stored."""
+
+
+def folders_of(runs: Sequence[HasFolder | str | Path]) -> list[Path]:
     """Return where runs are. Raises `InputError` for what is no list of them."""
     if isinstance(runs, Run | str | Path):
         raise InputError(f"Give a list of runs, such as [run]; got {runs!r}.")
-    return [each.folder if isinstance(each, Run) else Path(each) for each in runs]
+    return [Path(each) if isinstance(each, str | Path) else each.folder for each in runs]
 
 
 def _score(value: float | None) -> str:

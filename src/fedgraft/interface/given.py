@@ -12,7 +12,7 @@ from fedgraft.experiment.recipe import read_recipe
 from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
 from fedgraft.interface.networks import section_of_network
 
-ARGUMENTS = ("out", "start", "progress", "on_round", "track", "overrides")
+ARGUMENTS = ("out", "start", "progress", "on_round", "track", "seeds", "overrides")
 """What `fedgraft.run` takes beside what a recipe holds."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from fedgraft.contracts.table_files import Given, read_pipe
 from fedgraft.errors import InputError
 from fedgraft.interface import explained
 
@@ -56,14 +57,15 @@ def spelled_out(arguments: Sequence[str], known: Mapping[str, bool]) -> list[str
     return found
 
 
-def named_tables(given: Iterable[str]) -> dict[str, Path]:
-    """Return {name: file} of texts `NAME=FILE`."""
-    tables: dict[str, Path] = {}
+def named_tables(given: Iterable[str]) -> dict[str, Given | None]:
+    """Return {name: file} of texts `NAME=FILE`; of a pipe, such as /dev/stdin, the table that comes out of it."""
+    tables: dict[str, Given | None] = {}
     for text in given:
         name, _, file = text.partition("=")
         if not name or not file:
             raise InputError(f"{OPTION} must be NAME=FILE; got {text!r}.")
         if name in tables:
             raise InputError(f"--{name} is given twice, {str(tables[name])!r} and {file!r}; give one file.")
-        tables[name] = Path(file)
+        path = Path(file)
+        tables[name] = read_pipe(path) if path.is_fifo() or path.is_char_device() else path
     return tables

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedgraft.errors import InputError, require
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.folder_check import EXPERIMENT, SUMMARY, check_free
@@ -20,22 +22,40 @@ RECIPE = "recipe.toml"
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds of a text such as "1,2,3"."""
     parts = [part.strip() for part in text.split(",")]
-    allowed = "two different whole numbers >= 0 or more, such as 1,2,3"
-    require(all(part.isascii() and part.isdigit() for part in parts), "--seeds", allowed, text)
-    seeds = [int(part) for part in parts]
-    require(len(set(seeds)) == len(seeds) > 1, "--seeds", allowed, text)
-    return seeds
+    wrong = not all(part.isascii() and part.isdigit() for part in parts)
+    return check_seeds([] if wrong else list(map(int, parts)), "--seeds", text, "1,2,3")
+
+
+def check_seeds(seeds: Sequence[Any], parameter: str, got: object, example: str) -> list[int]:
+    """Return two or more seeds, all different. Raises `InputError` for others, with what was given and an example."""
+    whole = all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
+    allowed = f"two different whole numbers >= 0 or more, such as {example}"
+    require(whole and len(set(seeds)) == len(seeds) > 1, parameter, allowed, got)
+    return [int(seed) for seed in seeds]
 
 
 def run_seeds(
-    experiment: Experiment, seeds: Sequence[int], folder: Path, quiet: bool, say: Callable[[str], None]
+    experiment: Experiment,
+    seeds: Sequence[int],
+    folder: Path,
+    quiet: bool,
+    say: Callable[[str], object],
+    stored: Callable[[Experiment, Path], Experiment] | None = None,
 ) -> list[dict[str, Any]]:
     """Run an experiment with every seed and return the runs' summaries, each with its folder.
 
     Started again, it keeps finished runs, takes up one that was stopped, and runs what is missing. Raises `InputError`
     for a folder that holds anything else, such as runs with other settings.
+
+    Args:
+        experiment: what to run; its own seed does not count.
+        seeds: as `check_seeds` returns them.
+        folder: of all runs.
+        quiet: whether to show no progress.
+        say: told which seed comes next.
+        stored: returns the experiment with what was given in memory stored in the folder, for all seeds.
     """
-    _begin(experiment, folder)
+    experiment = _begun(experiment, folder, stored)
     summaries = []
     for seed in seeds:
         path = seed_folder(folder, seed)
@@ -51,13 +71,17 @@ def run_seeds(
     return summaries
 
 
-def _begin(experiment: Experiment, folder: Path) -> None:
+def _begun(experiment: Experiment, folder: Path, stored: Callable[[Experiment, Path], Experiment] | None) -> Experiment:
     """Note what the runs have in common, or hold it against what the folder has."""
-    common = {name: value for name, value in experiment.sections.items() if name != "seed"}
-    text, path = replace(experiment, sections=common).to_toml(), folder / RECIPE
-    if not path.is_file():
+    path = folder / RECIPE
+    if is_new := not path.is_file():
         check_free(folder)
+    experiment = experiment if stored is None else stored(experiment, folder)
+    common = {name: value for name, value in experiment.sections.items() if name != "seed"}
+    text = replace(experiment, sections=common).to_toml()
+    if is_new:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     elif path.read_text() != text:
         raise InputError(f"{folder} holds runs with other settings, see {path}. Choose another folder.")
+    return experiment

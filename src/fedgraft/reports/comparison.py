@@ -11,13 +11,13 @@ from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
+from fedgraft.reports.seed_groups import open_named
 from fedgraft.reports.stored_runs import (
     COSTS,
     RunFolder,
     default_target,
     joined_raw_data,
     joined_yardsticks,
-    open_runs,
     yardsticks_of,
 )
 
@@ -70,19 +70,27 @@ def parse_target(text: str, metric: str, parameter: str = "--target") -> float:
 def compare(
     folders: Sequence[Path], target: str | float | None = None, against: str | None = None
 ) -> list[dict[str, Any]]:
+    """One row a run, as `compared` has them, of finished runs with one metric."""
+    return compared(open_named(folders), target, against)
+
+
+def compared(
+    runs: Sequence[RunFolder], target: str | float | None = None, against: str | None = None
+) -> list[dict[str, Any]]:
     """One row a run, ready for JSON.
 
     Args:
-        folders: finished runs with one metric.
+        runs: finished runs with one metric.
         target: the validation score to reach, as a number or as "rmse=0.95"; None = `runs.default_target`: the best
             that any of the runs reaches, worsened by 0.2 %.
         against: what orders the rows, lowest first: its cost to the target in "rounds", "bytes", "seconds",
             "simulated_seconds" or "flops"; runs that do not reach it come last. None = as given.
 
     Returns:
-        Rows of: run, folder, recipe, dataset, clients, seed, metric, better, rounds, selections, validation, test,
-        test_at_best_validation, bytes, bytes_down, bytes_up, flops, failures ({at what: how often clients failed}),
-        seconds, simulated_seconds, digest, yardsticks, raw_data_bytes (what sending all data once would take),
+        Rows of: run, folder, data (a fingerprint, None where not known), recipe, dataset, clients, seed, metric,
+        better, rounds, selections, validation, test, test_at_best_validation, bytes, bytes_down, bytes_up, flops,
+        failures ({at what: how often clients failed}), seconds, simulated_seconds, digest, yardsticks, raw_data_bytes
+        (what sending all data once would take),
         client_alone ({split: what clients reach alone}), target, and bytes_to_target, rounds_to_target,
         seconds_to_target, simulated_seconds_to_target, flops_to_target, which are None where the target was not
         reached. Operations, failures and simulated seconds to the target are None where a run of an earlier version has
@@ -90,7 +98,6 @@ def compare(
     """
     if against is not None:
         require_one_of("against", against, COSTS)
-    runs = open_runs(folders)
     table = rows(runs, resolve_target(runs, target))
     if against is None:
         return table
@@ -100,9 +107,11 @@ def compare(
 
 
 def resolve_target(runs: Sequence[RunFolder], target: str | float | None) -> float:
-    """The score to reach; nan if none was given and no run has a validation score."""
+    """The score to reach; nan if none was given and no run has a validation score, or runs have different data sets."""
     if isinstance(target, str):
         return parse_target(target, runs[0].metric)
+    if target is None and len({run.summary["dataset"] for run in runs}) > 1:
+        return math.nan
     return default_target(runs) if target is None else float(target)
 
 
@@ -155,7 +164,7 @@ def best_values(table: Sequence[dict[str, Any]]) -> dict[str, float]:
         lower = table[0]["better"] == "lower" or name in _TO_TARGET
         if values and (len(values) < len(table) or len(set(values)) > 1):
             best[name] = min(values) if lower else max(values)
-    return best if len(table) > 1 and len({row["dataset"] for row in table}) == 1 else {}
+    return best if len(table) > 1 and not _differing(table) else {}
 
 
 def shown(name: str, value: Any) -> str:
@@ -168,7 +177,9 @@ def shown(name: str, value: Any) -> str:
         return f"{value / GIGA:.3g} GFLOP"
     if name.startswith(("seconds", "simulated_seconds")):
         return human_seconds(value)
-    return f"{value:.4f}" if name in _SCORES else str(value)
+    if name in _SCORES:
+        return f"{value:.4f}"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def _costs(against: str | None) -> list[str]:
@@ -184,6 +195,7 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
     return {
         "run": run.label,
         "folder": str(run.path),
+        "data": run.data,
         **{name: said[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
         **{name: said[name] for name in ("rounds", "selections", *_SCORES)},
         "bytes": said["bytes"]["total"],
@@ -195,8 +207,8 @@ def _row(run: RunFolder, target: float) -> dict[str, Any]:
         **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
         **{name: said.get(name) for name in ("raw_data_bytes", "client_alone")},
         "target": None if math.isnan(target) else target,
-        "bytes_to_target": None if point is None else int(point["bytes"]),
-        "rounds_to_target": None if point is None else int(point["round"]),
+        "bytes_to_target": None if point is None else round(point["bytes"]),
+        "rounds_to_target": None if point is None else round(point["round"]),
         "seconds_to_target": None if point is None else float(point["seconds"]),
         "simulated_seconds_to_target": _known(point, "simulated_seconds"),
         "flops_to_target": None if (flops := _known(point, "flops")) is None else int(flops),
@@ -223,13 +235,26 @@ def _known(point: Mapping[str, float] | None, name: str) -> float | None:
     return None if point is None or not math.isfinite(point[name]) else float(point[name])
 
 
+def _differing(table: Sequence[dict[str, Any]]) -> str:
+    """Return why scores of the rows are of different data; "" where they are not, as far as is known.
+
+    Seeds deal and split the same data differently, so that only runs of one seed can tell.
+    """
+    if len({row["dataset"] for row in table}) > 1:
+        return "Not the same data set: scores cannot be compared."
+    known = {(row["seed"], row.get("data")) for row in table if row.get("data") is not None}
+    if len({seed for seed, _ in known}) < len(known):
+        return "Not the same data, or dealt and split differently: scores cannot be compared."
+    return ""
+
+
 def _caption(table: Sequence[dict[str, Any]]) -> str:
     metric, better, target = (table[0][name] for name in ("metric", "better", "target"))
-    lines = [f"{metric}: {better} is better" + ("; * best" if best_values(table) else "")]
+    differing = _differing(table)
+    lines = [differing] if differing else []
+    lines.append(f"{metric}: {better} is better" + ("; * best" if best_values(table) else ""))
     if target is not None:
         lines.append(f"Target: validation {metric} {'≤' if better == 'lower' else '≥'} {target:.4g}.")
-    if len({row["dataset"] for row in table}) > 1:
-        lines.append("Not the same data set: scores cannot be compared.")
     lines += [f"{row['run']}: {clients_text(row)} clients." for row in table if row["scored"]]
     lines += [f"{row['run']}: {failed}" for row in table if (failed := failures_text(row["failures"]))]
     if any(yardsticks_of(row) for row in table):

@@ -8,8 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fedgraft.engine.server.ledger import PURPOSES
-from fedgraft.errors import printable
-from fedgraft.reports.stored_runs import METRIC_NAMES, RunFolder, joined_yardsticks
+from fedgraft.errors import InputError, printable
+from fedgraft.reports.stored_runs import METRIC_NAMES, RunFolder, check_comparable, joined_yardsticks, single
 
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")
@@ -28,6 +28,14 @@ LEGEND_WIDTH, LEGEND_LINE = 980, 22
 """Pixels: what a legend's line can be sure to have, and how high it is."""
 
 
+def check_drawable(runs: Sequence[RunFolder], same_metric: bool = True) -> None:
+    """Raise `InputError` unless there are runs, scored by the same metric where that matters."""
+    if not runs:
+        raise InputError("A figure needs at least one run.")
+    if same_metric:
+        check_comparable(runs)
+
+
 def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float, float, bool]:
     """Return where the axis of scores begins and ends, and whether that leaves points of the runs out.
 
@@ -35,6 +43,7 @@ def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float
     yardsticks, the nearest first, are on it too as long as it becomes no more than `MOST_TIMES` as long: an untrained
     model, or a bad yardstick, can be so far off that the runs would be one flat line.
     """
+    runs = single(runs)
     lines = [run.curve[split].dropna().to_numpy() for run in runs for split in splits]
     late = np.concatenate([line[len(line) // 3 :] for line in lines])
     if not len(late):
@@ -56,7 +65,7 @@ def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float
 
 def yardstick_marks(runs: Sequence[RunFolder]) -> list[tuple[float, str]]:
     """(score, label with the score) of each yardstick, ascending."""
-    joined = joined_yardsticks([run.summary for run in runs])
+    joined = joined_yardsticks([run.summary for run in single(runs)])
     return sorted((score, f"{name} {short_number(score)}") for name, score in joined)
 
 

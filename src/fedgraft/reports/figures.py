@@ -12,120 +12,34 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.stopping import PROBE, SCORING
-from fedgraft.errors import InputError, require_one_of
+from fedgraft.errors import InputError
 from fedgraft.experiment.units import human_bytes, unit_of_bytes
 from fedgraft.reports.client_figures import bytes_by_codec, score_per_client
+from fedgraft.reports.curve_figures import score, training_loss
 from fedgraft.reports.figure_style import (
     BAR_HEIGHT,
     BOTTOM,
     CHOSEN,
     FAILED,
     FEW_ROUNDS,
-    MOST_MARKERS,
     NOT_CHOSEN,
     PURPOSE_COLOURS,
-    RUN_MARKERS,
-    SCORE_HEIGHT,
     TOP,
-    add_buttons,
-    add_yardsticks,
+    check_drawable,
     lay_out,
-    margin,
     metric_name,
     run_colour,
     run_name,
-    score_range,
     short_number,
-    ticked_rounds,
-    yardstick_marks,
 )
 from fedgraft.reports.orders import is_timed
-from fedgraft.reports.stored_runs import COSTS, RunFolder, check_comparable, default_target
+from fedgraft.reports.stored_runs import COSTS, RunFolder, default_target
 from fedgraft.reports.time_figures import timeline, waiting
 
 MOST_LANES, MOST_NAMED = 200, 20
 """Clients that are shown of very many, those chosen most often, and how many of them are named on the axis."""
-GIGA = 1e9
-
-
-def score(
-    runs: Sequence[RunFolder], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SCORED_SPLITS
-) -> go.Figure:
-    """Scores as they went: validation solid, test dashed, yardsticks (scored on test) as labelled lines.
-
-    Args:
-        runs: runs with one metric.
-        against: "rounds", "bytes" (all so far, both directions), "seconds" (measured), "simulated_seconds", or "flops"
-            (operations of all clients so far).
-        log_bytes: a logarithmic axis of bytes.
-        splits: which of "validation" and "test" to show; with both, buttons switch between them.
-    """
-    _check(runs)
-    require_one_of("against", against, COSTS)
-    for split in splits:
-        require_one_of("splits", split, SCORED_SPLITS)
-    column, log = COSTS[against], log_bytes and against == "bytes"
-    unmeasured = next((run.path for run in runs if run.curve[column].isna().all()), None)
-    if unmeasured is not None:
-        raise InputError(f"{unmeasured} has no {against}, which an earlier version has not counted.")
-    largest = max(float(run.curve[column].max()) for run in runs)
-    unit, size = unit_of_bytes(largest) if against == "bytes" and not log else ("B", 1)
-    divisor = GIGA if against == "flops" else size
-    figure = go.Figure()
-    for index, run in enumerate(runs):
-        curve = run.curve[run.curve[column] > 0] if log else run.curve
-        for split in splits:
-            points = curve.dropna(subset=[split])
-            figure.add_trace(_line(run, index, points[column] / divisor, points, split))
-    for index, run in enumerate(runs):
-        figure.add_trace(_key(run, index))
-    units = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})", "flops": "operations (GFLOP)"}
-    named = "operations" if against == "flops" else against.replace("_", " ")
-    low, high, cut = score_range(runs, splits)
-    note = "validation solid, test dashed" if len(splits) > 1 else splits[0]
-    note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
-    marks = yardstick_marks(runs)
-    lay_out(figure, f"{metric_name(runs)} against {named}", note, SCORE_HEIGHT, right=margin(marks, 24))
-    figure.update_xaxes(
-        title=units.get(against, named), type="log" if log else "linear", rangemode="normal" if log else "tozero"
-    )
-    if against == "rounds":
-        ticked_rounds(figure, int(largest))
-    if log:
-        figure.update_xaxes(dtick=1, ticksuffix="B", exponentformat="SI")
-    figure.update_yaxes(title=metric_name(runs), range=[low, high])
-    add_yardsticks(figure, marks, low, high)
-    if len(splits) > 1:
-        _add_switch(figure, splits, len(runs))
-    return figure
-
-
-def training_loss(runs: Sequence[RunFolder]) -> go.Figure:
-    """Draw the mean training loss of each round's clients, as they tell it; where none answered there is none."""
-    _check(runs, same_metric=False)
-    figure = go.Figure()
-    for index, run in enumerate(runs):
-        told = run.rounds.dropna(subset=["loss"])
-        figure.add_trace(
-            go.Scatter(
-                x=told["round"],
-                y=told["loss"],
-                mode="lines+markers",
-                line={"color": run_colour(index), "width": 2.2},
-                marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MOST_MARKERS},
-                name=run_name(run),
-                showlegend=True,
-                hovertemplate=f"{run_name(run)}, round %{{x}}: %{{y:.4g}}<extra></extra>",
-            )
-        )
-    lay_out(figure, "training loss", "mean of the clients of each round, while they trained", SCORE_HEIGHT, right=24)
-    figure.update_xaxes(title="round", rangemode="tozero")
-    ticked_rounds(figure, max(int(run.summary["rounds"]) for run in runs))
-    figure.update_yaxes(title="loss")
-    return figure
 
 
 def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> go.Figure:
@@ -135,7 +49,7 @@ def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> g
         runs: runs with one metric.
         target: the score to reach; None = `runs.default_target`, the best that any run reaches, worsened by 0.2 %.
     """
-    _check(runs)
+    check_drawable(runs)
     target = default_target(runs) if target is None else target
     if math.isnan(target):
         raise InputError("No run has a validation score, so there is no target to reach.")
@@ -145,10 +59,7 @@ def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> g
     longest = max((value for value in sizes if value is not None), default=size)
     figure = go.Figure()
     for index, (run, point) in enumerate(zip(runs, points, strict=True)):
-        if point is None:
-            text = f"not reached (best {short_number(run.best_validation)})"
-        else:
-            text = f"{human_bytes(point['bytes'])}, round {int(point['round'])}"
+        text = run.missed(target) if point is None else f"{human_bytes(point['bytes'])}, round {round(point['round'])}"
         figure.add_trace(
             go.Bar(
                 x=[0 if point is None else point["bytes"] / size],
@@ -173,7 +84,7 @@ def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> g
 
 def chosen(runs: Sequence[RunFolder]) -> go.Figure:
     """Clients by rounds, a panel a run: who was chosen when, and who of them failed."""
-    _check(runs, same_metric=False)
+    check_drawable(runs, same_metric=False)
     columns = 1 if len(runs) == 1 else 2
     lines = -(-len(runs) // columns)
     panel = int(np.clip(max(run.clients for run in runs) * 18, 130, 420))
@@ -219,8 +130,8 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
 
 def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
     """Draw the bytes by purpose and direction: two stacked bars a run."""
-    _check(runs, same_metric=False)
-    sums = [run.ledger.groupby(["direction", "purpose"])["bytes"].sum() for run in runs]
+    check_drawable(runs, same_metric=False)
+    sums = [run.sent for run in runs]
     longest = max(float(amounts.groupby("direction").sum().max()) if len(amounts) else 0 for amounts in sums)
     unit, size = unit_of_bytes(longest)
     bars = [(run, direction, amounts) for run, amounts in zip(runs, sums, strict=True) for direction in DIRECTIONS]
@@ -265,7 +176,8 @@ def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
 def every(runs: Sequence[RunFolder], target: float | None = None, against: str = "rounds") -> list[go.Figure]:
     """All figures, in the order in which a report shows them.
 
-    What runs of earlier versions have not counted is left out, and bytes to target if no run has a validation score.
+    What runs of earlier versions have not counted is left out, and bytes to target if no run has a validation score. Of
+    runs that are means over seeds what happened round by round is that of the first seed.
 
     Args:
         runs: runs with one metric.
@@ -282,51 +194,10 @@ def every(runs: Sequence[RunFolder], target: float | None = None, against: str =
     drawn += [bytes_by_purpose(runs), bytes_by_codec(runs)]
     if any(run.rounds["loss"].notna().any() for run in runs):
         drawn.append(training_loss(runs))
-    drawn += [chosen([run]) for run in runs]
-    timed = [run for run in runs if is_timed(run)]
+    single = [run.seeds[0] if run.seeds else run for run in runs]
+    drawn += [chosen([run]) for run in single]
+    timed = [run for run in single if is_timed(run)]
     return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]
-
-
-def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split: str) -> go.Scatter:
-    return go.Scatter(
-        x=x,
-        y=points[split],
-        mode="lines+markers" if split == SCORED_SPLITS[0] else "lines",
-        line={"color": run_colour(index), "width": 2.2, "dash": "solid"}
-        if split == SCORED_SPLITS[0]
-        else {"color": run_colour(index), "width": 1.6, "dash": "dash"},
-        marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MOST_MARKERS},
-        name=run_name(run),
-        legendgroup=str(index),
-        showlegend=False,
-        customdata=np.column_stack([points["round"], points["bytes"].map(human_bytes)]),
-        hovertemplate=f"{run_name(run)}, {split} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
-        "<extra></extra>",
-    )
-
-
-def _key(run: RunFolder, index: int) -> go.Scatter:
-    """A run's entry of the legend: no line of its own, so that it stays whichever split is shown."""
-    return go.Scatter(
-        x=[None],
-        y=[None],
-        mode="lines+markers",
-        line={"color": run_colour(index), "width": 2.2},
-        marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 8},
-        name=run_name(run),
-        legendgroup=str(index),
-    )
-
-
-def _add_switch(figure: go.Figure, splits: Sequence[str], runs: int) -> None:
-    """Buttons that show both splits or one."""
-    lines = list(range(runs * len(splits)))
-    choices = {"both": splits, **{split: [split] for split in splits}}
-    buttons = [
-        {"label": label, "method": "restyle", "args": [{"visible": [split in shown for split in splits] * runs}, lines]}
-        for label, shown in choices.items()
-    ]
-    add_buttons(figure, buttons)
 
 
 def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -371,10 +242,3 @@ def _choices(run: RunFolder) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
         at_training = [client for client, reason in failed.items() if not reason.startswith((PROBE, SCORING))]
         cells[at_training, column] = 2
     return cells
-
-
-def _check(runs: Sequence[RunFolder], same_metric: bool = True) -> None:
-    if not runs:
-        raise InputError("A figure needs at least one run.")
-    if same_metric:
-        check_comparable(runs)

@@ -16,32 +16,16 @@ from fedgraft.errors import InputError
 from fedgraft.reports import choices, client_figures, comparison, figures
 from fedgraft.reports.choice_figures import why_chosen
 from fedgraft.reports.figure_style import run_colour
+from fedgraft.reports.group_outcome import group_outcome
 from fedgraft.reports.outcome import outcome
+from fedgraft.reports.page_classes import class_parts
 from fedgraft.reports.page_data import data_parts
+from fedgraft.reports.page_tables import SCORE_COLUMNS, SEED_COLUMNS, page_tables
+from fedgraft.reports.seed_groups import CAPTION, Group, grouped, open_named
+from fedgraft.reports.seed_means import run_of
 from fedgraft.reports.settings import differences, flat, without_folders
-from fedgraft.reports.stored_runs import METRIC_NAMES, RunFolder, joined_raw_data, joined_yardsticks, open_runs
+from fedgraft.reports.stored_runs import RunFolder
 from fedgraft.reports.tsne import embed
-
-SCORE_COLUMNS = {
-    "validation": "validation",
-    "test": "test",
-    "test_at_best_validation": "test at best validation",
-}
-"""Columns of the table of scores after the run's, and their headings; further measures follow."""
-COST_COLUMNS = {
-    "bytes": "bytes",
-    "bytes_down": "down",
-    "bytes_up": "up",
-    "bytes_to_target": "bytes to target",
-    "simulated_seconds_to_target": "simulated seconds to target",
-    "flops": "operations",
-    "flops_to_target": "operations to target",
-    "rounds": "rounds",
-    "selections": "selections",
-    "seconds": "seconds",
-    "simulated_seconds": "simulated seconds",
-}
-"""Columns of the table of costs, which has those that are known of any run."""
 
 WIDE = ("Timeline",)
 """How titles of figures begin that need the page's whole width, beside the first."""
@@ -76,11 +60,13 @@ def write_report(
     against: str = "rounds",
     data_root: Path | None = None,
     allow_changed_data: bool = False,
+    labels: Sequence[str] = (),
+    classes: bool | None = None,
 ) -> Path:
-    """Write a report of finished runs with one metric.
+    """Write a report of finished runs with one metric; of runs that differ by the seed alone as a group.
 
     Args:
-        folders: the runs' folders.
+        folders: the runs' folders, or folders of runs with several seeds.
         out: the HTML file; an existing one is replaced.
         target: the validation score for "bytes to target", as a number or as "rmse=0.95"; None = the best that any of
             the runs reaches, worsened by 0.2 %.
@@ -88,14 +74,18 @@ def write_report(
         representations: whether to show what each run's model tells apart; loads the runs' data again.
         against: what the first figure shows scores against: "rounds", "bytes", "seconds", "simulated_seconds" or
             "flops".
-        data_root: where the data are now that `representations` loads; None = where they were.
+        data_root: where the data are now that are loaded again; None = where they were.
         allow_changed_data: whether these may be others than the runs began with.
+        labels: what to call each folder, in their order; () = by their names.
+        classes: whether to show how well each class is told and what it is taken for; loads the runs' data again. None
+            = where that takes less than a minute, as estimated, and the data are here.
 
     Returns:
         `out`. Raises `InputError` for folders that are not finished runs, for different metrics, and if `out` cannot
         be written.
     """
-    page = render(open_runs(folders), target, title, representations, against, data_root, allow_changed_data)
+    runs = open_named(folders, labels)
+    page = render(runs, target, title, representations, against, data_root, allow_changed_data, classes)
     temporary = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -114,47 +104,54 @@ def render(
     against: str = "rounds",
     data_root: Path | None = None,
     allow_changed_data: bool = False,
+    classes: bool | None = None,
 ) -> str:
     """The page as a string."""
-    score = comparison.resolve_target(runs, target)
-    table = comparison.rows(runs, score)
-    drawn = figures.every(runs, table[0]["target"], against)
+    groups = grouped(runs)
+    shown, firsts = [run_of(group) for group in groups], [group.runs[0] for group in groups]
+    tables = page_tables(groups, comparison.resolve_target(shown, target))
+    drawn = figures.every(shown, tables.target, against)
     wide = [drawn[0], *(figure for figure in drawn if figure.layout.meta["title"].startswith(WIDE))]
     if representations:
-        places = [embed(run.path, 0, data_root, allow_changed_data) for run in runs]
-        apart = [client_figures.representations(run, each) for run, each in zip(runs, places, strict=True)]
+        places = [embed(run.path, 0, data_root, allow_changed_data) for run in firsts]
+        apart = [client_figures.representations(run, each) for run, each in zip(firsts, places, strict=True)]
         drawn, wide = drawn + apart, wide + apart
     return _TEMPLATES.get_template("report.html.j2").render(
         title=title,
         plotly=plotly_basic(),
-        outcome=outcome([run.summary for run in runs], [run.label for run in runs]),
+        outcome=_outcome(groups),
         facts=_facts(runs),
         made_with=_made_with(runs),
         warnings=warnings(runs),
         score_columns=SCORE_COLUMNS,
-        measures=_measures(runs),
-        cost_columns={name: text for name, text in COST_COLUMNS.items() if any(row[name] is not None for row in table)},
-        data=data_parts(runs),
-        table=table,
-        best=comparison.best_values(table),
-        yardsticks=joined_yardsticks(table),
-        raw_data=joined_raw_data(table),
+        seed_columns=SEED_COLUMNS,
+        tables=tables,
+        of_groups=CAPTION,
+        data=data_parts(firsts),
+        classes=class_parts(groups, classes, data_root, allow_changed_data),
         metric=runs[0].metric,
         better=runs[0].better,
-        target=table[0]["target"],
         runs=runs,
-        differences=differences(runs),
+        places=[place for place, group in enumerate(groups) for _ in group.runs],
+        differences=differences(firsts),
         figures=[
             {**_figure(figure, f"figure-{number}"), "wide": figure in wide} for number, figure in enumerate(drawn, 1)
         ],
-        explained=[_explained(run, number) for number, run in enumerate(runs, 1) if choices.is_explained(run)],
+        explained=[_explained(run, number) for number, run in enumerate(firsts, 1) if choices.is_explained(run)],
         kept_of_all=MOST_EXPLAINED,
-        settings=[without_folders((run.path / "experiment.toml").read_text(encoding="utf-8")) for run in runs],
-        shown=comparison.shown,
+        settings=[without_folders((run.path / "experiment.toml").read_text(encoding="utf-8")) for run in firsts],
         listed=_listed,
         number=_number,
         colour=run_colour,
     )
+
+
+def _outcome(groups: Sequence[Group]) -> str:
+    """Say what came out of runs, or of groups of seeds."""
+    if any(len(group.runs) > 1 for group in groups):
+        return group_outcome(groups)
+    runs = [group.runs[0] for group in groups]
+    return outcome([run.summary for run in runs], [run.label for run in runs])
 
 
 def warnings(runs: Sequence[RunFolder]) -> list[str]:
@@ -188,15 +185,6 @@ def _made_with(runs: Sequence[RunFolder]) -> str:
     first, *others = (run.environment for run in runs)
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     return ", ".join(f"{name} {value}" for name, value in flat(shared).items())
-
-
-def _measures(runs: Sequence[RunFolder]) -> dict[str, list[str]]:
-    """{what it is called: value of each run} of measures on test beside the score."""
-    names = dict.fromkeys(name for run in runs for name in run.measures)
-    return {
-        METRIC_NAMES.get(name, name): [comparison.shown("test", run.measures.get(name)) for run in runs]
-        for name in names
-    }
 
 
 def _explained(run: RunFolder, number: int) -> dict[str, Any]:

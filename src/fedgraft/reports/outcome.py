@@ -8,6 +8,8 @@ from fedgraft.reports.stored_runs import ALONE, METRIC_NAMES, yardsticks_of
 
 SCORE = "test_at_best_validation"
 """The score of a summary that runs are compared by."""
+DIFFERENT = "The runs are on different data: none of them is the best."
+NOTHING = "Nothing came out that could be compared: no run has a score on test."
 _LEARNT = ("model", "halo", "statistics", "smoothing")
 """Purposes of bytes by which clients learn of each other."""
 
@@ -22,19 +24,32 @@ def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
         labels: what each is called.
     """
     if len({summary["dataset"] for summary in summaries}) > 1:
-        return "The runs are on different data: none of them is the best."
+        return DIFFERENT
     scored = [(summary, label) for summary, label in zip(summaries, labels, strict=True) if summary[SCORE] is not None]
     if not scored:
-        return "Nothing came out that could be compared: no run has a score on test."
+        return NOTHING
     sign = 1 if summaries[0]["better"] == "lower" else -1
     (best, label), *others = sorted(scored, key=lambda pair: sign * pair[0][SCORE])
+    return f"{_first(best, label, others)} {beside(best)}".rstrip()
+
+
+def beside(best: Summary) -> str:
+    """Say how a run stands against yardsticks and against sending all data once."""
     paid = _against_raw_data(best) if _learnt_of_others(best) else "No model was sent: this was local training."
-    return " ".join(part for part in (_first(best, label, others), _against_yardsticks(best), paid) if part)
+    return " ".join(part for part in (_against_yardsticks(best), paid) if part)
+
+
+def metric_of(summary: Summary) -> str:
+    """Return the metric as people write it."""
+    name = str(summary["metric"])
+    return METRIC_NAMES.get(name, name)
 
 
 def _first(best: Summary, label: str, others: Sequence[tuple[Summary, str]]) -> str:
     """Say what the best run reaches, and how far the next is behind."""
-    reached = f"{_metric(best)} {best[SCORE]:.4f} on test at best validation, for {human_bytes(best['bytes']['total'])}"
+    reached = (
+        f"{metric_of(best)} {best[SCORE]:.4f} on test at best validation, for {human_bytes(best['bytes']['total'])}"
+    )
     if not others:
         return f"{label} reaches {reached}."
     second, name = others[0]
@@ -82,8 +97,3 @@ def _against_raw_data(best: Summary) -> str:
 def _learnt_of_others(summary: Summary) -> bool:
     """Return whether a model, or anything else that was learnt, was ever sent."""
     return any(summary["bytes"].get(purpose, 0) for purpose in _LEARNT)
-
-
-def _metric(summary: Summary) -> str:
-    name = str(summary["metric"])
-    return METRIC_NAMES.get(name, name)

@@ -1,8 +1,8 @@
 """Runs that differ in nothing but the seed: their means and spreads, and paired differences with 95 % intervals."""
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -14,14 +14,58 @@ from rich.text import Text
 from fedgraft.errors import InputError
 from fedgraft.experiment.folder_check import EXPERIMENT
 from fedgraft.experiment.units import human_bytes
-from fedgraft.reports.intervals import interval
+from fedgraft.reports.intervals import Interval, interval
 from fedgraft.reports.stored_runs import RunFolder, open_runs
 
 SCORE = "test_at_best_validation"
 SCORES = ("validation", "test", SCORE)
+CAPTION = "Means over seeds ± standard deviation. Differences are paired by seed, ± their 95 % interval."
 _SEED = re.compile(r"seed-(\d+)")
+_END = re.compile(r"/?seed-\d+$")
 _UNLIKE = ("seed", "description")
 """Keys in which runs of a group may differ."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but the seed.
+
+    Args:
+        runs: at least one, in the order in which they were given, each seed once.
+    """
+
+    runs: tuple[RunFolder, ...]
+
+    @property
+    def name(self) -> str:
+        """The runs' common label, the name of the folder of all seeds, or the label of the first run."""
+        first, real = self.runs[0].label, [run.path.resolve() for run in self.runs]
+        if not all(_SEED.fullmatch(path.name) for path in real):
+            return first
+        stems = {_END.sub("", run.label) for run in self.runs}
+        stem = stems.pop() if len(stems) == 1 else ""
+        return stem or (real[0].parent.name if len({path.parent for path in real}) == 1 else first)
+
+    @property
+    def label(self) -> str:
+        """The name, or the label of the only run."""
+        return self.name if len(self.runs) > 1 else self.runs[0].label
+
+    @property
+    def seeds(self) -> list[int]:
+        """List of int, the seed of each run."""
+        return [int(run.summary["seed"]) for run in self.runs]
+
+    @property
+    def score(self) -> dict[str, float | None] | None:
+        """{"mean", "spread"} of `SCORE`, as `over` has it."""
+        return over([run.summary[SCORE] for run in self.runs])
+
+    def minus(self, other: "Group") -> tuple[list[int], Interval]:
+        """Return common seeds, and the mean of the differences in `SCORE` seed by seed; nan of fewer than two."""
+        one, two = _by_seed(self.runs), _by_seed(other.runs)
+        seeds = sorted(one.keys() & two.keys())
+        return seeds, interval([one[seed] - two[seed] for seed in seeds])
 
 
 def seed_folder(folder: Path, seed: int) -> Path:
@@ -29,106 +73,125 @@ def seed_folder(folder: Path, seed: int) -> Path:
     return folder / f"seed-{seed}"
 
 
-def runs_in(folders: Sequence[Path]) -> list[Path]:
-    """Return runs' folders, with those of all its seeds, ascending, for a folder of runs with several."""
-    found: list[Path] = []
-    for folder in folders:
-        seeds = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
-        found += [seeds[seed] for seed in sorted(seeds)] if seeds and not (folder / EXPERIMENT).exists() else [folder]
-    return found
+def runs_in(folder: Path) -> list[Path]:
+    """Return the runs of all its seeds, ascending, of a folder of runs with several; of another the folder itself."""
+    seeds = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
+    return [seeds[seed] for seed in sorted(seeds)] if seeds and not (folder / EXPERIMENT).exists() else [folder]
 
 
-def groups(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """One row a group of runs with several seeds, ready for JSON; [] where no two runs differ in nothing but the seed.
+def open_named(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[RunFolder]:
+    """Return runs as `open_runs` does; a folder of runs with several seeds stands for all of them.
 
     Args:
-        folders: finished runs with one metric.
+        folders: of runs, or of several seeds.
+        labels: what to call each folder, in order; () = as `open_runs` does. Raises `InputError` for labels that are
+            empty, the same, or not as many as folders.
+    """
+    if not labels:
+        return open_runs([path for folder in folders for path in runs_in(folder)])
+    if len(labels) != len(folders):
+        raise InputError(
+            f"Give each of the {len(folders)} folders a label (--label), in their order, or none; got {len(labels)}: "
+            f"{', '.join(map(repr, labels))}."
+        )
+    for place, label in enumerate(labels):
+        if not label.strip():
+            raise InputError(f"A label (--label) must not be empty; got {label!r} for {folders[place]}.")
+        if label in labels[:place]:
+            raise InputError(f"Each folder needs a label (--label) of its own; {label!r} is given twice.")
+    named = {
+        path: label if path == folder else f"{label}/{path.name}"
+        for folder, label in zip(folders, labels, strict=True)
+        for path in runs_in(folder)
+    }
+    return open_runs([*named], [*named.values()])
+
+
+def grouped(runs: Sequence[RunFolder]) -> list[Group]:
+    """Return groups of runs, in the order of their first ones; a run that repeats a seed begins another group."""
+    found: list[tuple[Any, list[RunFolder]]] = []
+    for run in runs:
+        settings = {key: value for key, value in run.experiment.items() if key not in _UNLIKE}
+        seed = run.summary["seed"]
+        alike = (
+            kept for known, kept in found if known == settings and seed not in [each.summary["seed"] for each in kept]
+        )
+        if (group := next(alike, None)) is None:
+            found.append((settings, [run]))
+        else:
+            group.append(run)
+    return [Group(tuple(kept)) for _, kept in found]
+
+
+def group_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """One row a group, ready for JSON; [] where no group has several seeds.
 
     Returns:
         Rows of: group (its name), runs (their labels), seeds, metric, better; of validation, test and
-        test_at_best_validation the {"mean", "spread"} over seeds, the spread being the standard deviation, None of one
-        run, and None for a score that a run lacks; bytes, likewise; and, but for the first group and where two seeds
-        are common, difference {"to": the first, "seeds", "mean", "half_width": of its 95 % interval by Student's t} of
-        test_at_best_validation, taken seed by seed. Raises `InputError` for a seed that a group has twice.
+        test_at_best_validation the {"mean", "spread"} over seeds, as `over` has them; bytes, likewise; and, but for the
+        first group and where two seeds are common, difference {"to": the first, "seeds", "mean", "half_width": of its
+        95 % interval by Student's t} of test_at_best_validation, taken seed by seed.
     """
-    by_settings: list[tuple[Any, list[RunFolder]]] = []
-    for run in open_runs(folders):
-        settings = {key: value for key, value in run.experiment.items() if key not in _UNLIKE}
-        alike = next((runs for known, runs in by_settings if known == settings), None)
-        if alike is None:
-            by_settings.append((settings, [run]))
-        else:
-            alike.append(run)
-    found = [_row(runs) for _, runs in by_settings]
-    if all(len(row["seeds"]) == 1 for row in found):
+    if all(len(group.runs) == 1 for group in groups):
         return []
-    first = _by_seed(by_settings[0][1])
-    for row, (_, runs) in zip(found[1:], by_settings[1:], strict=True):
-        if (difference := _difference(found[0]["group"], _by_seed(runs), first)) is not None:
-            row["difference"] = difference
+    found = [_row(group) for group in groups]
+    for row, group in zip(found[1:], groups[1:], strict=True):
+        seeds, difference = group.minus(groups[0])
+        if len(seeds) > 1:
+            told = {"mean": difference.middle, "half_width": difference.half}
+            row["difference"] = {"to": groups[0].name, "seeds": seeds, **told}
     return found
 
 
-def render(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The rows as a table for a terminal."""
-    caption = "Means over seeds ± standard deviation. Differences are paired by seed, ± their 95 % interval."
-    drawn = Table(caption=Text(caption, "table.caption"), box=box.SIMPLE_HEAD, padding=0)
-    drawn.caption_justify = "left"
-    drawn.add_column("group", overflow="fold", min_width=8)
-    for heading in ("seeds", "test at\nbest val.", "bytes", "difference"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        difference = row.get("difference")
-        told = f"{difference['mean']:+.4f} ± {difference['half_width']:.4f}" if difference else ""
-        cells = _shown(row[SCORE], "{:.4f}".format), _shown(row["bytes"], human_bytes)
-        drawn.add_row(*map(Text, (row["group"], str(len(row["seeds"])), *cells, told)))
-    return drawn
+def over(values: Sequence[float | None]) -> dict[str, float | None] | None:
+    """Return {"mean", "spread"} of values; the spread is the standard deviation, None of one value.
 
-
-def _row(runs: Sequence[RunFolder]) -> dict[str, Any]:
-    seeds = [int(run.summary["seed"]) for run in runs]
-    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
-    if twice is not None and len(runs) > 1:
-        alike = [str(run.path) for run in runs if run.summary["seed"] == twice]
-        raise InputError(f"{' and '.join(alike)} are the same run, with seed {twice}; give one of them.")
-    return {
-        "group": _name(runs),
-        "runs": [run.label for run in runs],
-        "seeds": seeds,
-        "metric": runs[0].metric,
-        "better": runs[0].better,
-        **{name: _over([run.summary[name] for run in runs]) for name in SCORES},
-        "bytes": _over([run.summary["bytes"]["total"] for run in runs]),
-    }
-
-
-def _name(runs: Sequence[RunFolder]) -> str:
-    """The name of the folder of all seeds, or of the first run."""
-    parents = {run.path.resolve().parent for run in runs}
-    of_seeds = all(_SEED.fullmatch(run.path.resolve().name) for run in runs)
-    return parents.pop().name if len(parents) == 1 and of_seeds else runs[0].label
-
-
-def _over(values: Sequence[float | None]) -> dict[str, float | None] | None:
+    None where a value is.
+    """
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
     return {"mean": mean(known), "spread": stdev(known) if len(known) > 1 else None}
 
 
-def _by_seed(runs: Sequence[RunFolder]) -> dict[int, float]:
-    return {int(run.summary["seed"]): run.summary[SCORE] for run in runs if run.summary[SCORE] is not None}
+def render(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The rows as a table for a terminal."""
+    drawn = Table(caption=Text(CAPTION, "table.caption"), box=box.SIMPLE_HEAD, padding=0)
+    drawn.caption_justify = "left"
+    drawn.add_column("group", overflow="fold", min_width=8)
+    for heading in ("seeds", "test at\nbest val.", "bytes", "difference"):
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        cells = shown_over(row[SCORE], "{:.4f}".format), shown_over(row["bytes"], human_bytes), shown_difference(row)
+        drawn.add_row(*map(Text, (row["group"], str(len(row["seeds"])), *cells)))
+    return drawn
 
 
-def _difference(to: str, one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:
-    seeds = sorted(one.keys() & other.keys())
-    found = interval([one[seed] - other[seed] for seed in seeds])
-    if math.isnan(found.half):
-        return None
-    return {"to": to, "seeds": seeds, "mean": found.middle, "half_width": found.half}
-
-
-def _shown(value: Mapping[str, float | None] | None, written: Callable[[float], str]) -> str:
+def shown_over(value: Mapping[str, float | None] | None, written: Callable[[float], str]) -> str:
+    """Return what `over` made as a person reads it: "0.9500 ± 0.0100"."""
     if value is None or value["mean"] is None:
         return "-"
     return written(value["mean"]) + ("" if value["spread"] is None else f" ± {written(value['spread'])}")
+
+
+def shown_difference(row: Mapping[str, Any]) -> str:
+    """Return a row's difference as a person reads it; "" where it has none."""
+    difference = row.get("difference")
+    return f"{difference['mean']:+.4f} ± {difference['half_width']:.4f}" if difference else ""
+
+
+def _row(group: Group) -> dict[str, Any]:
+    first = group.runs[0]
+    return {
+        "group": group.name,
+        "runs": [run.label for run in group.runs],
+        "seeds": group.seeds,
+        "metric": first.metric,
+        "better": first.better,
+        **{name: over([run.summary[name] for run in group.runs]) for name in SCORES},
+        "bytes": over([run.summary["bytes"]["total"] for run in group.runs]),
+    }
+
+
+def _by_seed(runs: Sequence[RunFolder]) -> dict[int, float]:
+    return {int(run.summary["seed"]): run.summary[SCORE] for run in runs if run.summary[SCORE] is not None}

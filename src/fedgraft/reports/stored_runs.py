@@ -16,7 +16,8 @@ from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING,
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
 from fedgraft.experiment import disk
-from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, SUMMARY
+from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
+from fedgraft.experiment.provenance import digest_of
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stopped import best_so_far, stopped_summary
 from fedgraft.reports.stored_checks import CURVE, MOST, ROUND, Check, checks
@@ -53,6 +54,9 @@ class RunFolder:
         so_far: whether one that has not finished will do.
     """
 
+    seeds: "tuple[RunFolder, ...]" = ()
+    """The runs that it is the mean of, where it is one."""
+
     def __init__(self, path: Path, label: str = "", so_far: bool = True) -> None:
         self.path = path
         self.label = printable(label or path.resolve().name)
@@ -81,6 +85,14 @@ class RunFolder:
         if not isinstance(section, dict) or not isinstance(section.get("name"), str):
             raise InputError(f"{self.path / EXPERIMENT} is damaged: it names no selector.")
         return str(section["name"])
+
+    @cached_property
+    def data(self) -> str | None:
+        """Fingerprint of all clients' data with their splits; None where that is not known, or is known to nodes."""
+        began = self._store.origin()
+        if not began.get("clients") or RUN in self.environment:
+            return None
+        return digest_of([*began["clients"].items(), *began.get("made", {}).items()])
 
     @property
     def metric(self) -> str:
@@ -153,6 +165,11 @@ class RunFolder:
             raise InputError(f"{path} is damaged: its entries sum to {total} bytes, {SUMMARY} says {said}.")
         return frame
 
+    @property
+    def sent(self) -> pd.Series:
+        """Series of bytes by (direction, purpose)."""
+        return self.ledger.groupby(["direction", "purpose"])["bytes"].sum()
+
     @cached_property
     def environment(self) -> dict[str, Any]:
         """dict, versions and machine."""
@@ -171,11 +188,17 @@ class RunFolder:
         points: list[Any] = self.curve.dropna(subset=["validation"]).to_dict("records")
         return first_reaching(points, target, self.better)
 
+    def missed(self, target: float) -> str:
+        """Say how near a run came that does not reach a target."""
+        return f"not reached (best {self.best_validation:.4g})"
 
-def open_runs(paths: Sequence[Path]) -> list[RunFolder]:
+
+def open_runs(paths: Sequence[Path], labels: Sequence[str] = ()) -> list[RunFolder]:
     """Runs to be looked at together: at least one, each once, all scored by the same metric, labels unique.
 
-    Labels are folder names, with as many folders above as it takes to tell them apart.
+    Args:
+        paths: their folders.
+        labels: what to call each; () = its folder's name, with as many folders above as it takes to tell it apart.
     """
     if not paths:
         raise InputError("Give at least one run's folder.")
@@ -183,14 +206,26 @@ def open_runs(paths: Sequence[Path]) -> list[RunFolder]:
     twice = next((path for path, real in zip(paths, resolved, strict=True) if resolved.count(real) > 1), None)
     if twice is not None:
         raise InputError(f"{twice} is given twice.")
-    depth = 1
-    while len({path.parts[-depth:] for path in resolved}) < len(resolved):
-        depth += 1
-    runs = [
-        RunFolder(path, "/".join(real.parts[-depth:]).lstrip("/")) for path, real in zip(paths, resolved, strict=True)
-    ]
+    runs = [RunFolder(*each) for each in zip(paths, labels or _names(resolved), strict=True)]
     check_comparable(runs)
     return runs
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return of each path the shortest end that no other one has."""
+    return ["/".join(_end(path, [other for other in paths if other != path])).lstrip("/") for path in paths]
+
+
+def _end(path: Path, others: Sequence[Path]) -> tuple[str, ...]:
+    depth = 1
+    while path.parts[-depth:] in [other.parts[-depth:] for other in others]:
+        depth += 1
+    return path.parts[-depth:]
+
+
+def single(runs: Sequence[RunFolder]) -> list[RunFolder]:
+    """Return runs with those of all seeds in place of their means."""
+    return [one for run in runs for one in (run.seeds or (run,))]
 
 
 def check_comparable(runs: Sequence[RunFolder]) -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw
+from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.task_abilities import (
+    Accuracy,
     DetailedScores,
     FittedTask,
     ManualGradientTask,
@@ -66,6 +68,26 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         sums = np.abs(seen.probabilities.sum(1) - 1).max(initial=0)
         expect(sums < 1e-4, "probabilities must sum to 1", sums)
         expect((seen.centrality >= 0).all(), "centralities must be >= 0", seen.centrality)
+
+
+@LAWS.having(ClassifyingTask)
+def what_examples_are_taken_for_is_what_the_score_counts(case: TaskCase) -> None:
+    """Tell of every test example its class and the model's answer; as many are right as its sums say."""
+    task = case.task
+    assert isinstance(task, ClassifyingTask)
+    for client, shard in enumerate(case.shards):
+        data = case.prepared(client)
+        model = case.drawn(data)
+        found = task.classified(model, shard, data, {})
+        for told in (found.label, found.answer):
+            fit = told.dtype == np.int64 and all(0 <= each < len(found.classes) for each in told)
+            expect(fit, f"classes must be int64 in [0, {len(found.classes)}]", told)
+        if isinstance(task, Accuracy):
+            with torch.no_grad():
+                sums = task.evaluate(model, data)["test"]
+            expect(len(found.label) == len(found.answer) == sums["count"], "one of each test example", sums["count"])
+            right = int((found.label == found.answer).sum())
+            expect(right == sums["correct"], "as many must be right as the sums say", right, sums["correct"])
 
 
 @LAWS.having(PartsTask)

@@ -96,7 +96,19 @@ def test_of_three_edges_each_split_has_one(shares):
 def test_a_complete_graph_has_no_pair_to_be_ranked_against():
     (shard,) = part([(a, b) for a in range(5) for b in range(a)], nodes=5)
     found = hold_out(shard, 0.2, 0.2, np.random.default_rng(0))
-    assert (found.edge.all(), found.rankings("test")) == (True, [])
+    assert (found.edge.all(), found.rankings("test"), found.rows("test").tolist()) == (True, [], [])
+
+
+def test_rows_are_the_edges_that_a_score_is_the_mean_over():
+    shards = [hold_out(shard, 0.2, 0.1, np.random.default_rng(0)) for shard in part(clients=2)]
+    both = merge_links(shards)
+    for split, number in (("validation", 1), ("test", 2)):
+        rows = both.rows(split)
+        assert both.edge[rows].all()
+        assert (both.split[rows] == number).all()
+        assert (
+            len(rows) == sum(len(shard.rows(split)) for shard in shards) == (both.edge & (both.split == number)).sum()
+        )
 
 
 def test_clients_in_one_place_keep_their_pairs_and_are_ranked_apart():

@@ -8,6 +8,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import GroupedSharing, SilentSharing, TrackingSharing
 from fedgraft.engine.server.broadcast import Broadcast
+from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fedavg import FedAvg
 from helpers.toy_methods import Feedback
 from helpers.toy_runs import same, toy
@@ -132,3 +133,17 @@ def test_a_model_is_encoded_by_its_version_alone(versions):
         two.merged()
     two.publish(0, MODEL)
     assert same(one.published(0), two.published(0))
+
+
+class Wrong(Feedback):
+    """Says that it sends float32, and sends whole numbers."""
+
+    def encode(self, arrays, state, g):
+        return {name: array.astype(np.int8) for name, array in arrays.items()}, state
+
+
+def test_a_codec_that_breaks_its_word_is_named():
+    broadcast = of(plan=replace(PLAN, downlink=Wrong()))
+    message = r"Codec Wrong encodes other arrays than its `encoded` says: .* is int8 \(\d+,\); expected float32"
+    with pytest.raises(InputError, match=message):
+        broadcast.publish(0, MODEL)

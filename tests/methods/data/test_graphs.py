@@ -326,3 +326,14 @@ def test_files_are_named(tmp_path: Path) -> None:
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Graphs(**options)
+
+
+def test_what_edges_say_beside_their_ends_is_noted(caplog) -> None:
+    told = frames()
+    told["edges"]["bond"] = "double"
+    Graphs(**told).load(1)
+    assert "Columns of edges that are not read: bond." in caplog.text
+    ends = torch.tensor([[0], [1]])
+    every = [Graph(x=torch.ones(2, 1), edge_index=ends, y=k % 2, edge_attr=torch.ones(1, 3)) for k in range(6)]
+    Graphs(every, clients=1).load(1)
+    assert "Graphs.graphs: edge_attr of its objects is not read." in caplog.text

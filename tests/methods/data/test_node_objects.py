@@ -149,6 +149,7 @@ def test_an_object_for_each_client(caplog: pytest.LogCaptureFixture) -> None:
     mine = graph(edge_attr=torch.ones(20, 1))
     theirs = Graph(x=torch.ones(6, 2), y=torch.arange(6) % 2, edge_index=torch.tensor([[0, 1], [1, 2]]))
     shards = Nodes({"lab": mine, 7: theirs}).load(1)
+    assert caplog.text.count("edge_attr is not read") == 1
     assert {shard.name: (shard.own, shard.halo) for shard in shards} == {"7": (6, 0), "lab": (20, 0)}
     assert shards[0].senders.tolist() == [1, 0, 2, 1]
     assert Nodes.options_from({"lab": mine}) == {"nodes": {"lab": mine}}

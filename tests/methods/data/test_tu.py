@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedgraft.domains.graphs.tu_files import read_set
 from fedgraft.domains.graphs.tu_sets import GROUPS
 from fedgraft.errors import InputError
 from fedgraft.experiment import discovery
@@ -121,3 +122,52 @@ def test_a_set_with_numbers_is_read_from_its_graph_attributes(tmp_path: Path) ->
         TU(tmp_path, "zinc_full", 2, labels="numbers", number=2).load(1)
     with pytest.raises(InputError, match=r"TU\.sets must be one of"):
         TU(tmp_path, "chem", labels="numbers")
+
+
+def write_numbered(root: Path, name: str, **files: str) -> Path:
+    """Write three graphs as the collection lays them out: a triangle, a path of two and one of three nodes."""
+    folder = root / name
+    folder.mkdir(parents=True)
+    usual = {
+        "A": "1, 2\n2, 1\n2, 3\n3, 2\n1, 3\n3, 1\n4, 5\n5, 4\n6, 7\n7, 6\n7, 8\n8, 7\n",
+        "graph_indicator": "1\n1\n1\n2\n2\n3\n3\n3\n",
+        "node_labels": "0\n1\n0\n2\n2\n1\n0\n1\n",
+        "edge_labels": "0\n" * 12,
+    }
+    for part, text in {**usual, **files}.items():
+        (folder / f"{name}_{part}.txt").write_text(text)
+    return root
+
+
+def test_numbers_in_the_forms_of_the_three_sets(tmp_path: Path) -> None:
+    """One number a graph (ZINC), several (alchemy), in floats of any form and with attributes of nodes (QM9)."""
+    zinc = read_set(write_numbered(tmp_path, "ZINC_full", graph_attributes="-2.7349\n0.5\n3"), "ZINC_full")
+    assert zinc.label.tolist() == [-2.7349, 0.5, 3.0]
+    assert zinc.label.dtype == np.float64
+    assert zinc.sizes.tolist() == [3, 2, 3]
+    alchemy = "-0.14,  0.8,1.5e-02\n" * 2 + "1E3,-.5,+2\n"
+    root = write_numbered(tmp_path, "alchemy_full", graph_attributes=alchemy)
+    columns = [read_set(root, "alchemy_full", number=column).label.tolist() for column in range(3)]
+    assert columns == [[-0.14, -0.14, 1000.0], [0.8, 0.8, -0.5], [0.015, 0.015, 2.0]]
+    places = "".join(f"{k}.5,-{k},0.25\n" for k in range(8))
+    numbers = "".join(",".join(str(graph + column / 100) for column in range(19)) + "\n" for graph in range(3))
+    root = write_numbered(tmp_path, "QM9", graph_attributes=numbers, node_attributes=places)
+    qm9 = read_set(root, "QM9", "always", number=18)
+    assert qm9.label.tolist() == [0.18, 1.18, 2.18]
+    assert (qm9.attributes.shape, qm9.kinds) == ((8, 3), 3)
+    assert read_set(root, "QM9").attributes.shape == (8, 0)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ("1,2\n3\n5,6\n", r"QM9_graph_attributes\.txt, line 2: 2 numbers expected; got '3'\."),
+        ("1\n2,3\n4\n", r"QM9_graph_attributes\.txt, line 2: 1 number expected; got '2,3'\."),
+        ("1\nnan\n2\n", r"QM9_graph_attributes\.txt, line 2: attributes must be finite numbers; got \[nan\]\."),
+        ("1\n2\n", r"QM9_graph_attributes\.txt: 2 labels for the 3 graphs of .*QM9_graph_indicator\.txt\."),
+    ],
+)
+def test_a_column_count_that_changes_is_told_with_its_line(tmp_path: Path, told: str, message: str) -> None:
+    root = write_numbered(tmp_path, "QM9", graph_attributes=told)
+    with pytest.raises(InputError, match=message):
+        read_set(root, "QM9")

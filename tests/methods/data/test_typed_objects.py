@@ -11,6 +11,7 @@ from torch_geometric.data import Data, HeteroData
 
 from fedgraft.domains.typed.shards import merge_graphs
 from fedgraft.errors import InputError
+from fedgraft.methods.data.nodes import Nodes
 from fedgraft.methods.data.typed_graph import TypedGraph
 from helpers.toy_typed import named, same
 
@@ -228,3 +229,18 @@ def test_options_that_do_not_fit() -> None:
         TypedGraph(graph(), "paper", {"paper-author": "edges.csv"})
     with pytest.raises(InputError, match=r"TypedGraph.metapaths, 'paper-author': it must begin and end at 'paper'"):
         TypedGraph(graph(), "paper", metapaths=("paper-author",)).load(1)
+
+
+def test_an_object_without_a_name_is_a_typed_graph(caplog) -> None:
+    data = graph()
+    assert TypedGraph.options_from(data) == {"nodes": data, "target": "paper"}
+    assert TypedGraph.options_from({"nodes": data, "target": "author"}) == {"nodes": data, "target": "author"}
+    assert Nodes.options_from({"nodes": data, "target": "author"}) is None
+    for other in (Data(), "nodes", {"nodes": data}):
+        assert TypedGraph.options_from(other) is None
+    data["author"].y = torch.zeros(5)
+    with pytest.raises(InputError, match=r'needs its target: .*"target": "TYPE"}; types with classes: paper, author\.'):
+        TypedGraph.options_from(data)
+    data["paper", "by", "author"].edge_attr = torch.ones(20, 1)
+    TypedGraph(data, "paper").load(1)
+    assert "TypedGraph.nodes.edge_attr is not read." in caplog.text

@@ -1,14 +1,17 @@
 """Link prediction: what a step learns from, what it never sees, what its options may be."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 from fedgraft.contracts import Draw
 from fedgraft.contracts.task_abilities import derived_shards
 from fedgraft.domains.links.client_links import LinkData
+from fedgraft.domains.links.queries import AskedPairs
 from fedgraft.domains.links.shards import codes_of, whole
 from fedgraft.domains.nodes.shards import cut
 from fedgraft.errors import InputError
@@ -41,6 +44,36 @@ def test_the_score_of_a_pair_is_the_product_of_its_embeddings_and_a_bias():
         expected = (embeddings[pairs[0]] * embeddings[pairs[1]]).sum(1) + 0.5
     assert np.allclose(data.scores(model, pairs), expected, atol=1e-6)
     assert np.allclose(data.scores(model, pairs[::-1]), expected, atol=1e-6), "a pair has no direction"
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_likeness_adds_ten_times_the_cosine_of_the_features_at_first(sparse):
+    """(3, 4) and (4, 3) have a cosine of 0.96; with what has no feature a pair has one of 0."""
+    features = np.array([[3, 4], [4, 3], [0, 0], [-3, -4]], np.float32)
+    graph = toy_nodes.whole([(0, 1), (1, 2), (2, 3)], label=[0] * 4)
+    graph = replace(graph, features=csr_matrix(features) if sparse else features)
+    (shard,) = cut(graph, np.zeros(4, int), ["client"])
+    pairs, ids = np.array([[0, 0, 0], [1, 2, 3]]), np.array([["a"] * 3, ["b", "c", "d"]], object)
+    found = {}
+    for likeness in (False, True):
+        task = Link(SAGE(hidden=4, layers=1), features=2, sparse=sparse, likeness=likeness)
+        model = task.model(torch.Generator().manual_seed(1)).eval()
+        data = task.prepare(whole(shard), {})
+        found[likeness] = data.scores(model, pairs)
+        told = data.log_odds(model, pairs, (0,)).detach()
+        assert np.allclose(told, found[likeness], atol=1e-6), "in training as in scores"
+        answers = task.predict(model, whole(shard), {}, AskedPairs(ids, pairs, None))
+        assert np.allclose(answers["score"], 1 / (1 + np.exp(-found[likeness])), atol=1e-6)
+    assert np.allclose(found[True] - found[False], [9.6, 0, -10], atol=1e-5)
+
+
+def test_the_weight_of_likeness_is_learnt():
+    task, data, model = made(likeness=True)
+    task.loss(model, data, Draw(np.arange(9), seed=2), None).sum().backward()
+    assert model.likeness.grad.abs() > 0
+    assert {name for name, _ in model.named_parameters()} - {name for name, _ in made()[2].named_parameters()} == {
+        "likeness"
+    }
 
 
 def test_the_loss_is_that_of_an_edge_and_the_mean_of_what_it_is_drawn_against():

@@ -64,10 +64,10 @@ def test_answers_say_what_is_new():
     answer = Rating(GCN()).predict(lively(Rating(GCN())), shard, {}, asked)
     assert answer["basis"].tolist() == [
         "known user and item",
-        "new user",  # it has a test rating, which does not count
-        "new user",
-        "new user and item",
-        "new item",
+        "user new to the client",  # it has a test rating, which does not count
+        "user new to the client",
+        "user and item new to the client",
+        "item new to the client",
     ]
 
 

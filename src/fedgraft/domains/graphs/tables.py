@@ -109,7 +109,6 @@ def read_graphs(
     code, ids = encode(table, columns.graph, source)
     _once(code, source, f"graph {{}} of column {columns.graph!r}", ids)
     row_of_id = np.argsort(code)
-
     node_graph = _found(node_graph, named, ids, row_of_id, node_source, columns.graph, source[0][0])
     node, node_names = encode(node_table, columns.node, node_source)
     key = node_graph * len(node_names) + node
@@ -117,7 +116,6 @@ def read_graphs(
     order = np.argsort(node_graph, kind="stable")
     sizes = np.bincount(node_graph, minlength=len(ids))
     _none_empty(sizes, ids[code], source, node_source)
-
     attributes, attribute_names = _attributes(node_table, columns, node_source)
     kind, kind_names = _kinds(node_table, columns, node_source)
     ends = _ends(edges, columns, owner, (ids, row_of_id, source[0][0]), node_names, key[order], order)

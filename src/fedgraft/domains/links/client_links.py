@@ -15,9 +15,10 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.links.shards import LinkShard, codes_of
 from fedgraft.domains.nodes.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.features import FeatureRows, scaled
+from fedgraft.domains.nodes.features import FeatureRows, inner_products, scaled
 from fedgraft.domains.nodes.historical_embeddings import States
 from fedgraft.domains.nodes.neighbour_sampling import scattered
+from fedgraft.domains.nodes.shards import Features
 from fedgraft.nn.layers import device_of
 
 TRIES: Final = 8
@@ -35,14 +36,16 @@ class LinkData:
         nodes: what nodes are computed from: training edges alone.
         shard: the client's part.
         edges: training edges, int64 [2, edges], in ascending order.
+        directions: features of length 1, whose inner products are cosines; None where these do not join a score.
     """
 
     nodes: NodeData
     shard: LinkShard
     edges: Indices
+    directions: "Features | None" = None
 
     @classmethod
-    def of(cls, shard: LinkShard, encoder: Encoder, layers: int, scale: float) -> "LinkData":
+    def of(cls, shard: LinkShard, encoder: Encoder, layers: int, scale: float, likeness: bool = False) -> "LinkData":
         """Prepare a client's part.
 
         Args:
@@ -50,6 +53,7 @@ class LinkData:
             encoder: of the model.
             layers: convolutions of the model.
             scale: length that features are brought to; 0 = as they are.
+            likeness: whether cosines of features join a score.
         """
         graph = shard.graph
         features = scaled(graph.features, scale) if scale else graph.features
@@ -70,7 +74,7 @@ class LinkData:
             layers=layers,
             exchanges=False,
         )
-        return cls(nodes, shard, shard.edges)
+        return cls(nodes, shard, shard.edges, scaled(graph.features, 1.0) if likeness else None)
 
     def log_odds(self, model: Any, pairs: Indices, most: Sequence[int], seed: int = 0) -> Tensor:
         """Return log odds of pairs, float32 [n].
@@ -81,23 +85,29 @@ class LinkData:
             most: neighbours of a node that take part, per layer; where all do, all nodes are computed, as ever.
             seed: of which neighbours.
         """
+        cosines = self._cosines(pairs)
         if any(most):
             nodes, places = np.unique(pairs, return_inverse=True)
             computed, pairs = self.nodes.computed(nodes, most, True, seed), places.reshape(pairs.shape)
         else:
             computed = self.nodes.whole()
         embeddings = self.nodes.logits(model.nodes, computed, False)
-        odds: Tensor = model(embeddings, torch.from_numpy(pairs).to(embeddings.device))
+        odds: Tensor = model(embeddings, *_on(embeddings.device, torch.from_numpy(pairs), cosines))
         return odds
 
     def scores(self, model: Any, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
         """Return log odds of pairs, float32 [n], from all neighbours."""
         with torch.no_grad():
             embeddings = self.nodes.logits(model.nodes, self.nodes.whole(), False)
-            every, count = torch.from_numpy(pairs.astype(np.int64)).to(device_of(model)), max(1, pairs.shape[1])
-            odds = [model(embeddings, every[:, first : first + AT_ONCE]).cpu() for first in range(0, count, AT_ONCE)]
+            device, odds = device_of(model), []
+            for first in range(0, max(1, pairs.shape[1]), AT_ONCE):
+                some = pairs[:, first : first + AT_ONCE].astype(np.int64)
+                odds.append(model(embeddings, *_on(device, torch.from_numpy(some), self._cosines(some))).cpu())
         found: NDArray[np.float32] = torch.cat(odds).numpy()
         return found
+
+    def _cosines(self, pairs: NDArray[np.integer]) -> Tensor | None:
+        return None if self.directions is None else torch.from_numpy(inner_products(self.directions, pairs))
 
     def without_edge(self, examples: Indices, count: int, seed: int) -> tuple[Indices, NDArray[np.bool_]]:
         """Draw pairs of own nodes without a training edge, the same for an example whenever the seed is.
@@ -132,3 +142,7 @@ class LinkData:
     @cached_property
     def _codes(self) -> Indices:
         return np.sort(codes_of(self.edges, self.nodes.own))
+
+
+def _on(device: torch.device, *tensors: Tensor | None) -> list[Tensor | None]:
+    return [None if tensor is None else tensor.to(device) for tensor in tensors]

@@ -10,6 +10,8 @@ from fedgraft.nn import flops
 from fedgraft.nn.layers import linear
 
 DECODERS: Final = ("product", "perceptron")
+LIKENESS: Final = 10.0
+"""Log odds that a cosine of 1 adds at first: cosines of nodes that have an edge are small, such as 0.2."""
 
 
 class LinkModel(nn.Module):
@@ -20,24 +22,34 @@ class LinkModel(nn.Module):
         width: of an embedding.
         decoder: "product", their inner product and a bias; or "perceptron", of one hidden layer over their entrywise
             product.
+        likeness: whether the cosine of the two nodes' features joins, by a weight that is learnt.
         g: what it is drawn from.
     """
 
-    def __init__(self, nodes: NodeModel, width: int, decoder: str, g: torch.Generator) -> None:
+    def __init__(self, nodes: NodeModel, width: int, decoder: str, likeness: bool, g: torch.Generator) -> None:
         super().__init__()
         self.nodes = nodes
         perceptron = decoder == "perceptron"
         self.inner = linear(width, width, g) if perceptron else None
         self.outer = linear(width, 1, g) if perceptron else None
         self.bias = None if perceptron else nn.Parameter(torch.zeros(1))
+        self.likeness = nn.Parameter(torch.ones(1)) if likeness else None
 
-    def forward(self, embeddings: Tensor, pairs: Tensor) -> Tensor:
+    def forward(self, embeddings: Tensor, pairs: Tensor, cosines: Tensor | None) -> Tensor:
         """Return log odds, float32 [n].
 
         Args:
             embeddings: float32 [nodes, width].
             pairs: int64 [2, n], rows of them.
+            cosines: of their features, float32 [n]; None where these do not join.
         """
+        odds = self._decoded(embeddings, pairs)
+        if self.likeness is None or cosines is None:
+            return odds
+        flops.count((2 + 2 * torch.is_grad_enabled()) * len(cosines))
+        return odds + LIKENESS * self.likeness * cosines
+
+    def _decoded(self, embeddings: Tensor, pairs: Tensor) -> Tensor:
         joined = embeddings.index_select(0, pairs[0]) * embeddings.index_select(0, pairs[1])
         flops.count((1 + 2 * torch.is_grad_enabled()) * joined.numel())
         if self.bias is not None:

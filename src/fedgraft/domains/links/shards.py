@@ -63,6 +63,11 @@ class LinkShard:
         """Training edges, int64 [2, edges], the lower node first."""
         return edges_of(self.graph)
 
+    def rows(self, split: str) -> Indices:
+        """Places of the edges that are scored, int64 [n]: a client's score counts as often as it has such edges."""
+        scored = [ranked[self.edge[ranked]] for ranked in self.rankings(split)]
+        return np.concatenate([np.zeros(0, np.int64), *scored])
+
     def rankings(self, split: str) -> list[Indices]:
         """Return places of the pairs that are ranked together, int64 [n] each: those of a client with both kinds."""
         mine = self.split == SPLITS.index(split)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.task_abilities import EmbeddingTask
 from fedgraft.domains.nodes.client_graph import NodeData
 from fedgraft.domains.nodes.queries import Asked, answered, test_nodes
@@ -14,7 +15,7 @@ from fedgraft.domains.nodes.smoothed_answers import SmoothedAnswers
 from fedgraft.wire.layouts import Array
 
 
-class AnsweredNodes(SmoothedAnswers, EmbeddingTask[NodeShard, NodeData]):
+class AnsweredNodes(SmoothedAnswers, EmbeddingTask[NodeShard, NodeData], ClassifyingTask[NodeShard, NodeData]):
     """Answer questions about nodes, old and new."""
 
     def predict(
@@ -39,6 +40,15 @@ class AnsweredNodes(SmoothedAnswers, EmbeddingTask[NodeShard, NodeData]):
         """The last hidden layer of the test nodes, and their classes by number."""
         test = data.rows["test"]
         return self.embeddings(model, data)[test], data.label[test]
+
+    def classified(
+        self, model: torch.nn.Module, shard: NodeShard, data: NodeData, remembered: Mapping[str, Any]
+    ) -> Classified:
+        """The likeliest classes of the test nodes."""
+        with torch.no_grad():
+            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+        test = data.rows["test"]
+        return Classified(shard.classes, data.label[test], shares[test].argmax(1))
 
     @abstractmethod
     def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked) -> NodeData:

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -60,6 +61,14 @@ def scaled(features: Features, length: float) -> Features:
     factors = _factors(np.asarray(features.multiply(features).sum(1)).ravel(), length)
     values = features.data * np.repeat(factors, np.diff(features.indptr))
     return sparse.csr_matrix((values, features.indices, features.indptr), shape=features.shape)
+
+
+def inner_products(features: Features, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
+    """Inner products of the features of two nodes each, float32 [n], of pairs [2, n]."""
+    one, other = features[pairs[0]], features[pairs[1]]
+    products = one * other if isinstance(one, np.ndarray) else one.multiply(other)
+    found: NDArray[np.float32] = np.asarray(products.sum(axis=1)).ravel()
+    return found
 
 
 def _factors(squares: Array, length: float) -> Array:

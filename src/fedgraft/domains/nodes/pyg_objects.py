@@ -115,6 +115,7 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
         if each.x.ndim != 2 or each.x.shape[1] != next(iter(objects.values())).x.shape[1]:
             raise InputError(f"{where}[{client!r}].x must have the features of the others; got {list(each.x.shape)}.")
     every, sizes = list(objects.values()), [each.x.shape[0] for each in objects.values()]
+    unread = {key: True for key in UNREAD if any(getattr(each, key, None) is not None for each in every)}
     masks: dict[str, list[Any]] = {key: [getattr(each, key, None) for each in every] for key in MASKS}
     first = np.cumsum([0, *sizes[:-1]]).tolist()
     return SimpleNamespace(
@@ -123,6 +124,7 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
         edge_index=torch.cat([each.edge_index + start for each, start in zip(every, first, strict=True)], dim=1),
         client=np.repeat(np.array([str(client) for client in objects], dtype=object), sizes),
         **{key: torch.cat(found) for key, found in masks.items() if all(mask is not None for mask in found)},
+        **unread,
     )
 
 

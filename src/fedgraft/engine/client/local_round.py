@@ -148,7 +148,8 @@ class LocalRound:
         if state is None:
             state = plan.uplink.init(plan.upload_layout)
         g = randomness.lazy(plan.seed, "uplink", order.round, order.client)
-        encoded, self.memory["uplink"] = checked_codec.encode(plan.uplink, upload, state, plan.upload_layout, g)
+        encoded, self.memory["uplink"] = plan.uplink.encode(upload, state, g)
+        checked_codec.check(plan.uplink, encoded, plan.upload_layout)
         return encoded
 
     def _scored(self) -> dict[str, float]:

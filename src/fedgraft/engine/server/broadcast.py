@@ -54,7 +54,8 @@ class Broadcast:
         if key not in downlink:
             downlink[key] = plan.downlink.init(plan.download_layout)
         g = randomness.generator(plan.seed, "downlink", self.version, group)
-        arrays, downlink[key] = checked_codec.encode(plan.downlink, model, downlink[key], plan.download_layout, g)
+        arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
+        checked_codec.check(plan.downlink, arrays, plan.download_layout)
         self._tree["published"][key] = {"version": self.version, "arrays": arrays}
         return plan.downlink.decode(arrays, plan.download_layout) if plan.tracking else {}
 
@@ -70,7 +71,8 @@ class Broadcast:
         if key not in downlink:
             downlink[key] = plan.downlink.init(plan.model_layout)
         g = randomness.generator(plan.seed, "downlink-evaluate", round, group)
-        arrays, downlink[key] = checked_codec.encode(plan.downlink, model, downlink[key], plan.model_layout, g)
+        arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
+        checked_codec.check(plan.downlink, arrays, plan.model_layout)
         return wire.encode(Message("evaluate", round, arrays=arrays), plan.request_layouts["evaluate"])
 
     def received(self, clients: Iterable[int]) -> None:

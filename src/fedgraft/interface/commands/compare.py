@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Folders, Target, print_json
-from fedgraft.reports.comparison import compare as compare_runs
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folders, Labels, Target, print_json
+from fedgraft.reports.comparison import compared
 from fedgraft.reports.comparison import render as render_comparison
-from fedgraft.reports.seed_groups import groups, runs_in
+from fedgraft.reports.seed_groups import group_rows, grouped, open_named
 from fedgraft.reports.seed_groups import render as render_groups
 from fedgraft.reports.stored_runs import COSTS
 
@@ -23,6 +23,7 @@ def compare(
         str | None,
         typer.Option(metavar="|".join(COSTS), help="Cost to the target that orders runs. Default: as given."),
     ] = None,
+    labels: Labels = None,
     as_json: AsJson = False,
 ) -> None:
     """Put finished runs side by side: scores, bytes, what each paid until it reached a target score.
@@ -30,8 +31,8 @@ def compare(
     Runs that differ in nothing but the seed are also shown as a group: means, spreads, and differences to the first
     group, paired by seed, with 95 % intervals. A folder of 'fedgraft run --seeds' stands for its runs.
     """
-    runs = runs_in(folders)
-    table, seeds = compare_runs(runs, target, against), groups(runs)
+    runs = open_named(folders, labels or [])
+    table, seeds = compared(runs, target, against), group_rows(grouped(runs))
     if as_json:
         print_json({"runs": table, "groups": seeds})
         return

@@ -12,7 +12,7 @@ from rich.console import Console
 from fedgraft.errors import Interrupted, printable
 from fedgraft.interface.closing import closing_lines
 from fedgraft.interface.commands.options import print_json, say
-from fedgraft.reports.seed_groups import groups, render
+from fedgraft.reports.seed_groups import group_rows, grouped, open_named, render
 from fedgraft.runtimes.workers import signals
 
 
@@ -42,7 +42,7 @@ def startable(folder: Path) -> Iterator[None]:
 
 def show_seeds(summaries: Sequence[Mapping[str, Any]], folder: Path, as_json: bool) -> None:
     """Print what came out of runs with several seeds, for people or as JSON."""
-    rows = groups([Path(summary["folder"]) for summary in summaries])
+    rows = group_rows(grouped(open_named([Path(summary["folder"]) for summary in summaries])))
     if as_json:
         print_json({"folder": str(folder), "runs": list(summaries), "groups": rows})
         return

@@ -36,6 +36,12 @@ Track = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 Folders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label", metavar="NAME", help="What to call a folder, once for each, in their order. Default: its name."
+    ),
+]
 AllowChangedData = Annotated[
     bool,
     typer.Option("--allow-changed-data", help="Answer from the run's data as they are now, changed as they are."),

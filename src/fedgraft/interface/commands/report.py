@@ -11,6 +11,7 @@ from fedgraft.interface.commands.options import (
     AsJson,
     DataRoot,
     Folders,
+    Labels,
     Target,
     print_json,
     say,
@@ -31,16 +32,25 @@ def report(
     representations: Annotated[
         bool, typer.Option(help="Show what each model tells apart (t-SNE); loads the runs' data again.")
     ] = False,
+    classes: Annotated[
+        bool | None,
+        typer.Option(
+            "--classes/--no-classes",
+            help="Show how well each class is told and what it is taken for; loads the runs' data again. Default: "
+            "where that takes less than a minute and the data are here.",
+        ),
+    ] = None,
     against: Annotated[
         str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
     ] = "rounds",
+    labels: Labels = None,
     allow_changed_data: AllowChangedData = False,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
-    runs = runs_in(folders)
-    write_report(runs, out, target, title, representations, against, data_root, allow_changed_data)
+    named = labels or []
+    write_report(folders, out, target, title, representations, against, data_root, allow_changed_data, named, classes)
     say(f"Report in {out}")
     if as_json:
-        print_json({"file": str(out), "runs": len(runs)})
+        print_json({"file": str(out), "runs": sum(len(runs_in(folder)) for folder in folders)})

@@ -1,24 +1,42 @@
 """Take a run up where it stopped; it ends with the same bits as if it never had."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import portable
+from fedgraft.experiment.folder_check import SUMMARY
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.runner import resume as resume_run
+from fedgraft.experiment.sections import METHODS, VALUES
+from fedgraft.experiment.sections import SETTINGS as SECTIONS
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_summary
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, Quiet, Track
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, Quiet, Track, say
 from fedgraft.interface.progress import Progress
 from fedgraft.interface.trackers import followed
 
 app = typer.Typer(**SETTINGS)
 
 
-@app.command()
+class ResumeCommand(TyperCommand):
+    """The command; a recipe's key that is given gets the way to change it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments. Raises `InputError` for "rounds=3" and the like."""
+        for argument in args:
+            key, equals, value = argument.partition("=")
+            if equals and key.partition(".")[0] in (*METHODS, *SECTIONS, *VALUES):
+                anew = "'fedgraft run RECIPE --from RUN' begins a new one"
+                way = f"write --rounds {value}" if key == "rounds" else anew
+                raise InputError(f"A run goes on with its own options, so {argument} is none of resume's; {way}.")
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=ResumeCommand)
 def resume(
     folder: Folder,
     before: Annotated[
@@ -44,6 +62,8 @@ def resume(
             show_summary(federated.resume_on(folder, before, quiet), folder, as_json)
         return
     portable.begin_again(experiment.runtime)
+    if rounds is None and not before and (folder / SUMMARY).is_file():
+        say(f"{folder} has finished already; --rounds N gives it more rounds.")
     with (
         resumable(folder),
         Progress.of(experiment, quiet, rounds) as progress,

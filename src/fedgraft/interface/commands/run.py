@@ -64,8 +64,9 @@ def run(
     if seed is not None:
         given["seed"] = seed
     if seeds is not None:
-        if seed is not None or on is not None or track:
-            raise InputError(f"--seeds goes without --seed, --on and --track; got --seeds {seeds} beside one of them.")
+        if seed is not None or on is not None or start is not None or track:
+            without = "--seed, --on, --from and --track"
+            raise InputError(f"--seeds goes without {without}; got --seeds {seeds} beside one of them.")
         several(experiments.load(recipe, given), parse_seeds(seeds), out, as_json, quiet)
         return
     if on is not None:

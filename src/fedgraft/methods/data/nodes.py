@@ -103,7 +103,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
         """Take a PyG object with one row of x per label, or one for each client; or options with nodes."""
-        if isinstance(given, Mapping) and "nodes" in given and "graphs" not in given:
+        if isinstance(given, Mapping) and "nodes" in given and not {"graphs", "target"} & given.keys():
             return dict(given)
         objects = list(given.values()) if isinstance(given, Mapping) else [given]
         return {"nodes": given} if objects and all(hasattr(each, "edge_index") for each in objects) else None
@@ -136,7 +136,10 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         if self._is_object() and not isinstance(self.nodes, str | Path):
             usual = {name: getattr(self, name) for name in ("node", "label", "client", "split", "source", "target")}
             usual["label"] = self.label or Nodes.label
-            return {option: table.rename(columns=usual) for option, table in tables_of(self.read()).items()}
+            found = self.read()
+            for note in found.notes:  # on what is in no table
+                LOG.warning(note)
+            return {option: table.rename(columns=usual) for option, table in tables_of(found).items()}
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.features is None else self.features})
 

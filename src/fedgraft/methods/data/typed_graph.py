@@ -100,6 +100,21 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         elif self.edges is not None:
             self._check_given("edges", self.edges)
 
+    @classmethod
+    def options_from(cls, given: object) -> dict[str, Any] | None:
+        """Take a PyG object with several types of nodes, of which one has classes; or options with a target."""
+        if isinstance(given, Mapping):
+            return dict(given) if {"nodes", "target"} <= given.keys() else None
+        if not hasattr(given, "node_types"):
+            return None
+        labelled = [kind for kind in given.node_types if "y" in given[kind]]  # type: ignore[index]
+        if len(labelled) != 1:
+            raise InputError(
+                'data: a graph whose types are not one with classes (y) needs its target: {"nodes": ..., "target": '
+                f'"TYPE"}}; types with classes: {", ".join(labelled) or "none"}.'
+            )
+        return {"nodes": given, "target": labelled[0]}
+
     def load(self, seed: int) -> list[shards.TypedGraph]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
@@ -112,7 +127,10 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
         if isinstance(self.nodes, str | Path) and not self._in_memory(self.edges):
             return {}
-        found = tables_of(self.read(), self._columns())
+        collection = self.read()
+        for note in collection.notes if is_object(self.nodes) else ():  # on what is in no table
+            LOG.warning(note)
+        found = tables_of(collection, self._columns())
         return {
             name: table
             for name, table in found.items()

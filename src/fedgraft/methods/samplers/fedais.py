@@ -1,4 +1,4 @@
-"""FedAIS: nodes whose loss moves are trained on; rows of others are asked for the more often, the lower the loss."""
+"""FedAIS: train on nodes whose loss changes; ask for other clients' rows more often as the loss falls."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class FedAISState(TypedDict):
 
 @dataclass(frozen=True)
 class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], RefreshingSampler[FedAISState]):
-    """FedAIS: nodes whose loss moves are trained on; rows of others are asked for the more often, the lower the loss.
+    """FedAIS: train on nodes whose loss changes; ask for other clients' rows more often as the loss falls.
 
     A round begins with a look at the losses of all training nodes; a node is drawn in proportion to how much its loss
     has changed since the client's last round. Rows of other clients' nodes are asked for every so many steps:

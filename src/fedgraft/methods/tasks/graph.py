@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations, Sums
+from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import Accuracy, EmbeddingTask, ObservedTask, ProfiledTask
@@ -32,6 +33,7 @@ LABEL_BINS = 5
 class Graph(
     GraphTask,
     Accuracy[GraphShard, GraphData],
+    ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
     PlainTask[GraphShard, GraphData],
@@ -147,6 +149,16 @@ class Graph(
         """The likeliest class of each graph, and how likely the model takes it to be."""
         shares = self.outputs_of(model, asked).softmax(1)
         return {"graph": asked.ids, **likeliest(shard.classes, shares.numpy())}
+
+    def classified(
+        self, model: nn.Module, shard: GraphShard, data: GraphData, remembered: Mapping[str, Any]
+    ) -> Classified:
+        """The likeliest classes of the test graphs."""
+        with torch.no_grad():
+            pairs = [(batch.label, model(batch).argmax(1)) for batch in data.on(device_of(model), "test")]
+        none = (torch.zeros(0, dtype=torch.int64),) * 2
+        label, answer = (torch.cat(parts).numpy(force=True) for parts in zip(none, *pairs, strict=True))
+        return Classified(shard.classes, label, answer)
 
     def embed(
         self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard | None

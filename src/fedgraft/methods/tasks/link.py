@@ -60,6 +60,7 @@ class Link(
         width: of an embedding, >= 1.
         decoder: "product", the embeddings' inner product and a bias, or "perceptron", of one hidden layer over their
             entrywise product.
+        likeness: whether the cosine of the two nodes' features joins the score, by a weight that is learnt.
         negatives: pairs without an edge that a training edge learns against in a step, >= 1.
         validation: share of a client's edges that are for validation, in (0, 1) (Kipf and Welling: 0.05).
         test: share that are for test, in (0, 1); both together below 1.
@@ -80,6 +81,7 @@ class Link(
     encoder: LayeredEncoder | NetworkEncoder
     width: int = 64
     decoder: Literal["product", "perceptron"] = "product"
+    likeness: bool = False
     negatives: int = 1
     validation: float = 0.1
     test: float = 0.1
@@ -149,7 +151,7 @@ class Link(
 
     def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
         """Neighbourhoods and features, of training edges alone."""
-        return LinkData.of(shard, self.encoder, self.layers, self.scale)
+        return LinkData.of(shard, self.encoder, self.layers, self.scale, self.likeness)
 
     def examples(self, data: LinkData) -> int:
         """Return how many training edges the client has."""
@@ -162,7 +164,7 @@ class Link(
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
         nodes = NodeModel(self.encoder, self.features or 1, self.width, "linear", self.dropout, g)
-        return LinkModel(nodes, self.width, self.decoder, g)
+        return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Cross-entropy of each edge, and the mean of those of the pairs that it learns against."""
@@ -202,7 +204,8 @@ class Link(
     ) -> dict[str, Array]:
         """The score of each pair, from training edges and those of all new nodes."""
         graph = shard.graph if asked.new is None else with_new_nodes(shard.graph, asked.new)
-        odds = LinkData.of(whole(graph), self.encoder, self.layers, self.scale).scores(model, asked.pairs)
+        data = LinkData.of(whole(graph), self.encoder, self.layers, self.scale, self.likeness)
+        odds = data.scores(model, asked.pairs)
         score = torch.from_numpy(odds).double().sigmoid().numpy()
         return {"source": asked.ids[0], "target": asked.ids[1], "score": score}
 

@@ -152,7 +152,10 @@ class Node(
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return the width of features and the classes. Raises `InputError` where the data have none."""
         if not shard.classes:
-            raise InputError("Task 'node' needs classes of nodes: data.label must name their column, or y hold them.")
+            raise InputError(
+                "Task 'node' needs classes of nodes: data.label must name their column, or y hold them; the "
+                "task 'link' reads none."
+            )
         return {**super().known_of(shard), "classes": len(shard.classes), "class_names": shard.classes}
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:

@@ -327,7 +327,7 @@ class Rating(
         new_user, new_item = known.by_user.ratings[user] == 0, known.by_item.ratings[item] == 0
         basis = np.select(
             [new_user & new_item, new_user, new_item],
-            ["new user and item", "new user", "new item"],
+            ["user and item new to the client", "user new to the client", "item new to the client"],
             "known user and item",
         )
         return {"rating": predicted.astype(np.float64), "basis": basis}

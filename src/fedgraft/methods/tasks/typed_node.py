@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Observations, Questions, Sums
+from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.task_abilities import (
     Accuracy,
@@ -36,6 +37,7 @@ LABEL_BINS = 5
 @dataclass(frozen=True)
 class TypedNode(
     Accuracy[TypedGraph, TypedData],
+    ClassifyingTask[TypedGraph, TypedData],
     FittedTask[TypedGraph, TypedData],
     ObservedTask[TypedGraph, TypedData],
     PartsTask[TypedGraph, TypedData],
@@ -203,6 +205,15 @@ class TypedNode(
             graph, nodes = with_new_nodes(shard, asked)
             shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
         return answered(asked, shard.classes, shares)
+
+    def classified(
+        self, model: nn.Module, shard: TypedGraph, data: TypedData, remembered: Mapping[str, Any]
+    ) -> Classified:
+        """The likeliest classes of the test nodes."""
+        with torch.no_grad():
+            answer = self._logits(model, data).argmax(1).numpy()
+        test = data.rows["test"]
+        return Classified(shard.classes, shard.label[test], answer[test])
 
     def embed(
         self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked | None

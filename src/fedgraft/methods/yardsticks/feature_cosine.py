@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.links.metrics import Scores, held_against
 from fedgraft.domains.links.shards import LinkShard
-from fedgraft.domains.nodes.features import scaled
+from fedgraft.domains.nodes.features import inner_products, scaled
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,4 @@ class FeatureCosine(Yardstick[LinkShard]):
 
 
 def _scores(shard: LinkShard) -> Scores:
-    features = scaled(shard.graph.features, 1.0)
-    one, other = features[shard.pairs[0]], features[shard.pairs[1]]
-    products = one * other if isinstance(one, np.ndarray) else one.multiply(other)
-    found: Scores = np.asarray(products.sum(axis=1)).ravel()
-    return found
+    return inner_products(scaled(shard.graph.features, 1.0), shard.pairs)

@@ -109,6 +109,39 @@ CHOICES = {
         (),
         ("typed_majority",),
     ),
+    "link": Choice(
+        (
+            Candidate("links", "links", "the task's recipe"),
+            Candidate("links, sage", "links", "an encoder that keeps a node's own state apart", {"model.name": "sage"}),
+            Candidate("links, mlp", "links", "features of two nodes alone: what edges bring", {"model.name": "mlp"}),
+        ),
+        tuple(Alone(name, "validation") for name in ("feature_cosine", "adamic_adar", "preferential_attachment")),
+    ),
+    "node_regression": Choice(
+        (
+            Candidate("node_regression", "node_regression", "the task's recipe"),
+            Candidate(
+                "node_regression, own parts",
+                "node_regression",
+                "no states cross: what edges elsewhere bring",
+                {"task.share_states": False},
+            ),
+        ),
+        (Alone("node_mean", "validation"),),
+        ("node_ridge",),
+    ),
+    "graph_regression": Choice(
+        (
+            Candidate("graph_regression", "graph_regression", "the task's recipe"),
+            Candidate(
+                "graph_regression, cefgl",
+                "graph_regression",
+                "clients keep a part of the convolutions, too",
+                {"sharing.name": "cefgl"},
+            ),
+        ),
+        (Alone("graph_ridge", "own"), Alone("graph_mean", "validation")),
+    ),
 }
 """{task: its list}."""
 

@@ -87,8 +87,9 @@ class Question:
 
     @cached_property
     def task(self) -> str:
-        """Name of the task that the data are for."""
-        return task_of({"data": self.data})[0]
+        """Name of the task that the data are for, or of another that they can be made for and the user names."""
+        named = {"name": self.changes["task.name"]} if "task.name" in self.changes else {}
+        return task_of({"data": self.data, "task": named})[0]
 
     @cached_property
     def choice(self) -> Choice:

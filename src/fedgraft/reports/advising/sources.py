@@ -29,9 +29,10 @@ class Shape:
     named: Mapping[str, Any] | None = None
 
     def columns(self, options: Mapping[str, Any]) -> dict[str, str]:
-        """Return {role: column}, as options say or by default; the client's too."""
+        """Return {role: column}, as options say or by default; the client's too; none for a role that is not read."""
         usual = {each.name: each.default for each in fields(discovery.find("data", self.data))}
-        return {role: str(options.get(role, usual[role])) for role in (*self.roles, "client")}
+        found = {role: str(options.get(role, usual[role])) for role in (*self.roles, "client")}
+        return {role: column for role, column in found.items() if column}
 
 
 SHAPES = (
@@ -76,10 +77,10 @@ def _of_file(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     shapes = [shape for shape in SHAPES if options.get("name", shape.data) == shape.data]
     for shape in shapes:
         columns = shape.columns(options)
-        if all(columns[role] in found for role in shape.roles):
-            return {**_named(shape, path, columns["client"] in found, options), **_beside(shape, path, options)}
+        if all(columns[role] in found for role in shape.roles if role in columns):
+            return {**_named(shape, path, columns.get("client") in found, options), **_beside(shape, path, options)}
     allowed = "; ".join(
-        f"{', '.join(columns[role] for role in shape.roles)} ({shape.data})"
+        f"{', '.join(columns[role] for role in shape.roles if role in columns)} ({shape.data})"
         for shape in shapes
         for columns in [shape.columns(options)]
     )

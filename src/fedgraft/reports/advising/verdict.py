@@ -196,7 +196,8 @@ def _none_ran(question: Question, rows: Sequence[Row], missing: Sequence[Job]) -
     if tried and all(row.note.startswith("the budget") for row in tried) and not missing:
         return f"Do not federate: {human_bytes(question.budget)} pay for no round of any recipe."
     notes = "; ".join(f"{row.name}: {row.note or 'one seed'}" for row in tried)
-    return f"Do not federate yet: no recipe was run on two seeds ({notes or 'none ended'}); give more --minutes."
+    wanted = "; give more --minutes" if missing else ""
+    return f"Do not federate yet: no recipe was run on two seeds ({notes.rstrip('.') or 'none ended'}){wanted}."
 
 
 def _best(cell: Cell, most: float) -> float | None:

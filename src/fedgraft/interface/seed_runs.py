@@ -1,0 +1,93 @@
+"""Finished runs of one experiment with several seeds, as Python sees them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import plotly.graph_objects as go
+
+from fedgraft.errors import InputError
+from fedgraft.experiment.units import human_bytes
+from fedgraft.interface.compared import Comparison, compare
+from fedgraft.interface.facts import Facts
+from fedgraft.interface.finished import HasFolder, Run, folders_of
+from fedgraft.reports.curve_figures import score
+from fedgraft.reports.html_report import write_report
+from fedgraft.reports.seed_groups import SCORE, Group, group_rows, grouped, open_named, runs_in, shown_over
+from fedgraft.reports.seed_means import run_of
+
+
+class Runs(Facts, Sequence[Run]):
+    """Finished runs that differ in nothing but the seed: a sequence of `Run`.
+
+    Args:
+        folder: where they are stored, as seed-1, seed-2 ...
+
+    Raises `InputError` if the folder holds no such runs, or one is not finished or damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        paths = runs_in(self._folder)
+        if paths == [self._folder]:
+            raise InputError(f"{folder} holds no runs of several seeds, in seed-1, seed-2 ...")
+        self._runs = [Run(path) for path in paths]
+        for run in self._runs:
+            run._within = self
+        self._group: Group = grouped(open_named([self._folder]))[0]
+
+    @property
+    def folder(self) -> Path:
+        """Where the runs are stored; a temporary folder, gone with this object and its runs, of runs without `out`."""
+        return self._folder
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Group, runs, seeds, metric, better; of scores and bytes {"mean", "spread"}, the standard deviation."""
+        return group_rows([self._group])[0]
+
+    def compare(
+        self,
+        *others: HasFolder | str | Path,
+        target: str | float | None = None,
+        against: str | None = None,
+        labels: Sequence[str] = (),
+    ) -> Comparison:
+        """Put the runs beside each other, and beside others; arguments as of `fedgraft.compare`."""
+        return compare([self, *others], target, against, labels)
+
+    def plot(self, against: str = "rounds") -> go.Figure:
+        """Plot scores, each seed and their mean, against "rounds", "bytes" ... as `Run.plot`."""
+        return score([run_of(self._group)], against)
+
+    def report(
+        self, path: str | Path, *others: HasFolder | str | Path, data_root: str | Path | None = None, **options: Any
+    ) -> Path:
+        """Write one HTML file of all seeds, and of other runs beside them; options as of `Run.report`."""
+        root = None if data_root is None else Path(data_root)
+        return write_report(folders_of([self, *others]), Path(path), data_root=root, **options)
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Run]: ...
+    def __getitem__(self, index: int | slice) -> Run | Sequence[Run]:
+        return self._runs[index]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        told, first = self.summary, self._runs[0].summary
+        return [
+            ("recipe", first["recipe"]),
+            ("data", f"{first['dataset']}, {first['clients']} clients"),
+            ("seeds", ", ".join(map(str, told["seeds"]))),
+            (f"{told['metric']} on test at best validation", shown_over(told[SCORE], "{:.4f}".format)),
+            *(
+                (f"seed {seed}", shown_over({"mean": run.summary[SCORE], "spread": None}, "{:.4f}".format))
+                for seed, run in zip(told["seeds"], self._runs, strict=True)
+            ),
+            ("bytes", shown_over(told["bytes"], human_bytes)),
+            ("folder", str(self.folder)),
+        ]

@@ -1,0 +1,168 @@
+"""Figures of what went on round by round: scores and the training loss; of several seeds thin lines and their mean."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.errors import InputError, require_one_of
+from fedgraft.experiment.units import human_bytes, unit_of_bytes
+from fedgraft.reports.figure_style import (
+    MOST_MARKERS,
+    RUN_MARKERS,
+    SCORE_HEIGHT,
+    add_buttons,
+    add_yardsticks,
+    check_drawable,
+    lay_out,
+    margin,
+    metric_name,
+    run_colour,
+    run_name,
+    score_range,
+    ticked_rounds,
+    yardstick_marks,
+)
+from fedgraft.reports.stored_runs import COSTS, RunFolder
+
+GIGA = 1e9
+THIN, FAINT = 1.2, 0.4
+"""Width and opacity of the line of one seed."""
+SEEDS_NOTE = "; thin lines are seeds, thick ones their means"
+
+
+def score(
+    runs: Sequence[RunFolder], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SCORED_SPLITS
+) -> go.Figure:
+    """Scores as they went: validation solid, test dashed, yardsticks (scored on test) as labelled lines.
+
+    Args:
+        runs: runs with one metric.
+        against: "rounds", "bytes" (all so far, both directions), "seconds" (measured), "simulated_seconds", or "flops"
+            (operations of all clients so far).
+        log_bytes: a logarithmic axis of bytes.
+        splits: which of "validation" and "test" to show; with both, buttons switch between them.
+    """
+    check_drawable(runs)
+    require_one_of("against", against, COSTS)
+    for split in splits:
+        require_one_of("splits", split, SCORED_SPLITS)
+    column, log = COSTS[against], log_bytes and against == "bytes"
+    unmeasured = next((run.path for run in runs if run.curve[column].isna().all()), None)
+    if unmeasured is not None:
+        raise InputError(f"{unmeasured} has no {against}, which an earlier version has not counted.")
+    largest = max(float(run.curve[column].max()) for run in runs)
+    unit, size = unit_of_bytes(largest) if against == "bytes" and not log else ("B", 1)
+    divisor = GIGA if against == "flops" else size
+    figure = go.Figure()
+    for index, run in enumerate(runs):
+        for one in (*run.seeds, run):
+            curve = one.curve[one.curve[column] > 0] if log else one.curve
+            for split in splits:
+                points = curve.dropna(subset=[split])
+                figure.add_trace(_line(one, index, points[column] / divisor, points, split, thin=one is not run))
+    for index, run in enumerate(runs):
+        figure.add_trace(_key(run, index))
+    units = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})", "flops": "operations (GFLOP)"}
+    named = "operations" if against == "flops" else against.replace("_", " ")
+    low, high, cut = score_range(runs, splits)
+    note = "validation solid, test dashed" if len(splits) > 1 else splits[0]
+    note += SEEDS_NOTE if any(run.seeds for run in runs) else ""
+    note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
+    marks = yardstick_marks(runs)
+    lay_out(figure, f"{metric_name(runs)} against {named}", note, SCORE_HEIGHT, right=margin(marks, 24))
+    figure.update_xaxes(
+        title=units.get(against, named), type="log" if log else "linear", rangemode="normal" if log else "tozero"
+    )
+    if against == "rounds":
+        ticked_rounds(figure, int(largest))
+    if log:
+        figure.update_xaxes(dtick=1, ticksuffix="B", exponentformat="SI")
+    figure.update_yaxes(title=metric_name(runs), range=[low, high])
+    add_yardsticks(figure, marks, low, high)
+    if len(splits) > 1:
+        _add_switch(figure, splits, sum(1 + len(run.seeds) for run in runs))
+    return figure
+
+
+def training_loss(runs: Sequence[RunFolder]) -> go.Figure:
+    """Draw the mean training loss of each round's clients, as they tell it; where none answered there is none."""
+    check_drawable(runs, same_metric=False)
+    figure = go.Figure()
+    for index, run in enumerate(runs):
+        for one in (*run.seeds, run):
+            told, thin = one.rounds.dropna(subset=["loss"]), one is not run
+            figure.add_trace(
+                go.Scatter(
+                    x=told["round"],
+                    y=told["loss"],
+                    mode="lines" if thin else "lines+markers",
+                    line={"color": run_colour(index), "width": THIN if thin else 2.2},
+                    opacity=FAINT if thin else 1,
+                    marker=_marker(index, 7),
+                    name=run_name(one),
+                    showlegend=not thin,
+                    hovertemplate=f"{run_name(one)}, round %{{x}}: %{{y:.4g}}<extra></extra>",
+                )
+            )
+    note = "mean of the clients of each round, while they trained"
+    note += SEEDS_NOTE if any(run.seeds for run in runs) else ""
+    lay_out(figure, "training loss", note, SCORE_HEIGHT, right=24)
+    figure.update_xaxes(title="round", rangemode="tozero")
+    ticked_rounds(figure, max(int(run.summary["rounds"]) for run in runs))
+    figure.update_yaxes(title="loss")
+    return figure
+
+
+def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split: str, thin: bool) -> go.Scatter:
+    first = split == SCORED_SPLITS[0]
+    return go.Scatter(
+        x=x,
+        y=points[split],
+        mode="lines+markers" if first and not thin else "lines",
+        line={
+            "color": run_colour(index),
+            "width": THIN if thin else 2.2 if first else 1.6,
+            "dash": "solid" if first else "dash",
+        },
+        opacity=FAINT if thin else 1,
+        marker=_marker(index, 7),
+        name=run_name(run),
+        legendgroup=str(index),
+        showlegend=False,
+        customdata=np.column_stack([points["round"], points["bytes"].map(human_bytes)]),
+        hovertemplate=f"{run_name(run)}, {split} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
+        "<extra></extra>",
+    )
+
+
+def _marker(index: int, size: int) -> dict[str, Any]:
+    """Return the marker of the n-th run."""
+    return {"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": size, "maxdisplayed": MOST_MARKERS}
+
+
+def _key(run: RunFolder, index: int) -> go.Scatter:
+    """A run's entry of the legend: no line of its own, so that it stays whichever split is shown."""
+    return go.Scatter(
+        x=[None],
+        y=[None],
+        mode="lines+markers",
+        line={"color": run_colour(index), "width": 2.2},
+        marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 8},
+        name=run_name(run),
+        legendgroup=str(index),
+    )
+
+
+def _add_switch(figure: go.Figure, splits: Sequence[str], runs: int) -> None:
+    """Buttons that show both splits or one."""
+    lines = list(range(runs * len(splits)))
+    choices = {"both": splits, **{split: [split] for split in splits}}
+    buttons = [
+        {"label": label, "method": "restyle", "args": [{"visible": [split in shown for split in splits] * runs}, lines]}
+        for label, shown in choices.items()
+    ]
+    add_buttons(figure, buttons)

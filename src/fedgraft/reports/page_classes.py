@@ -1,0 +1,144 @@
+"""Classes as a page shows them: how well each is told, and what it is taken for; or why that is not shown."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgraft.errors import FedgraftError
+from fedgraft.experiment.baselines import RATE
+from fedgraft.experiment.data_notes import without_notes
+from fedgraft.reports.confusion import ClassScore, Confusion, added, confusion_of
+from fedgraft.reports.seed_groups import SCORE, Group
+from fedgraft.reports.stored_runs import RunFolder
+
+LOG = logging.getLogger("fedgraft.report")
+MOST_SECONDS = 60.0
+"""What a page may take for them, as estimated, where nobody asked for them."""
+EXAMPLE_SECONDS, CLIENT_SECONDS = 1e-3, 0.02
+"""What the estimate counts on for loading an example and a client, beside operations as in a round."""
+MOST_CLASSES = 20
+"""Classes that are shown; of more those that are confused most."""
+ROUNDING = 5e-5
+"""By how much shown accuracies differ at least where they are not the same."""
+OTHERS = "others"
+_LONG = "it may take more than a minute"
+_GONE = "its data are not here as the run had them"
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A row of the matrix.
+
+    Args:
+        name: what examples are.
+        cells: (count, share of the row in [0, 1]) of what they are taken for, in the same order; the share of `OTHERS`
+            taken for each other is 0.
+    """
+
+    name: str
+    cells: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class ClassPart:
+    """The classes of one run, or of the runs of a group together.
+
+    Args:
+        name: of the run or group.
+        missing: why they are not shown; "" where they are.
+        text: what is shown, in a sentence or two.
+        scores: of each class.
+        matrix: a row for each class, and `OTHERS`.
+    """
+
+    name: str
+    missing: str = ""
+    text: str = ""
+    scores: tuple[ClassScore, ...] = ()
+    matrix: tuple[MatrixRow, ...] = ()
+
+
+def class_parts(
+    groups: Sequence[Group], asked: bool | None, data_root: Path | None = None, allow_changed_data: bool = False
+) -> list[ClassPart]:
+    """Return the classes of each run or group whose task tells any.
+
+    Args:
+        groups: which.
+        asked: whether they are wanted; None = where that takes less than `MOST_SECONDS` for all of them, and the data
+            are here.
+        data_root: where the data are now; None = where they were.
+        allow_changed_data: whether they may be others than the runs began with.
+
+    Raises `InputError` where they were asked for and the data are gone.
+    """
+    if asked is False:
+        return []
+    found, spent = [], 0.0
+    for group in groups:
+        if not any(map(_has_classes, group.runs)):
+            continue
+        cost = sum(map(_seconds, group.runs))
+        if asked is None and spent + cost > MOST_SECONDS:
+            found.append(ClassPart(group.label, f"{_LONG}; --classes shows them"))
+            continue
+        spent += cost
+        try:
+            with without_notes():
+                parts = [confusion_of(run.path, data_root, allow_changed_data) for run in group.runs]
+        except (FedgraftError, OSError) as error:
+            if asked:
+                raise
+            LOG.info("%s: %s", group.label, error)
+            found.append(ClassPart(group.label, f"{_GONE}; --classes says why"))
+            continue
+        if known := [part for part in parts if part is not None]:
+            found.append(_part(group, added(known)))
+    return found
+
+
+def _has_classes(run: RunFolder) -> bool:
+    """Return whether a run may be one that tells classes."""
+    data = run.summary.get("data")  # earlier versions have none
+    return bool(data and data["classes"]) or run.metric == "accuracy"
+
+
+def _seconds(run: RunFolder) -> float:
+    """Return an estimate of what it takes, from counts alone; infinite where they are not told."""
+    if (data := run.summary.get("data")) is None:
+        return math.inf
+    rows, operations = data["clients"], run.summary.get("flops") or 0
+    examples = sum(row["train"] + row["validation"] + row["test"] for row in rows)
+    rounds: int = max(1, run.summary["selections"])
+    seconds: float = EXAMPLE_SECONDS * examples + len(rows) * (CLIENT_SECONDS + operations / rounds / RATE)
+    return seconds
+
+
+def _part(group: Group, confusion: Confusion) -> ClassPart:
+    kept = confusion.most_confused(MOST_CLASSES)
+    text = f"Answers to {confusion.examples:,} test examples by the model that was best on validation"
+    text += f", of {len(group.runs)} seeds together" if len(group.runs) > 1 else ""
+    text += f": accuracy {confusion.accuracy:.4f}."
+    score = group.runs[0].summary[SCORE] if group.runs[0].metric == "accuracy" and len(group.runs) == 1 else None
+    if score is not None and abs(score - confusion.accuracy) > ROUNDING:
+        text += f" The run itself was scored {score:.4f}, with what its clients had told each other then."
+    if len(kept) < len(confusion.classes):
+        text += f" Shown are the {len(kept)} of {len(confusion.classes)} classes that are confused most."
+    scores = tuple(confusion.scores[place] for place in kept)
+    return ClassPart(group.label, "", text, scores, _matrix(confusion, kept))
+
+
+def _matrix(confusion: Confusion, kept: Sequence[int]) -> tuple[MatrixRow, ...]:
+    others = [place for place in range(len(confusion.classes)) if place not in kept]
+    blocks = [[place] for place in kept] + ([others] if others else [])
+    rows = []
+    for block in blocks:
+        counts = [int(confusion.counts[block][:, other].sum()) for other in blocks]
+        total = max(1, sum(counts))
+        pairs = zip(counts, blocks, strict=True)
+        shares = [0.0 if block is others and other is others else count / total for count, other in pairs]
+        name = OTHERS if block is others else confusion.classes[block[0]]
+        rows.append(MatrixRow(name, tuple(zip(counts, shares, strict=True))))
+    return tuple(rows)
