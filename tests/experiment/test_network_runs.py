@@ -112,6 +112,12 @@ def test_the_network_of_somebody_else_is_not_loaded(tmp_path, network, monkeypat
         fedgraft.open(tmp_path / "run").model  # noqa: B018
 
 
+def test_the_nodes_of_a_federation_are_given_no_file(tmp_path, network):
+    with pytest.raises(InputError, match=r"given as an instance, which the nodes of a federation do not have"):
+        execute(load("fedall", {**NODES, "model": instance_of(network)}), tmp_path / "run", sites=object())
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("recipe", "changes", "said"),
     [
@@ -166,7 +172,7 @@ def test_a_whole_network_learns_as_well_as_the_same_layers_in_a_stack():
     layers = {"name": "pyg", "module": "torch_geometric.nn:SAGEConv", "hidden": 32}
     models = {"network": {**SAGE, "hidden_channels": 32}, "pyg": layers, "sage": {"name": "sage", "hidden": 32}}
     scores = {
-        name: [execute(load("fedall", {**changes, "model": model, "seed": seed}))["test"] for seed in (1, 2, 3)]
+        name: [execute(load("fedall", {**changes, "model": model, "seed": seed}))["test"] for seed in (1, 2)]
         for name, model in models.items()
     }
     spread = max(np.ptp(found) for found in scores.values())
