@@ -121,8 +121,8 @@ def test_the_nodes_of_a_federation_are_given_no_file(tmp_path, network):
 @pytest.mark.parametrize(
     ("recipe", "changes", "said"),
     [
-        ("fedall", {"task.head": "convolution"}, r"Node\.head must be 'linear' with a whole network"),
-        ("fedgcn", {}, r"Node\.aggregates must be false with a whole network"),
+        ("fedall", {"task.head": "convolution"}, r"task\.head must be 'linear' with a whole network"),
+        ("fedgcn", {}, r"task\.aggregates must be false with a whole network"),
         ("fedsage_plus", {}, r"needs a task that offers generator"),
         ("fedall", {"model": {"name": f"{MINE}:Pooling"}}, r"gives a state for each graph; tasks about nodes need"),
         ("fedall", {"model": {"name": f"{MINE}:Attending", "edge_dim": 2}}, r"needs 'edge_attr', and edges have no"),
@@ -140,7 +140,7 @@ def test_ratings_need_a_state_of_every_node():
 
 
 def test_a_channel_of_structure_needs_convolutions():
-    with pytest.raises(InputError, match=r"Graph\.structure must be false with a whole network"):
+    with pytest.raises(InputError, match=r"task\.structure must be false with a whole network"):
         load("cefgl", {**GRAPHS, "model": SAGE, "task.structure": True})
 
 
