@@ -22,8 +22,13 @@ FAMILIES = {
 NEEDS_OPTIONS = {
     "chain": [{"name": "float16"}, {"name": "quantized"}],
     "feedback": {"name": "float16", "feedback": True},
+    "network": {
+        "name": "network",
+        "module": "torch_geometric.nn:GraphSAGE",
+        "options": {"hidden_channels": 8, "num_layers": 2},
+    },
 }
-"""Codecs that hold others."""
+"""Codecs that hold others, and what makes a whole network."""
 NOT_FOR_GRAPHS = {"gat", "han", "metapath_means", "fedsage_plus", "fedgnn", "fesog"}
 TOLD_BY_A_SAMPLER = {"rafhgl": "active"}
 """Selectors that choose by what a sampler reports, and the sampler that does."""
@@ -35,7 +40,6 @@ TINY = {
     "evaluation.every": 2,
     "task.walks": 4,
     "task.degrees": 4,
-    "model.layers": 2,
     "runtime.workers": 0,
     "yardsticks": [],
 }
@@ -89,7 +93,8 @@ def experiment(*choices: tuple[str, str], **changes: object) -> Experiment:
     }
     samplers = [TOLD_BY_A_SAMPLER[name] for _, name in choices if name in TOLD_BY_A_SAMPLER]
     told = {"sampler.name": samplers[0]} if samplers else {}
-    widths = {"model.hidden": 8} | ({"model.embedding": 8} if ("model", "gcn") in choices else {})
+    widths = {} if ("model", "network") in choices else {"model.hidden": 8, "model.layers": 2}
+    widths |= {"model.embedding": 8} if ("model", "gcn") in choices else {}
     return load("cefgl", {**TINY, **widths, **told, **chosen, **changes})
 
 

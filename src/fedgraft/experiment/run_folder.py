@@ -115,9 +115,9 @@ class Store:
         """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
         with folders.named(self.folder):
             began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
-            given = {folders.START: disk.model_bytes(start) if start else b"", folders.NETWORK: network}
-            about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began, **given, EXPERIMENT: text}
-            disk.replace(self.folder, {name: content for name, content in about.items() if content})
+            given = ((folders.START, disk.model_bytes(start) if start else b""), (folders.NETWORK, network))
+            about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
+            disk.replace(self.folder, {**about, **{name: each for name, each in given if each}, EXPERIMENT: text})
             self._origin = disk.fingerprint(began).hex()
 
     def revise(self, experiment_toml: str) -> None:

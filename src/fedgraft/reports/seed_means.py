@@ -36,6 +36,12 @@ class SeedMean(RunFolder):
             "seed": ", ".join(map(str, group.seeds)),
         }
 
+    @cached_property
+    def data(self) -> str | None:
+        """The fingerprints of all seeds' data; None where one is not known."""
+        known = [run.data for run in self.seeds]
+        return None if None in known else " ".join(map(str, known))
+
     @property
     def best_validation(self) -> float:
         """The best validation score that every seed reaches; nan where one has none."""
