@@ -50,6 +50,8 @@ def names(section: str) -> list[str]:
 
 
 def fits(chosen: dict[str, str]) -> bool:
+    if (chosen.get("sharing"), chosen.get("model")) == ("fedstar", "network"):  # whose second channel needs layers
+        return False
     wanted = TOLD_BY_A_SAMPLER.get(chosen.get("selector", ""))
     return wanted is None or chosen.get("sampler", wanted) == wanted
 
