@@ -13,8 +13,7 @@ ARGS ?=
 JOBS ?= auto
 
 BIN := .venv/bin
-# Modules are compiled as they are first imported: few of the 23,000 ever are, and all of them take a minute.
-PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check --no-compile -c constraints.txt
+PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
