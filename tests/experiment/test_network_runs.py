@@ -16,7 +16,8 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import outside_classes
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.runner import execute, resume
-from helpers.killed_runs import Killed, measured
+from helpers.killed_runs import measured
+from helpers.resumed_runs import ends_alike, killed
 from helpers.tiny import TINY
 
 OFTEN = {"runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0, "rounds": 3}
@@ -48,13 +49,7 @@ def instance_of(network):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RUNS)
 def test_two_workers_and_a_resumed_run_end_alike(tmp_path, dying, recipe):
-    whole = measured(execute(load(recipe, RUNS[recipe]), tmp_path / "whole"))
-    assert measured(execute(load(recipe, {**RUNS[recipe], "runtime.workers": 2}))) == whole
-    dying(12)
-    with pytest.raises(Killed):
-        execute(load(recipe, RUNS[recipe]), tmp_path / "run")
-    dying(0)
-    assert measured(resume(tmp_path / "run")) == whole
+    ends_alike(load(recipe, RUNS[recipe]), tmp_path, dying)
 
 
 @pytest.mark.slow
@@ -62,10 +57,7 @@ def test_so_does_a_run_of_an_instance_wherever_its_folder_is(tmp_path, dying, ne
     given = {**NODES, "model": instance_of(network)}
     whole = measured(execute(load("fedall", given), tmp_path / "whole"))
     assert measured(execute(load("fedall", {**given, "runtime.workers": 2}))) == whole
-    dying(12)
-    with pytest.raises(Killed):
-        execute(load("fedall", given), tmp_path / "run")
-    dying(0)
+    killed(load("fedall", given), tmp_path / "run", dying)
     shutil.move(tmp_path / "run", tmp_path / "moved")
     given_networks._KEPT.clear()  # as in another process
     assert measured(resume(tmp_path / "moved")) == whole

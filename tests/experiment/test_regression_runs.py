@@ -10,8 +10,8 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.finished_run import FinishedRun
 from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute, resume
-from helpers.killed_runs import Killed, measured
+from fedgraft.experiment.runner import execute
+from helpers.resumed_runs import ends_alike
 
 OFTEN = {"runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0, "rounds": 3}
 GRAPHS = {**OFTEN, "data.clients": 3, "data.graphs": 20, "model.hidden": 8}
@@ -54,13 +54,7 @@ OWN = {"graph_regression": ("graphs", graph_tables), "node_regression": ("nodes"
 
 @pytest.mark.parametrize("recipe", RUNS)
 def test_two_workers_and_a_resumed_run_end_alike(tmp_path, dying, recipe):
-    whole = measured(execute(load(recipe, RUNS[recipe]), tmp_path / "whole"))
-    assert measured(execute(load(recipe, {**RUNS[recipe], "runtime.workers": 2}))) == whole
-    dying(12)
-    with pytest.raises(Killed):
-        execute(load(recipe, RUNS[recipe]), tmp_path / "run")
-    dying(0)
-    assert measured(resume(tmp_path / "run")) == whole
+    whole = ends_alike(load(recipe, RUNS[recipe]), tmp_path, dying)
     assert {"rmse", "mae", "r2"} == set(whole["measures"]["test"])
     assert whole["better"] == "lower"
 

@@ -7,8 +7,8 @@ import pytest
 from fedgraft.experiment import discovery
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute, resume
-from helpers.killed_runs import Killed, measured
+from fedgraft.experiment.runner import execute
+from helpers.resumed_runs import ends_alike
 
 SMALL = {
     "data.name": "molecules",
@@ -42,14 +42,7 @@ def test_a_head_of_its_own_changes_no_bit_of_the_network(tmp_path, sharing):
 
 @pytest.mark.parametrize("changes", [COUNTED, EVERYWHERE])
 def test_one_worker_two_and_a_resumed_run_end_alike(tmp_path, dying, changes):
-    whole = measured(execute(load("cefgl", changes), tmp_path / "whole"))
-    for workers in (1, 2):
-        assert measured(execute(load("cefgl", {**changes, "runtime.workers": workers}))) == whole
-    dying(12)
-    with pytest.raises(Killed):
-        execute(load("cefgl", changes), tmp_path / "run")
-    dying(0)
-    assert measured(resume(tmp_path / "run")) == whole
+    ends_alike(load("cefgl", changes), tmp_path, dying, workers=(1, 2))
 
 
 @pytest.mark.parametrize("sharing", sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS))

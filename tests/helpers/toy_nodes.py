@@ -83,3 +83,21 @@ def write_planetoid(root: Path, title: str = "Cora", nodes: int = 600) -> Path:
         (raw / f"ind.{title.lower()}.{part}").write_bytes(pickle.dumps(value))
     (raw / f"ind.{title.lower()}.test.index").write_text("".join(f"{v}\n" for v in range(known, nodes)))
     return raw
+
+
+def shard_of(own: int, edges: Sequence[tuple[int, int]], halo: int = 0) -> NodeShard:
+    """Nodes 0 .. own - 1 and a halo behind them; an edge to the halo is written from its own end."""
+    both = {(a, b) for a, b in edges if a != b} | {(b, a) for a, b in edges if b < own and a != b}
+    receiver, sender = np.array(sorted(both), np.int64).reshape(-1, 2).T
+    return NodeShard(
+        name="here",
+        ids=np.arange(own).astype(object),
+        features=np.zeros((own, 1), np.float32),
+        label=np.zeros(own, np.int64),
+        classes=("a", "b"),
+        split=np.zeros(own, np.int8),
+        pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=own))]),
+        senders=sender.astype(np.int32),
+        halo_owner=np.ones(halo, np.int32),
+        halo_place=np.arange(halo, dtype=np.int32),
+    )

@@ -33,9 +33,7 @@ def imported(path: str, option: str) -> Any:
     try:
         return getattr(importlib.import_module(package), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        near = (
-            " Nobody else knows a class of a notebook or script: put it in a module." if package == "__main__" else ""
-        )
+        near = _NEAR if package == "__main__" else ""
         raise InputError(
             f"{option} must be 'package.module:Class'; {path!r} cannot be imported ({error}).{near}"
         ) from error
@@ -108,11 +106,7 @@ def loaded(content: bytes) -> torch.nn.Module:
     try:
         network: Any = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
     except (ImportError, AttributeError) as error:
-        near = (
-            " Nobody else knows a class of a notebook or script: put it in a module."
-            if "__main__" in str(error)
-            else ""
-        )
+        near = _NEAR if "__main__" in str(error) else ""
         raise InputError(f"The network in {FILE} cannot be made here: {error}.{near}") from error
     if not isinstance(network, torch.nn.Module):
         raise InputError(f"{FILE} must hold a torch.nn.Module; it holds a {type(network).__name__}.")

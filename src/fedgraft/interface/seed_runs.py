@@ -11,6 +11,7 @@ from fedgraft.experiment.units import human_bytes
 from fedgraft.interface.compared import Comparison, compare
 from fedgraft.interface.facts import Facts
 from fedgraft.interface.finished import HasFolder, Run, folders_of
+from fedgraft.interface.python_words import python_words
 from fedgraft.reports.curve_figures import score
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.seed_groups import SCORE, Group, group_rows, grouped, open_named, runs_in, shown_over
@@ -65,7 +66,8 @@ class Runs(Facts, Sequence[Run]):
     ) -> Path:
         """Write one HTML file of all seeds, and of other runs beside them; options as of `Run.report`."""
         root = None if data_root is None else Path(data_root)
-        return write_report(folders_of([self, *others]), Path(path), data_root=root, **options)
+        with python_words():
+            return write_report(folders_of([self, *others]), Path(path), data_root=root, **options)
 
     @overload
     def __getitem__(self, index: int) -> Run: ...

@@ -10,27 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, Reach, scattered, smallest
-from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.nn.propagate import Stacked
-
-
-def shard_of(own: int, edges: list[tuple[int, int]], halo: int = 0) -> NodeShard:
-    """Nodes 0 .. own - 1 and a halo behind them; an edge to the halo is written from its own end."""
-    both = {(a, b) for a, b in edges} | {(b, a) for a, b in edges if b < own}
-    receiver, sender = np.array(sorted(both), np.int64).reshape(-1, 2).T
-    return NodeShard(
-        name="here",
-        ids=np.arange(own).astype(object),
-        features=np.zeros((own, 1), np.float32),
-        label=np.zeros(own, np.int64),
-        classes=("a", "b"),
-        split=np.zeros(own, np.int8),
-        pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=own))]),
-        senders=sender.astype(np.int32),
-        halo_owner=np.ones(halo, np.int32),
-        halo_place=np.arange(halo, dtype=np.int32),
-    )
-
+from helpers.toy_nodes import shard_of
 
 PATH = shard_of(4, [(0, 1), (1, 2), (2, 3), (3, 4)], halo=1)
 """0 - 1 - 2 - 3 - (4, elsewhere)."""

@@ -10,28 +10,9 @@ from hypothesis import strategies as st
 from torch_geometric.nn import GraphSAGE
 
 from fedgraft.domains.nodes.neighbour_sampling import Reach
-from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.domains.nodes.surroundings import Surroundings
 from fedgraft.nn.whole_networks import WholeNetwork, tried
-
-
-def shard_of(own, edges, halo=0):
-    """Nodes 0 .. own - 1 and a halo behind them; an edge to the halo is written from its own end."""
-    both = {(a, b) for a, b in edges if a != b} | {(b, a) for a, b in edges if b < own and a != b}
-    receiver, sender = np.array(sorted(both), np.int64).reshape(-1, 2).T
-    return NodeShard(
-        name="here",
-        ids=np.arange(own).astype(object),
-        features=np.zeros((own, 1), np.float32),
-        label=np.zeros(own, np.int64),
-        classes=("a", "b"),
-        split=np.zeros(own, np.int8),
-        pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=own))]),
-        senders=sender.astype(np.int32),
-        halo_owner=np.ones(halo, np.int32),
-        halo_place=np.arange(halo, dtype=np.int32),
-    )
-
+from helpers.toy_nodes import shard_of
 
 PATH = shard_of(4, [*pairwise(range(4)), (1, 4), (3, 4)], halo=1)
 """0 - 1 - 2 - 3, and 4, which is elsewhere, beside 1 and 3."""

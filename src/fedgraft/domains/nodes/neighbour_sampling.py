@@ -103,7 +103,8 @@ class Neighbourhoods:
         hops: list[Hop] = []
         receivers = targets
         for layer in range(layers - 1, -1, -1):
-            row, sender = self._drawn(receivers, layer, reach)
+            row, edge = drawn_edges(self._pointers, receivers, reach.most[layer], reach.seed + layer)
+            sender = self._senders[edge]
             readable = reach.known[layer][sender]
             if layer > 0:
                 if reach.deep:
@@ -126,19 +127,6 @@ class Neighbourhoods:
             receivers = fresh
         return hops[::-1]
 
-    def _drawn(self, receivers: Indices, layer: int, reach: Reach) -> tuple[Indices, Indices]:
-        """Edges that take part: which receiver, and the sender."""
-        most = reach.most[layer]
-        first, degree = self._pointers[receivers], self._pointers[receivers + 1] - self._pointers[receivers]
-        row, edge = np.repeat(np.arange(len(receivers)), degree), ranges(first, degree)
-        crowded = degree > most
-        if most and crowded.any():
-            kept = np.repeat(~crowded, degree)
-            among = np.flatnonzero(~kept)
-            kept[among[smallest(scattered(edge[among], reach.seed + layer), degree[crowded], most)]] = True
-            row, edge = row[kept], edge[kept]
-        return row, self._senders[edge]
-
     def _block(self, receivers: Indices, senders: Indices | None, row: Indices, sender: Indices) -> Block:
         """From senders, or from all nodes by number where these are None."""
         degree = self._degree[receivers]
@@ -152,6 +140,26 @@ class Neighbourhoods:
             matrix = Sparse(row, self._number[sender], each, (len(receivers), len(senders)), small=SMALL)
             place, degree_from = self._number[receivers], self._degree[senders]
         return Block(matrix, torch.from_numpy(place), torch.from_numpy(degree), torch.from_numpy(degree_from))
+
+
+def drawn_edges(pointers: Indices, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices]:
+    """Draw edges that take part: int64 [drawn] each, the place of its receiver among `receivers`, and its number.
+
+    Args:
+        pointers: int64 [nodes + 1], where each node's edges begin.
+        receivers: int64 [receivers], nodes, each once.
+        most: edges of a receiver that are drawn, >= 1; 0 = all.
+        seed: of which.
+    """
+    first, degree = pointers[receivers], pointers[receivers + 1] - pointers[receivers]
+    row, edge = np.repeat(np.arange(len(receivers)), degree), ranges(first, degree)
+    crowded = degree > most
+    if not (most and crowded.any()):
+        return row, edge
+    kept = np.repeat(~crowded, degree)
+    among = np.flatnonzero(~kept)
+    kept[among[smallest(scattered(edge[among], seed), degree[crowded], most)]] = True
+    return row[kept], edge[kept]
 
 
 def smallest(numbers: NDArray[np.uint64], lengths: Indices, most: int) -> Indices:

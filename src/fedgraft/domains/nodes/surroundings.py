@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.neighbour_sampling import Hop, Known, Reach, scattered, smallest
+from fedgraft.domains.nodes.neighbour_sampling import Hop, Known, Reach, drawn_edges
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.nn.propagate import Sparse
-from fedgraft.nn.sparse import ranges
 from fedgraft.nn.whole_networks import Subgraph
 
 
@@ -75,18 +74,9 @@ class Surroundings:
 
     def _drawn(self, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices, NDArray[np.float32]]:
         """Edges that take part: the receiver, the sender, and how many times it counts."""
-        first, degree = self._pointers[receivers], self._pointers[receivers + 1] - self._pointers[receivers]
-        receiver, edge = np.repeat(receivers, degree), ranges(first, degree)
-        times = np.ones(len(edge), np.float32)
-        crowded = degree > most
-        if most and crowded.any():
-            kept = np.repeat(~crowded, degree)
-            among = np.flatnonzero(~kept)
-            chosen = among[smallest(scattered(edge[among], seed), degree[crowded], most)]
-            kept[chosen] = True
-            times[chosen] = self._degree[receiver[chosen]] / most
-            receiver, edge, times = receiver[kept], edge[kept], times[kept]
-        return receiver, self._senders[edge], times
+        row, edge = drawn_edges(self._pointers, receivers, most, seed)
+        times = self._degree[receivers] / np.maximum(np.bincount(row, minlength=len(receivers)), 1).astype(np.float32)
+        return receivers[row], self._senders[edge], times[row]
 
 
 _NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
