@@ -75,8 +75,9 @@ class Surroundings:
     def _drawn(self, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices, NDArray[np.float32]]:
         """Edges that take part: the receiver, the sender, and how many times it counts."""
         row, edge = drawn_edges(self._pointers, receivers, most, seed)
-        times = self._degree[receivers] / np.maximum(np.bincount(row, minlength=len(receivers)), 1).astype(np.float32)
-        return receivers[row], self._senders[edge], times[row]
+        drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
+        times: NDArray[np.float32] = (self._degree[receivers] / np.maximum(drawn, 1))[row]
+        return receivers[row], self._senders[edge], times
 
 
 _NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
