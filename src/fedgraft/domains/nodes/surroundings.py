@@ -76,7 +76,7 @@ class Surroundings:
         """Edges that take part: the receiver, the sender, and how many times it counts."""
         row, edge = drawn_edges(self._pointers, receivers, most, seed)
         drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
-        times: NDArray[np.float32] = (self._degree[receivers] / np.maximum(drawn, 1))[row]
+        times = (self._degree[receivers] / np.maximum(drawn, np.float32(1)))[row]
         return receivers[row], self._senders[edge], times
 
 
