@@ -65,8 +65,7 @@ class Confusion:
         return [ClassScore(*each) for each in columns]
 
     def most_confused(self, most: int) -> list[int]:
-        """Return places of at most so many classes, ascending: those of which most is taken for others, or others for
-        them."""  # noqa: D205, D209
+        """Return places of at most so many classes, ascending: those with most wrong answers, of or for them."""
         wrong = self.counts.sum(0) + self.counts.sum(1) - 2 * np.diag(self.counts)
         return sorted(np.argsort(-wrong, kind="stable")[:most].tolist())
 

@@ -194,9 +194,9 @@ def every(runs: Sequence[RunFolder], target: float | None = None, against: str =
     drawn += [bytes_by_purpose(runs), bytes_by_codec(runs)]
     if any(run.rounds["loss"].notna().any() for run in runs):
         drawn.append(training_loss(runs))
-    single = [run.seeds[0] if run.seeds else run for run in runs]
-    drawn += [chosen([run]) for run in single]
-    timed = [run for run in single if is_timed(run)]
+    firsts = [run.seeds[0] if run.seeds else run for run in runs]
+    drawn += [chosen([run]) for run in firsts]
+    timed = [run for run in firsts if is_timed(run)]
     return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]
 
 

@@ -76,8 +76,8 @@ class Surroundings:
         """Edges that take part: the receiver, the sender, and how many times it counts."""
         row, edge = drawn_edges(self._pointers, receivers, most, seed)
         drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
-        times = (self._degree[receivers] / np.maximum(drawn, np.float32(1)))[row]
-        return receivers[row], self._senders[edge], times
+        times = (self._degree[receivers] / np.maximum(drawn, 1))[row]
+        return receivers[row], self._senders[edge], np.asarray(times, np.float32)
 
 
 _NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
