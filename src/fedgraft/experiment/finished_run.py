@@ -28,7 +28,6 @@ from fedgraft.experiment.own_parameters import inherited
 from fedgraft.experiment.provenance import check_options
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_models
-from fedgraft.experiment.summary import best_model
 from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
@@ -316,7 +315,7 @@ def read_models(store: Store, plan: Plan) -> Arrays:
             f"{store.folder} has not finished: its model is the best of {state.round} rounds, from round "
             f"{state.best['round']}; 'fedgraft resume {store.folder}' goes on."
         )
-        arrays, path = best_model(state), store.folder / CHECKPOINT / STATE
+        arrays, path = state.best_model, store.folder / CHECKPOINT / STATE
     elif path.is_file():
         arrays = read_model(path)
     else:

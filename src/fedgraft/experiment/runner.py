@@ -39,7 +39,7 @@ from fedgraft.experiment.provenance import check_clients, check_known, check_opt
 from fedgraft.experiment.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.run_folder import Store
 from fedgraft.experiment.stored_state import check_state
-from fedgraft.experiment.summary import best_model, summarise
+from fedgraft.experiment.summary import summarise
 from fedgraft.experiment.warm_start import Start
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.signals import deferred
@@ -234,7 +234,7 @@ def _train(
             raise
     result = summarise(experiment, state, shards, fingerprints, sites is None)
     if store is not None:
-        store.finish(result, best_model(state))
+        store.finish(result, state.best_model)
     if sites is not None:
         sites.leave(experiment, state, result)
     return result
@@ -302,7 +302,7 @@ def _kept(
     store.rewind()
     fingerprints = experiment.runtime.fingerprints(memories)
     result = {**summarise(experiment, state, shards, fingerprints, here), "stopped_by": ALL_FAILED}
-    store.finish(result, best_model(state))
+    store.finish(result, state.best_model)
     return AllClientsFailedError(
         error.round,
         error.reasons,

@@ -27,7 +27,6 @@ from fedgraft.experiment.finished_run import FinishedRun, shared_model
 from fedgraft.experiment.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
 from fedgraft.experiment.outside_classes import note_made
 from fedgraft.experiment.provenance import check_clients, origin_of
-from fedgraft.experiment.summary import best_model
 from fedgraft.wire.layouts import Arrays
 
 SITE: Final = "site.toml"
@@ -46,7 +45,7 @@ def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str,
         name: of the client.
     """
     own = {**summary, "test_per_client": {name: summary["test_per_client"].get(name)}}
-    model = shared_model(experiment.plan, state, best_model(state), client)
+    model = shared_model(experiment.plan, state, state.best_model, client)
     return wire.pack({"summary": json.dumps(own), "model": {**model}})
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fedgraft.errors import InputError
 from fedgraft.experiment.outside_classes import stored_experiment
 from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.summary import best_model, summarise
+from fedgraft.experiment.summary import summarise
 from fedgraft.wire.layouts import Arrays
 
 LOG = logging.getLogger("fedgraft.data")
@@ -49,4 +49,4 @@ def best_so_far(store: Store) -> Arrays:
     stored = store.load(older=True)
     if stored is None:
         raise InputError(f"{store.folder} has no checkpoint; finish the run with 'fedgraft resume {store.folder}'.")
-    return best_model(stored[0])
+    return stored[0].best_model

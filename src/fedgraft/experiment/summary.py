@@ -112,14 +112,6 @@ def _measures(experiment: Experiment, state: RunState) -> dict[str, dict[str, fl
     }
 
 
-def best_model(state: RunState) -> Arrays:
-    """The shared parameters that did best on validation; of several groups, keyed "group/name"."""
-    models = state.best["models"]
-    if len(models) == 1:
-        return dict(next(iter(models.values())))
-    return {f"{group}/{name}": array for group, model in models.items() for name, array in model.items()}
-
-
 def _all_models(experiment: Experiment, state: RunState, fingerprints: Mapping[int, bytes]) -> Arrays:
     """Everything that a run's digest covers: the trained and the scored parameters of every group, and own models."""
     plan = experiment.plan

@@ -108,6 +108,14 @@ class RunState:
         """The clients that answered at the start: those that the run is about."""
         return [client for client, profile in enumerate(self.profiles) if profile]
 
+    @property
+    def best_model(self) -> Arrays:
+        """The shared parameters that did best on validation; of several groups, keyed "group/name"."""
+        models = self.best["models"]
+        if len(models) == 1:
+            return dict(next(iter(models.values())))
+        return {f"{group}/{name}": array for group, model in models.items() for name, array in model.items()}
+
     def note_training(self, answered: Iterable[int], failed: Mapping[int, str], round: int) -> None:
         """Remember who answered a round, and whose last one failed.
 
