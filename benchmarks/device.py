@@ -21,7 +21,7 @@ import torch
 
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 
 ROOT = Path(os.environ.get("FEDGRAFT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RESULT = Path(__file__).resolve().parents[1] / "docs" / "results" / "device.json"

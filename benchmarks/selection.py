@@ -20,7 +20,7 @@ import torch
 
 from fedgraft.contracts import ExplainedSelector, Outcome, ProbingSelector, Timing, View, randomness
 from fedgraft.engine.allocator import give_back, keep_freed
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from memory import resident
 
 CLIENTS, COHORT, FLOATS = 1_000, 100, 100_000

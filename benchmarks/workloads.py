@@ -18,7 +18,7 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.experiment import experiment
-from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.methods.selectors.all import All
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.wire.layouts import Arrays

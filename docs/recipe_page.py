@@ -10,9 +10,9 @@ from pathlib import Path
 
 from stored_page import write_or_check
 
-from fedgraft.experiment import discovery
-from fedgraft.experiment.options import Option
-from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.options import Option
+from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
 from fedgraft.interface.explained import DEFAULTS, method_page, section_page
 
 PAGE = Path(__file__).with_name("recipe.md")

@@ -41,7 +41,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny run that has ended; not to be changed."""
     # Imported here: what the hook above checks must not be imported before it.
     from fedgraft.experiment import experiment
-    from fedgraft.experiment.runner import execute
+    from fedgraft.experiment.running.runner import execute
     from helpers.tiny import TINY
 
     folder = tmp_path_factory.mktemp("finished") / "run"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         MachineError,
     )
     from fedgraft.experiment.experiment import Experiment
-    from fedgraft.experiment.outside_classes import trust
+    from fedgraft.experiment.storage.outside_classes import trust
     from fedgraft.interface.api import open, resume, run
     from fedgraft.interface.compared import compare
     from fedgraft.interface.finished import Run
@@ -54,7 +54,7 @@ _HOMES = {
     **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),
     **dict.fromkeys(("Interrupted", "MachineError"), "errors"),
     "Experiment": "experiment.experiment",
-    "trust": "experiment.outside_classes",
+    "trust": "experiment.storage.outside_classes",
 }
 """Where each name lives."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedgraft.contracts import Aggregation
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import aggregation, check_aggregation
 from helpers.laws import held
 

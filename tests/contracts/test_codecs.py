@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.codecs.chain import Chain
 from fedgraft.methods.codecs.feedback import Feedback
 from fedgraft.methods.codecs.float16 import Float16

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import scipy.io
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.testing.data import check_data_form
 from fedgraft.testing.data import laws as laws_of_data
 from fedgraft.testing.laws import Law

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.tasks.rating import Rating
 from fedgraft.testing import encoders
 from fedgraft.testing.laws import Law

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import samplers
 from helpers.laws import held
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedgraft.contracts import Sharing
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import sharing
 from fedgraft.testing.comparison import same
 from fedgraft.testing.runs import here, loop_of, play, toy

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedgraft.contracts.data import Data
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import yardsticks
 from fedgraft.testing.laws import Law
 from helpers.laws import held

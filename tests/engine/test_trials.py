@@ -11,7 +11,7 @@ from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed
 from fedgraft.engine.server.limits import Limits
 from fedgraft.errors import InputError
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from fedgraft.wire import Message
 from helpers.node_runs import small
 from helpers.toy import Points

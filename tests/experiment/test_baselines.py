@@ -5,8 +5,9 @@ import pytest
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment import baselines, discovery
-from fedgraft.experiment.baselines import scores
+from fedgraft.experiment.running import baselines
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.running.baselines import scores
 from helpers.toy_runs import SGD, run, toy
 
 FEW = {"data": {"name": "helpers.toy:Lines", "clients": 3, "points": 16}, "rounds": 4}

@@ -14,10 +14,10 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.errors import InputError
-from fedgraft.experiment import client_files, disk
-from fedgraft.experiment.client_files import PACKAGES, client_at, read_client, write_client
+from fedgraft.experiment.storage import client_files, disk
+from fedgraft.experiment.storage.client_files import PACKAGES, client_at, read_client, write_client
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.provenance import digest_of
+from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.ciao import Ciao
@@ -184,7 +184,7 @@ def test_a_pickle_does_not_run(file: Path, monkeypatch, content: bytes) -> None:
     [
         "os:system",
         "subprocess:Popen",
-        "fedgraft.experiment.run_folder:Store",
+        "fedgraft.experiment.storage.run_folder:Store",
         "fedgraft.domains:NodeShard",
         "fedgraft.domains.nodes.shards:np",
         "fedgraft.domains.nodes.shards:sparse.csr_matrix",

@@ -7,9 +7,9 @@ from itertools import combinations, product
 
 import pytest
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import Experiment, load
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 
 FAMILIES = {
     "selector": "selectors",

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute, resume
 from helpers.node_runs import SMALL
 from helpers.task_runs import RUNS
 from helpers.tiny import TINY

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.errors import FedgraftError, Interrupted
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.reports import comparison
 from fedgraft.reports.stored_runs import RunFolder
 from helpers.toy_runs import toy

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgraft.experiment import data_table
-from fedgraft.experiment.data_table import described
+from fedgraft.experiment.running import data_table
+from fedgraft.experiment.running.data_table import described
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft.contracts import Selection, Selector
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.samplers.all import All
 from fedgraft.methods.selectors.oort import Oort
 
@@ -214,7 +214,7 @@ def test_every_line_read_from_source_is_that_of_the_class():
     ("value", "line"),
     [
         ("helpers.toy_lines:Gone", "cannot be imported (No module named 'helpers.toy_lines')"),
-        ("fedgraft.experiment.discovery:Selector", "Choose the clients that train in a round."),
+        ("fedgraft.experiment.recipes.discovery:Selector", "Choose the clients that train in a round."),
     ],
 )
 def test_a_line_from_elsewhere(monkeypatch, value, line):

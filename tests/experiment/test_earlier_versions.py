@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import resume
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import resume
 from fedgraft.reports.comparison import compare
 
 STORED = sorted((Path(__file__).parent / "earlier_versions").iterdir())

@@ -12,8 +12,8 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.described import described
 from fedgraft.experiment.experiment import Experiment, build, load
-from fedgraft.experiment.recipe import override, parse_override
-from fedgraft.experiment.recipe_files import recipes
+from fedgraft.experiment.recipes.recipe import override, parse_override
+from fedgraft.experiment.recipes.recipe_files import recipes
 from helpers.toy import Lines
 from helpers.toy_runs import toy
 

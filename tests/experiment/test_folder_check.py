@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fedgraft.errors import BudgetError, FedgraftError, InputError
-from fedgraft.experiment.folder_check import check_own, make, memory_name, memory_of
-from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.storage.folder_check import check_own, make, memory_name, memory_of
+from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.running.runner import execute, resume
 from helpers.toy_runs import toy
 
 
@@ -116,7 +116,7 @@ def test_what_somebody_puts_there_meanwhile_stays(tmp_path, monkeypatch):
             (tmp_path / "a" / "run" / name).write_text("mine")
         raise BudgetError("too poor")
 
-    monkeypatch.setattr("fedgraft.experiment.runner._loaded", disturbed)
+    monkeypatch.setattr("fedgraft.experiment.running.runner._loaded", disturbed)
     with pytest.raises(BudgetError):
         execute(toy(), tmp_path / "a" / "run")
     left = {path for path, kind in content(tmp_path / "a" / "run").items() if kind is not None}
@@ -246,7 +246,7 @@ def test_with_a_checkpoint_it_is_told_how_to_go_on(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedgraft.experiment.run_folder.disk.append", full)
+        patch.setattr("fedgraft.experiment.storage.run_folder.disk.append", full)
         with pytest.raises(FedgraftError, match=r"No space left on device\. The last checkpoint is intact: .*resume"):
             resume(folder)
     assert resume(folder)["rounds"] == 4
@@ -257,7 +257,7 @@ def test_a_resumed_run_without_a_checkpoint_stays(tmp_path, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedgraft.experiment.runner._begin", killed)
+        patch.setattr("fedgraft.experiment.running.runner._begin", killed)
         with pytest.raises(Killed):
             execute(toy(), tmp_path / "run")
     before = content(tmp_path)
@@ -266,7 +266,7 @@ def test_a_resumed_run_without_a_checkpoint_stays(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedgraft.experiment.run_folder.disk.append", full)
+        patch.setattr("fedgraft.experiment.storage.run_folder.disk.append", full)
         with pytest.raises(FedgraftError, match=r"There is no checkpoint yet: mend that and continue with"):
             resume(tmp_path / "run")
     assert content(tmp_path) == before

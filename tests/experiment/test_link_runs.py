@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute, resume
 from helpers.killed_runs import Killed, measured
 
 SMALL = {

@@ -4,8 +4,8 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.running.runner import execute, resume
 from helpers.tiny import TINY
 from helpers.toy_runs import EVERYTHING, toy
 
@@ -43,7 +43,7 @@ def test_killed_before_its_next_checkpoint_it_still_goes_on(tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("fedgraft.experiment.runner._train", killed)
+        patched.setattr("fedgraft.experiment.running.runner._train", killed)
         with pytest.raises(KeyboardInterrupt):
             resume(tmp_path / "run", rounds=4)
     assert not (tmp_path / "run" / "summary.json").exists(), "what it came to is no result any more"

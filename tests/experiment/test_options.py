@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import pytest
 
-from fedgraft.experiment import discovery
-from fedgraft.experiment.options import Option, about, options
-from fedgraft.experiment.sections import METHODS, QUESTIONS, SETTINGS, TopLevel
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.options import Option, about, options
+from fedgraft.experiment.recipes.sections import METHODS, QUESTIONS, SETTINGS, TopLevel
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 import fedgraft
 from fedgraft.experiment import experiment
 from fedgraft.experiment.described import described
-from fedgraft.experiment.recipe import read_recipe
-from fedgraft.experiment.recipe_files import recipes
+from fedgraft.experiment.recipes.recipe import read_recipe
+from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.reports.studies import study
 
 FEDACS = {

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import portable
+from fedgraft.experiment.running import portable
 from fedgraft.runtimes.processes import Processes
 from helpers.tiny import ARGUMENTS
 

@@ -9,8 +9,8 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute
 from helpers.tiny import TINY
 
 

@@ -13,8 +13,8 @@ from fedgraft.engine.server.ledger import Entry
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import BudgetError, FedgraftError, InputError
-from fedgraft.experiment.run_folder import STATE, Store
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import STATE, Store
+from fedgraft.experiment.running.runner import execute, resume
 from helpers.toy_runs import same, toy
 
 
@@ -199,7 +199,7 @@ def test_while_a_run_is_written_nobody_else_writes_there(tmp_path):
 def test_of_two_that_begin_at_once_the_slower_one_is_told_and_changes_nothing(tmp_path, monkeypatch):
     with Store.create(tmp_path / "run", "recipe = 'first'\n", {}) as first:
         monkeypatch.setattr(
-            "fedgraft.experiment.folder_check.check_free", lambda folder: None
+            "fedgraft.experiment.storage.folder_check.check_free", lambda folder: None
         )  # as it was when the slower one looked
         with pytest.raises(InputError, match="being written by another process"):
             Store.create(tmp_path / "run", "recipe = 'second'\n", {})
@@ -227,7 +227,7 @@ def test_a_full_disk_is_one_clear_error_and_the_last_checkpoint_is_intact(store,
         if what == "fsync":
             patch.setattr(os, "fsync", fail)
         elif what == "append":
-            patch.setattr("fedgraft.experiment.disk.append", fail)
+            patch.setattr("fedgraft.experiment.storage.disk.append", fail)
         else:
             patch.setattr(Path, "replace", fail)
         with pytest.raises(

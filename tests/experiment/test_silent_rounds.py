@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from helpers.toy_runs import SGD, looped, run, same, toy
 
 NOW_AND_THEN = {"sharing": {"name": "cefgl", "probability": 0.5}, "rounds": 12, "seed": 3}

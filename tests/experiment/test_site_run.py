@@ -9,10 +9,10 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment import runner
-from fedgraft.experiment.disk import read_model
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.site_run import SiteRun, open_run, write_site_run
+from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.disk import read_model
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import SiteRun, open_run, write_site_run
 from fedgraft.reports.comparison import compare
 from fedgraft.reports.html_report import write_report
 from fedgraft.wire.layouts import digest

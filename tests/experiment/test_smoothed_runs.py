@@ -10,11 +10,11 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import BudgetError, InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.finished_run import FinishedRun
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.runner import execute, resume
-from fedgraft.experiment.stored_state import check_state
+from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.wire import Message
 from helpers.killed_runs import Killed, measured
 from helpers.node_runs import SMALL, small

@@ -8,8 +8,8 @@ import pytest
 import fedgraft
 from fedgraft.errors import Interrupted
 from fedgraft.experiment import experiment
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute, resume
 from helpers.tiny import TINY
 
 PAIRS = pd.DataFrame({"user": ["user-01", "user-02"], "item": ["item-01", "item-02"]})

@@ -10,12 +10,12 @@ from typing_extensions import TypeAliasType
 
 from fedgraft.engine.server.run_state import POINT
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment import run_folder
+from fedgraft.experiment.storage import run_folder
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.run_folder import FORMAT, Store
-from fedgraft.experiment.runner import execute, resume
-from fedgraft.experiment.stored_state import LATER_FIELDS, _misfit
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.storage.run_folder import FORMAT, Store
+from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.stored_state import LATER_FIELDS, _misfit
 from fedgraft.reports import comparison
 from fedgraft.reports.html_report import write_report
 from fedgraft.reports.stored_runs import RunFolder

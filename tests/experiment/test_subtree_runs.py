@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute
 from helpers.resumed_runs import ends_alike
 
 SMALL = {

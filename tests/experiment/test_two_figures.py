@@ -3,10 +3,10 @@
 import pytest
 
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment import baselines
+from fedgraft.experiment.running import baselines
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.raw_data import raw_data_bytes
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.raw_data import raw_data_bytes
+from fedgraft.experiment.running.runner import execute
 from helpers.killed_runs import measured
 from helpers.tiny import TINY
 

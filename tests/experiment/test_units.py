@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import InputError, printable
-from fedgraft.experiment.units import human_bytes, human_seconds, parse_bytes, unit_of_bytes
+from fedgraft.experiment.recipes.units import human_bytes, human_seconds, parse_bytes, unit_of_bytes
 
 
 @pytest.mark.parametrize(

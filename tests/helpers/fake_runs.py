@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES, Entry
 from fedgraft.engine.server.stopping import Row
-from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.storage.run_folder import Store
 
 TOML = """recipe = "{recipe}"
 seed = {seed}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.experiment.runner import execute, resume
+from fedgraft.experiment.running.runner import execute, resume
 from helpers.killed_runs import Killed, measured
 
 

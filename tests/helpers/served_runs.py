@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.experiment import experiment
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from helpers.node_runs import SMALL
 from helpers.tiny import TINY
 

@@ -2,7 +2,7 @@
 
 from fedgraft import wire
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.experiment.disk import sealed, unsealed
+from fedgraft.experiment.storage.disk import sealed, unsealed
 
 
 def state_file(folder):

@@ -12,7 +12,7 @@ from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.server.exchange import PURPOSE_OF_KIND
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.experiment import build
-from fedgraft.experiment.runner import _loop, execute
+from fedgraft.experiment.running.runner import _loop, execute
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.wire import Message
 

@@ -13,7 +13,7 @@ import torch
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from helpers.tiny import TINY
 
 SHOPS = {"name": "shops", **{key[5:]: value for key, value in TINY.items() if key.startswith("data.")}}
@@ -45,7 +45,7 @@ def run():
 
 
 def test_a_run_is_what_the_command_line_would_store(run, tmp_path):
-    from fedgraft.experiment.runner import execute
+    from fedgraft.experiment.running.runner import execute
 
     other = execute(experiments.load("fedacs", TINY), tmp_path / "run")
     assert run.summary["digest"] == other["digest"]
@@ -187,7 +187,7 @@ def test_own_tables_are_stored_with_the_run(stored):
 
 
 def test_stored_tables_train_as_the_ones_that_were_given(stored):
-    from fedgraft.experiment.runner import execute
+    from fedgraft.experiment.running.runner import execute
 
     data = {"data.name": "table", "data.ratings": ratings(), "data.trust": trust(), "data.clients": 2}
     changes = {"rounds": 2, "runtime.workers": 0, "yardsticks": ["global_mean"], **data}
@@ -282,7 +282,7 @@ def test_an_interruption_says_how_to_go_on(tmp_path, monkeypatch):
     def stopped(*_, **__):
         raise fedgraft.Interrupted("interrupted after round 1")
 
-    monkeypatch.setattr("fedgraft.experiment.runner.execute", stopped)
+    monkeypatch.setattr("fedgraft.experiment.running.runner.execute", stopped)
     with pytest.raises(fedgraft.Interrupted, match=r"after round 1; go on with fedgraft\.resume\('.*run'\)"):
         fedgraft.run("fedacs", data=SHOPS, out=tmp_path / "run", **QUICK)
     with pytest.raises(fedgraft.Interrupted, match=r"after round 1$"):

@@ -7,7 +7,7 @@ import torch
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.finished_run import FinishedRun
+from fedgraft.experiment.storage.finished_run import FinishedRun
 from helpers.tiny import TINY
 
 CHANGES = {**TINY, "rounds": 3, "yardsticks": [], "selector.name": "all"}

@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment.predict import predict
+from fedgraft.experiment.predicting.predict import predict
 from fedgraft.interface import demo
 from helpers.tiny import TINY
 

@@ -8,7 +8,7 @@ from torch_geometric.nn import GCNConv
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.recipe import outside_names
+from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.interface.given import changes_of
 from fedgraft.methods.codecs.chain import Chain
 from fedgraft.methods.codecs.quantized import Quantized

@@ -10,7 +10,7 @@ import pytest
 from fedgraft.contracts.data import OwnShardData
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.interface.named_tables import named_tables, spelled_out
 
 KNOWN = {"--out": True, "-o": True, "--client": True, "--help": False}

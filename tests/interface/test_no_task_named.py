@@ -7,12 +7,12 @@ import pytest
 
 import fedgraft
 from fedgraft.contracts.data import OwnShardData
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.interface.cli import COMMANDS
 
 SOURCE = Path(fedgraft.__file__).parent
 MODULES = (
-    "experiment/predict.py",
+    "experiment/predicting/predict.py",
     *(
         f"interface/{name}.py"
         for name in ("cli", "api", "finished", "given", "named_tables", "json_tables", "request_schema", "serve")

@@ -5,7 +5,7 @@ import pytest
 
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
-from fedgraft.experiment.baselines import STAGE
+from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.interface import progress
 from fedgraft.interface.progress import Progress
 

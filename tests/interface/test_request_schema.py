@@ -3,7 +3,7 @@
 import jsonschema
 import pytest
 
-from fedgraft.experiment.finished_run import FinishedRun
+from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.interface.request_schema import request_schema
 from helpers.served_runs import OWN, QUESTIONS, RUNS, make_runs
 

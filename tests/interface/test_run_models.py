@@ -9,7 +9,7 @@ import torch
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import load
 from helpers.asked_tests import ASKED
 

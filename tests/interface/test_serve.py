@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment, predict
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment import experiment
+from fedgraft.experiment.predicting import predict
+from fedgraft.experiment.running.runner import execute
 from fedgraft.interface import serve
 from helpers.asgi import Client
 from helpers.served_runs import OWN, QUESTIONS, QUICK, RUNS, make_runs

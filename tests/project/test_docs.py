@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

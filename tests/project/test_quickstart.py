@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.recipe import override
+from fedgraft.experiment.recipes.recipe import override
 from fedgraft.interface.cli import app
 from helpers.tiny import TINY
 

@@ -6,9 +6,9 @@ import torch
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.finished_run import FinishedRun
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.client_figures import FEW_CLIENTS, bytes_by_codec, codec_name, representations, score_per_client
 from fedgraft.reports.stored_runs import RunFolder
 from fedgraft.reports.tsne import embed

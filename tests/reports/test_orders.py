@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.experiment import experiment
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.orders import COMMUNICATION, TRAINING, UNHEARD, WAITING, is_timed, orders, seconds_by_state
 from fedgraft.reports.stored_runs import RunFolder
 from helpers.fake_runs import write_run

@@ -5,7 +5,7 @@ import pytest
 
 from fedgraft.contracts import Codec
 from fedgraft.errors import WireError
-from fedgraft.experiment.codec_sections import build_codec
+from fedgraft.experiment.recipes.codec_sections import build_codec
 from fedgraft.wire import expansion
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 

@@ -2,9 +2,9 @@
 
 import tomli_w
 
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import build
-from fedgraft.experiment.recipe import read_recipe, section_of
+from fedgraft.experiment.recipes.recipe import read_recipe, section_of
 
 _KEPT = ("alternatives",)
 """Keys that a resolved recipe has no more, and a file of one keeps."""

@@ -44,13 +44,13 @@ from fedgraft.engine.server.safeguards import SIZES, Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
-from fedgraft.experiment import discovery
-from fedgraft.experiment.codec_sections import build_codec, resolved_codec
-from fedgraft.experiment.data_tasks import task_of
-from fedgraft.experiment.given_models import with_encoder
-from fedgraft.experiment.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.codec_sections import build_codec, resolved_codec
+from fedgraft.experiment.recipes.data_tasks import task_of
+from fedgraft.experiment.recipes.given_models import with_encoder
+from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.own_parameters import Own
-from fedgraft.experiment.recipe import (
+from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
     check_alternatives,
@@ -59,7 +59,7 @@ from fedgraft.experiment.recipe import (
     renamed,
     section_of,
 )
-from fedgraft.experiment.sections import (
+from fedgraft.experiment.recipes.sections import (
     METHODS,
     SETTINGS,
     VALUES,
@@ -69,8 +69,8 @@ from fedgraft.experiment.sections import (
     as_section,
     plain,
 )
-from fedgraft.experiment.units import parse_bytes
-from fedgraft.experiment.yardstick_choice import yardsticks_of
+from fedgraft.experiment.recipes.units import parse_bytes
+from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.wire.layouts import Arrays, Layout
 
 LOG = logging.getLogger("fedgraft.data")

@@ -1,8 +1,8 @@
 """What there is: recipes, studies and methods, each with the first line of its own documentation."""
 
 from fedgraft.errors import unknown
-from fedgraft.experiment.method_names import FAMILIES, names, one_line
-from fedgraft.experiment.recipe_files import recipes
+from fedgraft.experiment.recipes.method_names import FAMILIES, names, one_line
+from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.reports.studies import study_files
 
 KINDS = ("recipes", "studies", *FAMILIES)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.comparison import clients_text, failures_text
 from fedgraft.reports.outcome import outcome
 from fedgraft.reports.stored_runs import METRIC_NAMES, yardsticks_of

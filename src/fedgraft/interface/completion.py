@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from fedgraft.experiment.recipe_files import recipes
+from fedgraft.experiment.recipes.recipe_files import recipes
 
 TAKE_RECIPES = ("run", "show", "shard")
 """Commands whose first argument is a recipe, or its file."""

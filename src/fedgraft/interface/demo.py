@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import FedgraftError, InputError, Interrupted, printable
-from fedgraft.experiment.units import human_bytes, human_seconds
+from fedgraft.experiment.recipes.units import human_bytes, human_seconds
 from fedgraft.interface import api
 from fedgraft.interface.finished import Run
 from fedgraft.reports import comparison

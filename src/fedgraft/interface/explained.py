@@ -9,12 +9,12 @@ from typing import Any
 from fedgraft.contracts.data import Data, OwnShardData
 from fedgraft.contracts.task_abilities import DerivingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.described import described
-from fedgraft.experiment.options import Option, about, options
-from fedgraft.experiment.recipe import DEFAULT_NAMES
-from fedgraft.experiment.recipe_files import recipes
-from fedgraft.experiment.sections import METHODS, QUESTIONS, SETTINGS, VALUES, TopLevel
+from fedgraft.experiment.recipes.options import Option, about, options
+from fedgraft.experiment.recipes.recipe import DEFAULT_NAMES
+from fedgraft.experiment.recipes.recipe_files import recipes
+from fedgraft.experiment.recipes.sections import METHODS, QUESTIONS, SETTINGS, VALUES, TopLevel
 
 DEFAULTS = {**DEFAULT_NAMES, "codec": "identity", "rows": "identity"}
 """The method of each section that a recipe need not have."""

@@ -15,13 +15,13 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.export import export, exported
-from fedgraft.experiment.finished_run import FinishedRun, load_model
-from fedgraft.experiment.outside_classes import stored_experiment
-from fedgraft.experiment.predict import embeddings, predict
-from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.site_run import open_run
-from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
+from fedgraft.experiment.predicting.export import export, exported
+from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
+from fedgraft.experiment.storage.outside_classes import stored_experiment
+from fedgraft.experiment.predicting.predict import embeddings, predict
+from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
 from fedgraft.interface.facts import Facts
 from fedgraft.interface.python_words import python_words
 from fedgraft.reports import figures

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from fedgraft.experiment.finished_run import FinishedRun
+from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.interface.json_tables import MEMBERS
 
 VALUE = {"type": ["string", "number", "boolean", "null"]}

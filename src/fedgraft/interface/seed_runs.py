@@ -7,7 +7,7 @@ from typing import Any, overload
 import plotly.graph_objects as go
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.interface.compared import Comparison, compare
 from fedgraft.interface.facts import Facts
 from fedgraft.interface.finished import HasFolder, Run, folders_of

@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.errors import InputError, memory_shortage, printable, require
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.site_run import open_run
-from fedgraft.experiment.units import human_bytes, parse_bytes
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.recipes.units import human_bytes, parse_bytes
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS, RefusedError, Request, read_request, rendered, to_json
 from fedgraft.interface.request_schema import request_schema
 from fedgraft.reports.stored_runs import RunFolder

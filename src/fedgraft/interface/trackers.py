@@ -14,7 +14,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import missing_extra, unknown
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.recorder import Watcher
+from fedgraft.experiment.running.recorder import Watcher
 from fedgraft.reports.stored_runs import yardsticks_of
 
 LOG = logging.getLogger("fedgraft.trackers")

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import DIRECTIONS
-from fedgraft.experiment.units import human_bytes, unit_of_bytes
+from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
 from fedgraft.reports.figure_style import (
     BAR_HEIGHT,
     BOTTOM,

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
-from fedgraft.experiment.units import human_bytes, human_failures, human_seconds
+from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
 from fedgraft.reports.seed_groups import open_named
 from fedgraft.reports.stored_runs import (
     COSTS,

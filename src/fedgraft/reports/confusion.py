@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.site_run import open_run
+from fedgraft.experiment.predicting.site_run import open_run
 
 Counts = NDArray[np.int64]
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import InputError, require_one_of
-from fedgraft.experiment.units import human_bytes, unit_of_bytes
+from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
 from fedgraft.reports.figure_style import (
     MOST_MARKERS,
     RUN_MARKERS,

@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError
-from fedgraft.experiment.units import human_bytes, unit_of_bytes
+from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
 from fedgraft.reports.client_figures import bytes_by_codec, score_per_client
 from fedgraft.reports.curve_figures import score, training_loss
 from fedgraft.reports.figure_style import (

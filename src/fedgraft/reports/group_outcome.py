@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.outcome import DIFFERENT, NOTHING, beside, metric_of
 from fedgraft.reports.seed_groups import SCORE, Group, shown_over
 from fedgraft.reports.seed_means import run_of

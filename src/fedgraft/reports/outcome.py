@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.stored_runs import ALONE, METRIC_NAMES, yardsticks_of
 
 SCORE = "test_at_best_validation"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment.baselines import RATE
-from fedgraft.experiment.data_notes import without_notes
+from fedgraft.experiment.running.baselines import RATE
+from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.reports.confusion import ClassScore, Confusion, added, confusion_of
 from fedgraft.reports.seed_groups import SCORE, Group
 from fedgraft.reports.stored_runs import RunFolder

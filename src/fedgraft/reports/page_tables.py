@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports import comparison
 from fedgraft.reports.seed_groups import SCORES, Group, group_rows, over, shown_difference, shown_over
 from fedgraft.reports.seed_means import run_of

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.folder_check import EXPERIMENT
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.storage.folder_check import EXPERIMENT
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.intervals import Interval, interval
 from fedgraft.reports.stored_runs import RunFolder, open_runs
 

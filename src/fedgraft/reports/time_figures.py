@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.units import human_seconds
+from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_name
 from fedgraft.reports.orders import STATES, UNHEARD, WAITING, Order, is_timed, orders, seconds_by_state
 from fedgraft.reports.stored_runs import RunFolder

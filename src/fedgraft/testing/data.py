@@ -16,7 +16,7 @@ from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.domains.regression import is_known
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
 from fedgraft.wire.layouts import digest

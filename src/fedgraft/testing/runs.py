@@ -13,7 +13,7 @@ from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.experiment import Experiment, build
-from fedgraft.experiment.summary import summarise
+from fedgraft.experiment.running.summary import summarise
 from fedgraft.runtimes.workers.in_process import InProcess
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}

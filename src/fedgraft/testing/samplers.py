@@ -19,7 +19,7 @@ from fedgraft.contracts import (
     Stage,
     randomness,
 )
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import guided_samplers
 from fedgraft.testing.comparison import equal, travelled
 from fedgraft.testing.form import check_form

@@ -10,7 +10,7 @@ from fedgraft.domains.graphs.batches import Batch, Collator, Layer
 from fedgraft.domains.graphs.model import GraphModel, Together, Variant
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.structural_encodings import places
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.nn.propagate import Sparse
 from helpers.blocks import block_of
 from helpers.small_graphs import random_graphs, shard_of

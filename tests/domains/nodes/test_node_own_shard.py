@@ -9,7 +9,7 @@ import pytest
 from fedgraft.domains.nodes.own_shard import named_features, own_nodes
 from fedgraft.domains.nodes.tables import Columns
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 
 TASK = SimpleNamespace(features=2, classes=2, class_names=("art", "law"), sparse=False)
 NODES = pd.DataFrame({"node": ["a", "b"], "label": ["law", None], "1": [0.5, 1.5], "0": [2, 3]})

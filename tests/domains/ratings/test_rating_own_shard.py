@@ -9,7 +9,7 @@ import pytest
 from fedgraft.domains.ratings.own_shard import OWN_TABLES, OwnRatings, own_ratings
 from fedgraft.domains.ratings.tables import Format
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 
 OWN = pd.DataFrame({"user": ["ann", "ann", "ben"], "item": ["tea", "pie", "tea"], "rating": [5, 4, 2]})
 TRUST = pd.DataFrame({"user": ["ben", "ben", "ann"], "trusts": ["ann", "stranger", "ann"]})

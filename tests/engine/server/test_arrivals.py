@@ -17,7 +17,7 @@ from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.errors import InputError
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.sharing.fedavg import FedAvg
 from helpers.toy_runs import gone, looped, run, same, scripted, toy
 

@@ -13,7 +13,7 @@ from fedgraft.engine.halo_codec import HaloCodec, part_of, slots_of
 from fedgraft.engine.plan import HALO
 from fedgraft.engine.server.exchange import PURPOSE_OF_KIND
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
-from fedgraft.experiment.codec_sections import build_codec
+from fedgraft.experiment.recipes.codec_sections import build_codec
 from fedgraft.wire.layouts import Layout
 from helpers.node_runs import OFTEN, small, store_of
 from helpers.segmented_rounds import everywhere, often, opened

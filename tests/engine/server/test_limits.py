@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.engine.server.limits import Limits
-from fedgraft.experiment.codec_sections import build_codec
+from fedgraft.experiment.recipes.codec_sections import build_codec
 from fedgraft.wire import Message
 from helpers.toy_runs import PUBLISHING, length, looped, toy
 

@@ -7,7 +7,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import AllClientsFailedError, BudgetError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.wire import Message
 from helpers.toy_runs import SGD, gone, looped, run, same, scripted, toy, upload
 

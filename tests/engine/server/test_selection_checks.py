@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedgraft.contracts import Selection, View
 from fedgraft.engine.server.selection_checks import check_clients, check_selection
 from fedgraft.errors import BudgetError, FedgraftError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from helpers.toy_runs import gone, length, looped, scripted, toy
 
 PRICES = np.array([10, 20, 30, 40])

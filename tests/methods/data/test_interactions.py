@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.errors import InputError
-from fedgraft.experiment.discovery import build
+from fedgraft.experiment.recipes.discovery import build
 from fedgraft.methods.data.interactions import Interactions
 
 

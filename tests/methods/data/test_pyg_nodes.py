@@ -15,7 +15,7 @@ from fedgraft.domains.nodes.pyg_datasets import read_set
 from fedgraft.domains.nodes.pyg_sets import SETS
 from fedgraft.domains.nodes.shards import merge_shards
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.pyg_nodes import PygNodes
 from helpers.toy_nodes import write_npz, write_planetoid
 

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from fedgraft.domains.typed.shards import merge_graphs
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
-from fedgraft.experiment.recipe import parse_override
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.methods.data.typed_graph import TypedGraph
 from helpers.toy_typed import named, own_tables, same
 

@@ -11,7 +11,7 @@ from fedgraft.domains.typed.published_names import NAMES
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import merge_graphs
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.typed_sets import TypedSets
 from helpers.toy_typed import named, write_heco
 

@@ -6,7 +6,7 @@ import torch
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.tasks.node import Node
 from helpers.node_runs import SMALL, model_of, set_up, small

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.sharing.local import Local
 from helpers.toy_runs import looped, remembered, run, toy
 

@@ -16,7 +16,7 @@ from fedgraft.domains.links.shards import codes_of, whole
 from fedgraft.domains.nodes.shards import cut
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.link import Link

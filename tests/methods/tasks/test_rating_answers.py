@@ -10,8 +10,8 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.predict import predict
-from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.rating import Rating
 from helpers.rating_shards import HAND, lively, shard_of

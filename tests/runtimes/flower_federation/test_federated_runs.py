@@ -11,7 +11,7 @@ import pytest
 
 import fedgraft
 from fedgraft.contracts.data import names_of
-from fedgraft.experiment.predict import predict
+from fedgraft.experiment.predicting.predict import predict
 from fedgraft.runtimes.flower_federation.folders import file_name
 from helpers.federations import SHOPS, Federation, call, call_here, federation, run_here, same
 

@@ -12,7 +12,7 @@ import ray
 
 from fedgraft import wire
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running.runner import execute
 from fedgraft.runtimes.ray_cluster.object_bytes import ObjectBytes
 from fedgraft.runtimes.ray_cluster.ray_runtime import RayRuntime
 from fedgraft.runtimes.workers.pool import Pool, _Batch

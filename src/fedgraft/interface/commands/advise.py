@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedgraft.errors import InputError, Interrupted, printable, require
-from fedgraft.experiment.recipe import parse_override
+from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Quiet, print_json
 from fedgraft.interface.commands.options import say as tell
 from fedgraft.reports.advising.advise import advise as find_advice

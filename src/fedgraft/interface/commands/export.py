@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.experiment.export import export as write
-from fedgraft.experiment.site_run import open_run
+from fedgraft.experiment.predicting.export import export as write
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.interface.commands.options import SETTINGS, AllowChangedData, DataRoot, Folder, say
 
 app = typer.Typer(**SETTINGS)

@@ -8,8 +8,8 @@ import typer
 
 from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import InputError
-from fedgraft.experiment.predict import predict as predict_from
-from fedgraft.experiment.site_run import open_run
+from fedgraft.experiment.predicting.predict import predict as predict_from
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.interface.commands.options import (
     SETTINGS,
     AllowChangedData,

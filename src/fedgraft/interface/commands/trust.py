@@ -2,7 +2,7 @@
 
 import typer
 
-from fedgraft.experiment import outside_classes
+from fedgraft.experiment.storage import outside_classes
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, print_json, say
 
 app = typer.Typer(**SETTINGS)

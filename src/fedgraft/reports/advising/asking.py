@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment.units import human_seconds
+from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.cells import Cell, Cells
 from fedgraft.reports.advising.following import TooSlowError

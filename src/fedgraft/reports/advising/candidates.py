@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipe_files import recipes
+from fedgraft.experiment.recipes.recipe_files import recipes
 
 LOCAL = "model alone"
 """In place of a yardstick's name: a recipe's own model, trained by each client alone."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
-from fedgraft.experiment import baselines
-from fedgraft.experiment.runner import execute
+from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.advising.candidates import LOCAL
 from fedgraft.reports.advising.following import Following, TooSlowError
 from fedgraft.reports.advising.questions import Job, Question, key_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.advising.questions import TOGETHER, Question
 from fedgraft.reports.advising.verdict import CONFIDENCE, SHARES, Row, Verdict
 from fedgraft.reports.studies.markdown import spread, table

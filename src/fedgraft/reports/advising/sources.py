@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgraft.contracts.table_files import SUFFIXES, header
 from fedgraft.errors import InputError, nearest
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Final, Literal, TypeAlias
 
-from fedgraft.experiment.units import human_bytes
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.cells import Cell
 from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question

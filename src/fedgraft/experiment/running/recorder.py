@@ -10,7 +10,7 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import Interrupted
-from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.runtimes.workers.signals import Asked
 
 MOST_STORING = 0.05

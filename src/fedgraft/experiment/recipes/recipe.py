@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.errors import InputError, require, unknown
-from fedgraft.experiment import discovery
-from fedgraft.experiment.recipe_files import read_file
-from fedgraft.experiment.sections import METHODS, SETTINGS, VALUES, Section
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.recipe_files import read_file
+from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES, Section
 
 DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "runtime": "processes"}
 """Methods of sections that a recipe need not have."""

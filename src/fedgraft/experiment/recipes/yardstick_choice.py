@@ -4,8 +4,8 @@ from typing import Any
 
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment import discovery
-from fedgraft.experiment.sections import Section
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.sections import Section
 
 TRAINED_YARDSTICKS = ("local_only", "centralised")
 """Yardsticks that train the experiment's own model: by each client alone, and on all data in one place."""

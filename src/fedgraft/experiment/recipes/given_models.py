@@ -3,9 +3,9 @@
 from fedgraft.contracts.encoder import Encoder, GivenEncoder
 from fedgraft.contracts.given_networks import imported, is_given
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
-from fedgraft.experiment.recipe import section_of
-from fedgraft.experiment.sections import Section
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.sections import Section
 
 
 def with_encoder(content: Section) -> Section:

@@ -13,8 +13,9 @@ import torch
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery, disk
-from fedgraft.experiment.finished_run import SHOWN, FinishedRun, load_model
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.storage import disk
+from fedgraft.experiment.storage.finished_run import SHOWN, FinishedRun, load_model
 
 SOURCE, WEIGHTS, README = "model.py", "model.safetensors", "README.md"
 TABLES, NAMES = "client.safetensors", "client.json"

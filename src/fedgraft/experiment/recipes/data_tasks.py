@@ -5,9 +5,9 @@ from typing import Any
 
 from fedgraft.contracts.task_abilities import DerivingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
-from fedgraft.experiment.recipe import section_of
-from fedgraft.experiment.sections import Section
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.sections import Section
 
 
 def task_of(content: Section) -> tuple[str, Section]:

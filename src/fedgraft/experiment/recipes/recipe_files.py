@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment.here import whole
+from fedgraft.experiment.recipes.here import whole
 
 
 def recipes() -> dict[str, str]:

@@ -12,8 +12,8 @@ from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError
-from fedgraft.experiment import baselines
-from fedgraft.experiment.data_table import described
+from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running.data_table import described
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.wire.layouts import Arrays, digest
 

@@ -21,9 +21,9 @@ from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
-from fedgraft.experiment.method_names import FAMILIES, PACKAGES, entry_points, names, one_line, presets
-from fedgraft.experiment.option_names import named_as_in_recipes
-from fedgraft.experiment.options import options as options_with_text
+from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, names, one_line, presets
+from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes.options import options as options_with_text
 
 __all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
 

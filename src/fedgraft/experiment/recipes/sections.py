@@ -11,7 +11,7 @@ from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation
 from fedgraft.engine.training import Training
 from fedgraft.errors import require
-from fedgraft.experiment import discovery
+from fedgraft.experiment.recipes import discovery
 
 Section = dict[str, Any]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.run_folder import Store
+from fedgraft.experiment.storage.run_folder import Store
 
 Stored = tuple[RunState, dict[int, bytes]]
 

@@ -21,7 +21,7 @@ from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
 from fedgraft.engine.server.run_state import FAILURES, POINT, RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
-from fedgraft.experiment.folder_check import ROWS, memory_of
+from fedgraft.experiment.storage.folder_check import ROWS, memory_of
 from fedgraft.wire.layouts import Array
 
 _CONTENT: Final[dict[str, Any]] = {

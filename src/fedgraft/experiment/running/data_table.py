@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts.values import SPLITS
-from fedgraft.experiment.raw_data import made_when_used
+from fedgraft.experiment.running.raw_data import made_when_used
 
 MOST_CLASSES = 100
 """Classes up to which they are counted."""

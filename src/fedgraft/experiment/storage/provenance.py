@@ -25,9 +25,9 @@ from fedgraft.contracts.data import Shards, names_of
 from fedgraft.contracts.task import Task
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.discovery import options_of
-from fedgraft.experiment.folder_check import ENVIRONMENT
-from fedgraft.experiment.recipe import RENAMED
+from fedgraft.experiment.recipes.discovery import options_of
+from fedgraft.experiment.storage.folder_check import ENVIRONMENT
+from fedgraft.experiment.recipes.recipe import RENAMED
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
@@ -35,7 +35,7 @@ COMPUTING: Final = ("fedgraft", "torch", "numpy")
 """Libraries that a run's bits depend on."""
 RESUMED: Final = "resumed"
 """Where `environment.json` lists the versions that a run was taken up with, where they were others."""
-LOG = logging.getLogger("fedgraft.experiment.provenance")
+LOG = logging.getLogger("fedgraft.experiment.storage.provenance")
 _DIGEST_BYTES: Final = 16
 
 MOST_DIGESTS: Final = 16

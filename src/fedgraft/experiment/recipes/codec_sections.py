@@ -4,9 +4,9 @@ from typing import Any
 
 from fedgraft.contracts import Codec
 from fedgraft.errors import InputError
-from fedgraft.experiment import discovery
-from fedgraft.experiment.recipe import section_of
-from fedgraft.experiment.sections import as_section
+from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.sections import as_section
 
 FEEDBACK = "feedback"
 

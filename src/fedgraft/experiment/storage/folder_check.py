@@ -13,7 +13,7 @@ from typing import Final
 
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment import disk
+from fedgraft.experiment.storage import disk
 
 EXPERIMENT: Final = "experiment.toml"
 ENVIRONMENT: Final = "environment.json"

@@ -27,26 +27,26 @@ from fedgraft.errors import (
     memory_shortage,
     require,
 )
-from fedgraft.experiment import portable
-from fedgraft.experiment.baselines import STAGE
+from fedgraft.experiment.running import portable
+from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
-from fedgraft.experiment.longer import reopened, with_rounds
-from fedgraft.experiment.option_names import named_as_in_recipes
-from fedgraft.experiment.outside_classes import given_network, note_made, stored_experiment
+from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
+from fedgraft.experiment.running.longer import reopened, with_rounds
+from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.own_parameters import joined
-from fedgraft.experiment.provenance import check_clients, check_known, check_options, origin_of
-from fedgraft.experiment.recorder import Recorder, Silent, Watcher
-from fedgraft.experiment.run_folder import Store
-from fedgraft.experiment.stored_state import check_state
-from fedgraft.experiment.summary import summarise
-from fedgraft.experiment.warm_start import Start
+from fedgraft.experiment.storage.provenance import check_clients, check_known, check_options, origin_of
+from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
+from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.stored_state import check_state
+from fedgraft.experiment.running.summary import summarise
+from fedgraft.experiment.running.warm_start import Start
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.signals import deferred
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
-LOG = logging.getLogger("fedgraft.experiment.runner")
+LOG = logging.getLogger("fedgraft.experiment.running.runner")
 VERY_MANY = 5_000
 """Clients from which on a note says what it takes to score all."""
 LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")

@@ -1,0 +1,1 @@
+"""Experiments being run: loaded, trained, followed, summarised, beside yardsticks."""
