@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fedgraft.reports.figure_style import RUN_MARKERS, YARDSTICK, lay_out, run_colour
+from fedgraft.reports.figures.figure_style import RUN_MARKERS, YARDSTICK, lay_out, run_colour
 
 WIDTH, HEIGHT = 1200, 680
 PANELS = ("nodes", "edges", "clients")

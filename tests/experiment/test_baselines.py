@@ -5,8 +5,8 @@ import pytest
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment.running import baselines
 from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.baselines import scores
 from helpers.toy_runs import SGD, run, toy
 

@@ -14,9 +14,9 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import load
 from fedgraft.experiment.storage import client_files, disk
 from fedgraft.experiment.storage.client_files import PACKAGES, client_at, read_client, write_client
-from fedgraft.experiment.experiment import load
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue

@@ -7,8 +7,8 @@ from itertools import combinations, product
 
 import pytest
 
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
 
 FAMILIES = {

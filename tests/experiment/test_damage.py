@@ -7,8 +7,8 @@ import pytest
 
 from fedgraft.errors import FedgraftError, Interrupted
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.reports import comparison
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored import comparison
+from fedgraft.reports.stored.stored_runs import RunFolder
 from helpers.toy_runs import toy
 
 MUTATIONS = 10

@@ -14,7 +14,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import resume
-from fedgraft.reports.comparison import compare
+from fedgraft.reports.stored.comparison import compare
 
 STORED = sorted((Path(__file__).parent / "earlier_versions").iterdir())
 

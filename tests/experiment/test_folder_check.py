@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fedgraft.errors import BudgetError, FedgraftError, InputError
+from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import check_own, make, memory_name, memory_of
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.running.runner import execute, resume
 from helpers.toy_runs import toy
 
 

@@ -4,8 +4,8 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
 from helpers.tiny import TINY
 from helpers.toy_runs import EVERYTHING, toy
 

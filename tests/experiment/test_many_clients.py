@@ -11,11 +11,11 @@ from fedgraft.contracts.data import Clients, Recent, names_of
 from fedgraft.engine.client import client as clients
 from fedgraft.engine.server.stopping import Evaluation
 from fedgraft.errors import InputError
-from fedgraft.experiment.running import runner
 from fedgraft.experiment.experiment import load
+from fedgraft.experiment.running import runner
+from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.provenance import MOST_DIGESTS, check_clients, digest_of, origin_of
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops

@@ -13,8 +13,8 @@ from fedgraft.engine.halo_codec import HaloCodec
 from fedgraft.engine.plan import HALO
 from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.errors import AllClientsFailedError, InputError
-from fedgraft.experiment.running import baselines
 from fedgraft.experiment.recipes.discovery import find
+from fedgraft.experiment.running import baselines
 from fedgraft.wire import Message
 from helpers.node_runs import OFTEN, small
 from helpers.segmented_rounds import everywhere, often, opened, replies_of

@@ -8,8 +8,8 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage import outside_classes
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage import outside_classes
 from helpers.toy_runs import toy
 
 MODULE = "module_of_others"

@@ -13,9 +13,9 @@ import fedgraft
 from fedgraft.domains.nodes.shards import NodeShard
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.interface import cli
 from helpers.stored_runs import make_earlier
 

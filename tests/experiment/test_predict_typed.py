@@ -11,10 +11,10 @@ import torch
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.storage.run_folder import Store
 from helpers.toy_typed import own_tables
 
 QUICK: dict[str, Any] = {

@@ -14,8 +14,8 @@ from scipy import sparse
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.storage.provenance import check_clients, check_options, digest_of, origin_of
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.provenance import check_clients, check_options, digest_of, origin_of
 from helpers.killed_runs import Killed
 from helpers.node_runs import SMALL
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import load
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import outside_names, override, parse_override, read_recipe, renamed
 from fedgraft.experiment.recipes.recipe_files import recipes
 from helpers.toy_runs import toy

@@ -8,9 +8,9 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.storage.finished_run import FinishedRun
 from helpers.resumed_runs import ends_alike
 
 OFTEN = {"runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0, "rounds": 3}

@@ -11,8 +11,8 @@ import pytest
 from fedgraft import wire
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.runtimes.workers.signals import Terminated
 from helpers.toy_runs import EVERYTHING, execute_and_die, toy
 

@@ -5,9 +5,9 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.reports.stored.stored_runs import RunFolder
 from helpers.killed_runs import Killed, measured
 from helpers.node_runs import OFTEN, SMALL
 from helpers.toy_runs import same

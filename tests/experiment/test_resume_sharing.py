@@ -2,10 +2,10 @@
 
 import pytest
 
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
 from helpers.killed_runs import Killed, measured
 
 EVERYTHING = {

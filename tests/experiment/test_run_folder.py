@@ -13,8 +13,8 @@ from fedgraft.engine.server.ledger import Entry
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import BudgetError, FedgraftError, InputError
-from fedgraft.experiment.storage.run_folder import STATE, Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import STATE, Store
 from helpers.toy_runs import same, toy
 
 

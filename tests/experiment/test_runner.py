@@ -7,8 +7,8 @@ import pytest
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.errors import AllClientsFailedError, InputError
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.runtimes.workers.in_process import InProcess
 from helpers.killed_runs import measured
 from helpers.toy_runs import toy

@@ -9,12 +9,12 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.disk import read_model
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run, write_site_run
-from fedgraft.reports.comparison import compare
-from fedgraft.reports.html_report import write_report
+from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.disk import read_model
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.stored.comparison import compare
 from fedgraft.wire.layouts import digest
 from helpers.local_sites import federated_files
 from helpers.node_runs import SMALL

@@ -12,8 +12,8 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.storage.client_files import client_at, common_tables
 from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.storage.client_files import client_at, common_tables
 from helpers import site_tables
 from helpers.local_sites import federated
 from helpers.served_runs import QUICK

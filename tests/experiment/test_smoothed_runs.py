@@ -10,10 +10,10 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import BudgetError, InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.wire import Message
 from helpers.killed_runs import Killed, measured

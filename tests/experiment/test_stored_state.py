@@ -10,15 +10,15 @@ from typing_extensions import TypeAliasType
 
 from fedgraft.engine.server.run_state import POINT
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment.storage import run_folder
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.storage.run_folder import FORMAT, Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage import run_folder
+from fedgraft.experiment.storage.run_folder import FORMAT, Store
 from fedgraft.experiment.storage.stored_state import LATER_FIELDS, _misfit
-from fedgraft.reports import comparison
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.stored import comparison
+from fedgraft.reports.stored.stored_runs import RunFolder
 from helpers.node_runs import SMALL
 from helpers.stored_runs import make_earlier, repack, unpacked
 from helpers.toy_runs import EVERYTHING, toy

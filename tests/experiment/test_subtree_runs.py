@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
 from helpers.resumed_runs import ends_alike
 

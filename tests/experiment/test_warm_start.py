@@ -12,9 +12,9 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage.disk import read_model
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.running.warm_start import start_from
+from fedgraft.experiment.storage.disk import read_model
 from helpers.tiny import TINY
 from helpers.toy_runs import toy
 from helpers.two_shops import OPTIONS, ratings

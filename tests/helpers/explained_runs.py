@@ -1,6 +1,6 @@
 """Stored runs whose rounds tell why clients were chosen."""
 
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import RunFolder
 from helpers.fake_runs import write_run
 
 

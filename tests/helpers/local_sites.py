@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.client_files import client_at
-from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage.sharding import shard
-from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from helpers.local_nodes import LocalLink

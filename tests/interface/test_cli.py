@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import load
+from fedgraft.experiment.recipes import discovery
 from helpers.tiny import ARGUMENTS
 
 # --- run and resume ---------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import torch
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import load
+from fedgraft.experiment.recipes import discovery
 from helpers.asked_tests import ASKED
 
 ROUNDS = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "selector": {"name": "all"}, "sampler": {"name": "all"}}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.experiment.storage.client_files import read_client
 from fedgraft.experiment.experiment import load
+from fedgraft.experiment.storage.client_files import read_client
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.sharding import _file_names
 from helpers.local_sites import federated_files

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from fedgraft.reports.choice_figures import MOST_CLIENTS, MOST_ROUNDS, why_chosen
+from fedgraft.reports.figures.choice_figures import MOST_CLIENTS, MOST_ROUNDS, why_chosen
 from helpers.explained_runs import explained, of
 
 

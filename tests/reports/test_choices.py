@@ -6,9 +6,9 @@ import pytest
 
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.errors import InputError
-from fedgraft.reports.choice_figures import why_chosen
-from fedgraft.reports.choices import LAST_ROUNDS, agent_choices, is_explained, term_means
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.figures.choice_figures import why_chosen
+from fedgraft.reports.stored.choices import LAST_ROUNDS, agent_choices, is_explained, term_means
+from fedgraft.reports.stored.stored_runs import RunFolder
 from helpers.explained_runs import explained, of
 from helpers.fake_runs import write_run
 

@@ -6,12 +6,18 @@ import torch
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
-from fedgraft.reports.client_figures import FEW_CLIENTS, bytes_by_codec, codec_name, representations, score_per_client
-from fedgraft.reports.stored_runs import RunFolder
-from fedgraft.reports.tsne import embed
+from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.reports.figures.client_figures import (
+    FEW_CLIENTS,
+    bytes_by_codec,
+    codec_name,
+    representations,
+    score_per_client,
+)
+from fedgraft.reports.figures.tsne import embed
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 TINY = {
     "data.name": "molecules",

@@ -9,10 +9,10 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.reports.confusion import Confusion, added, confusion_of
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.page_classes import MOST_CLASSES, ClassPart, class_parts
-from fedgraft.reports.seed_groups import grouped, open_named
+from fedgraft.reports.pages.confusion import Confusion, added, confusion_of
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.pages.page_classes import MOST_CLASSES, ClassPart, class_parts
+from fedgraft.reports.stored.seed_groups import grouped, open_named
 from helpers.fake_runs import write_run
 from helpers.node_runs import PLAIN, SMALL
 
@@ -85,7 +85,7 @@ def test_what_takes_long_is_left_to_who_asks(tmp_path: Path, monkeypatch: pytest
         opened.append(folder.name)
         return Confusion(CLASSES, COUNTS)
 
-    monkeypatch.setattr("fedgraft.reports.page_classes.confusion_of", found)
+    monkeypatch.setattr("fedgraft.reports.pages.page_classes.confusion_of", found)
     groups = [group for run in runs for group in grouped(open_named([run]))]
     parts = class_parts(groups, None)
     assert [(part.name, part.missing) for part in parts] == [
@@ -103,7 +103,7 @@ def test_many_classes_are_folded_to_the_most_confused(tmp_path: Path, monkeypatc
     counts = np.diag(np.arange(1, size + 1))
     counts[5:, 5] += 2  # all but the first five are taken for the sixth
     names = tuple(f"class {k}" for k in range(size))
-    monkeypatch.setattr("fedgraft.reports.page_classes.confusion_of", lambda *folder: Confusion(names, counts))
+    monkeypatch.setattr("fedgraft.reports.pages.page_classes.confusion_of", lambda *folder: Confusion(names, counts))
     (part,) = class_parts(grouped(open_named([told(tmp_path / "a")])), True)
     assert isinstance(part, ClassPart)
     assert [score.name for score in part.scores] == [f"class {k}" for k in range(5, size)]

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import InputError
-from fedgraft.reports import figures
-from fedgraft.reports.figure_style import RUN_COLOURS, score_range, spread_apart
-from fedgraft.reports.stored_runs import RunFolder, open_runs
+from fedgraft.reports.figures import figures
+from fedgraft.reports.figures.figure_style import RUN_COLOURS, score_range, spread_apart
+from fedgraft.reports.stored.stored_runs import RunFolder, open_runs
 from helpers.fake_runs import TOML, write_run
 
 BASIC = {"bar", "pie", "scatter"}

@@ -10,7 +10,7 @@ import pytest
 from plotly.offline import get_plotlyjs_version
 
 from fedgraft.errors import InputError
-from fedgraft.reports.html_report import plotly_basic, write_report
+from fedgraft.reports.pages.html_report import plotly_basic, write_report
 from helpers.fake_runs import write_run
 
 EVIL = '<img src=x onerror="alert(1)">&</script>'

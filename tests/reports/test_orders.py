@@ -7,8 +7,8 @@ import pytest
 
 from fedgraft.experiment import experiment
 from fedgraft.experiment.running.runner import execute
-from fedgraft.reports.orders import COMMUNICATION, TRAINING, UNHEARD, WAITING, is_timed, orders, seconds_by_state
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.orders import COMMUNICATION, TRAINING, UNHEARD, WAITING, is_timed, orders, seconds_by_state
+from fedgraft.reports.stored.stored_runs import RunFolder
 from helpers.fake_runs import write_run
 from helpers.tiny import TINY
 

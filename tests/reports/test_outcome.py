@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fedgraft.reports.outcome import outcome
+from fedgraft.reports.pages.outcome import outcome
 
 
 def told(score: float | None, sent: int = 3_000, **more: Any) -> dict[str, Any]:

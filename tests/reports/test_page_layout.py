@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.png import BROWSERS
+from fedgraft.reports.figures.png import BROWSERS
+from fedgraft.reports.pages.html_report import write_report
 from helpers.fake_runs import write_run
 
 WIDTHS = (1400, 1000, 768, 400)

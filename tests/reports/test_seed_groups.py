@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from fedgraft.errors import InputError
-from fedgraft.reports.intervals import interval
-from fedgraft.reports.seed_groups import group_rows, grouped, open_named, render
+from fedgraft.reports.stored.intervals import interval
+from fedgraft.reports.stored.seed_groups import group_rows, grouped, open_named, render
 from helpers.fake_runs import write_run
 
 ENDS = {"a": (0.95, 0.96, 0.98), "b": (0.90, 0.93, 0.92)}

@@ -7,13 +7,13 @@ from statistics import mean, stdev
 import numpy as np
 import pytest
 
-from fedgraft.reports import figures
-from fedgraft.reports.figure_style import RUN_COLOURS
-from fedgraft.reports.group_outcome import group_outcome
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.page_tables import page_tables
-from fedgraft.reports.seed_groups import SCORE, grouped, open_named
-from fedgraft.reports.seed_means import SeedMean, run_of
+from fedgraft.reports.figures import figures
+from fedgraft.reports.figures.figure_style import RUN_COLOURS
+from fedgraft.reports.pages.group_outcome import group_outcome
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.pages.page_tables import page_tables
+from fedgraft.reports.stored.seed_groups import SCORE, grouped, open_named
+from fedgraft.reports.stored.seed_means import SeedMean, run_of
 from helpers.fake_runs import write_run
 
 A, B = (0.95, 0.96, 0.98), (0.90, 0.93, 0.92)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fedgraft.reports.settings import differences, written
-from fedgraft.reports.stored_runs import open_runs
+from fedgraft.reports.pages.settings import differences, written
+from fedgraft.reports.stored.stored_runs import open_runs
 from helpers.fake_runs import write_run
 
 ONE = 'rounds = 2\n[selector]\nname = "random"\n[codec]\nname = "quantized"\nbits = 4\n[task]\nyardsticks = ["mlp"]\n'

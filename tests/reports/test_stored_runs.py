@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save
 
 from fedgraft.errors import InputError
-from fedgraft.reports.stored_runs import RunFolder, default_target, open_runs
+from fedgraft.reports.stored.stored_runs import RunFolder, default_target, open_runs
 from helpers.fake_runs import ENVIRONMENT, write_run
 
 

@@ -7,9 +7,9 @@ import plotly.graph_objects as go
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.reports.orders import STATES, WAITING, seconds_by_state
-from fedgraft.reports.stored_runs import RunFolder
-from fedgraft.reports.time_figures import MOST_CLIENTS, MOST_ROUNDS, timeline, waiting
+from fedgraft.reports.figures.time_figures import MOST_CLIENTS, MOST_ROUNDS, timeline, waiting
+from fedgraft.reports.stored.orders import STATES, WAITING, seconds_by_state
+from fedgraft.reports.stored.stored_runs import RunFolder
 from helpers.fake_runs import write_run
 
 NEVER = {"failed": {}, "timings": {}, "late": (), "staleness": {}, "began": 0.0}

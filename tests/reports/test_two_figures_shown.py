@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from fedgraft.errors import InputError
-from fedgraft.reports.comparison import compare, render
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.stored_runs import RunFolder, joined_raw_data, joined_yardsticks
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.stored.comparison import compare, render
+from fedgraft.reports.stored.stored_runs import RunFolder, joined_raw_data, joined_yardsticks
 from fedgraft.reports.studies.panel_runs import raw_data_line
 from helpers.fake_runs import write_run
 

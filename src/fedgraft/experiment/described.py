@@ -2,8 +2,8 @@
 
 import tomli_w
 
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import build
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import read_recipe, section_of
 
 _KEPT = ("alternatives",)

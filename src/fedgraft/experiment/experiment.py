@@ -44,12 +44,12 @@ from fedgraft.engine.server.safeguards import SIZES, Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
+from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.given_models import with_encoder
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
-from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,

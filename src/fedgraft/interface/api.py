@@ -15,14 +15,14 @@ import pandas as pd
 from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.recipes.recipe import override
+from fedgraft.experiment.running import runner
+from fedgraft.experiment.running.warm_start import Start, start_from
+from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.folder_check import check_free
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.experiment.recipes.recipe import override
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.running.warm_start import Start, start_from
 from fedgraft.interface.finished import Run
 from fedgraft.interface.given import changes_of, content_of, data_of
 from fedgraft.interface.progress import Progress

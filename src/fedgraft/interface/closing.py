@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports.comparison import clients_text, failures_text
-from fedgraft.reports.outcome import outcome
-from fedgraft.reports.stored_runs import METRIC_NAMES, yardsticks_of
+from fedgraft.reports.pages.outcome import outcome
+from fedgraft.reports.stored.comparison import clients_text, failures_text
+from fedgraft.reports.stored.stored_runs import METRIC_NAMES, yardsticks_of
 
 
 def closing_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:

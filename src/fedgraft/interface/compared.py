@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from fedgraft.interface.finished import HasFolder, folders_of
-from fedgraft.reports.comparison import compared
-from fedgraft.reports.seed_groups import SCORES, group_rows, grouped, open_named
+from fedgraft.reports.stored.comparison import compared
+from fedgraft.reports.stored.seed_groups import SCORES, group_rows, grouped, open_named
 
 
 class Comparison(pd.DataFrame):

@@ -21,9 +21,9 @@ from fedgraft.errors import FedgraftError, InputError, Interrupted, printable
 from fedgraft.experiment.recipes.units import human_bytes, human_seconds
 from fedgraft.interface import api
 from fedgraft.interface.finished import Run
-from fedgraft.reports import comparison
-from fedgraft.reports.outcome import outcome
-from fedgraft.reports.stored_runs import open_runs
+from fedgraft.reports.pages.outcome import outcome
+from fedgraft.reports.stored import comparison
+from fedgraft.reports.stored.stored_runs import open_runs
 from fedgraft.runtimes.workers import signals
 
 DESCRIPTION = "fedgraft demo"

@@ -9,8 +9,8 @@ from typing import Any
 from fedgraft.contracts.data import Data, OwnShardData
 from fedgraft.contracts.task_abilities import DerivingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.described import described
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.options import Option, about, options
 from fedgraft.experiment.recipes.recipe import DEFAULT_NAMES
 from fedgraft.experiment.recipes.recipe_files import recipes

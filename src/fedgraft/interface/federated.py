@@ -15,11 +15,11 @@ from typing import Any, Final
 from fedgraft import errors
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
-from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.experiment import Experiment, build, load
+from fedgraft.experiment.recipes.recipe import override, read_recipe, section_of
+from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.experiment.recipes.recipe import override, read_recipe, section_of
 from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.interface.progress import Progress
 from fedgraft.runtimes.flower_federation import control, superlink

@@ -19,10 +19,10 @@ from fedgraft.contracts import Runtime
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import FedgraftError, memory_shortage
-from fedgraft.experiment.running import runner
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
+from fedgraft.experiment.running import runner
 from fedgraft.interface import federated
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.link import Link

@@ -16,20 +16,20 @@ from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.export import export, exported
-from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
-from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.predicting.predict import embeddings, predict
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
+from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
+from fedgraft.experiment.storage.outside_classes import stored_experiment
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.interface.facts import Facts
 from fedgraft.interface.python_words import python_words
-from fedgraft.reports import figures
-from fedgraft.reports.choice_figures import why_chosen
-from fedgraft.reports.choices import is_explained
-from fedgraft.reports.curve_figures import score
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.stored_runs import RunFolder, yardsticks_of
+from fedgraft.reports.figures import figures
+from fedgraft.reports.figures.choice_figures import why_chosen
+from fedgraft.reports.figures.curve_figures import score
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.stored.choices import is_explained
+from fedgraft.reports.stored.stored_runs import RunFolder, yardsticks_of
 
 
 class Run(Facts):

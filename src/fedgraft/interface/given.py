@@ -6,8 +6,8 @@ from typing import Any
 
 from fedgraft.contracts.data import GivenData
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import read_recipe
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES, Section
 from fedgraft.interface.networks import section_of_network

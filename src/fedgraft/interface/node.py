@@ -10,12 +10,12 @@ import torch
 
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError, MachineError
+from fedgraft.experiment.experiment import Experiment, contents, load
+from fedgraft.experiment.predicting.site_run import write_site_run
+from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage.client_files import client_at, common_tables
-from fedgraft.experiment.experiment import Experiment, contents, load
 from fedgraft.experiment.storage.provenance import versions
-from fedgraft.experiment.recipes.recipe import outside_names
-from fedgraft.experiment.predicting.site_run import write_site_run
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.node import Node

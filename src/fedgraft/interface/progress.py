@@ -17,9 +17,9 @@ from rich.text import Text
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import printable
-from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.units import human_bytes, human_seconds
+from fedgraft.experiment.running.baselines import STAGE
 
 LINE_SECONDS = 1.0
 """Least seconds between two plain lines."""

@@ -12,10 +12,10 @@ from fedgraft.interface.compared import Comparison, compare
 from fedgraft.interface.facts import Facts
 from fedgraft.interface.finished import HasFolder, Run, folders_of
 from fedgraft.interface.python_words import python_words
-from fedgraft.reports.curve_figures import score
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.seed_groups import SCORE, Group, group_rows, grouped, open_named, runs_in, shown_over
-from fedgraft.reports.seed_means import run_of
+from fedgraft.reports.figures.curve_figures import score
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.stored.seed_groups import SCORE, Group, group_rows, grouped, open_named, runs_in, shown_over
+from fedgraft.reports.stored.seed_means import run_of
 
 
 class Runs(Facts, Sequence[Run]):

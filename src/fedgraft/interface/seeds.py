@@ -9,11 +9,11 @@ import numpy as np
 
 from fedgraft.errors import InputError, require
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, SUMMARY, check_free
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.interface.progress import Progress
-from fedgraft.reports.seed_groups import seed_folder
+from fedgraft.reports.stored.seed_groups import seed_folder
 
 RECIPE = "recipe.toml"
 """What all runs of the folder have in common."""

@@ -27,7 +27,7 @@ from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.recipes.units import human_bytes, parse_bytes
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS, RefusedError, Request, read_request, rendered, to_json
 from fedgraft.interface.request_schema import request_schema
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import RunFolder
 from fedgraft.runtimes.workers import signals
 
 try:

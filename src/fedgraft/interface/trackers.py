@@ -15,7 +15,7 @@ from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import missing_extra, unknown
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running.recorder import Watcher
-from fedgraft.reports.stored_runs import yardsticks_of
+from fedgraft.reports.stored.stored_runs import yardsticks_of
 
 LOG = logging.getLogger("fedgraft.trackers")
 FIGURES = ("loss", "validation", "test", "bytes_total", "seconds", "simulated_seconds", "flops")

@@ -5,8 +5,8 @@ import torch
 
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.experiment import experiment
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.tasks.graph import Graph
 from fedgraft.nn.flat_model import FlatModel

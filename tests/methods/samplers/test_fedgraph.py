@@ -9,8 +9,8 @@ from fedgraft import wire
 from fedgraft.contracts import Draw, Outcome, Stage, Timing, View
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.methods.samplers.fedgraph import FedGraph, principal
 from helpers.toy_runs import same
 

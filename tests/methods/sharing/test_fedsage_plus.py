@@ -12,8 +12,8 @@ from fedgraft.domains.nodes.neighgen import WIDTHS
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.methods.sharing.fedsage_plus import FROZEN, FedSagePlus
 from helpers.killed_runs import Killed, measured
 from helpers.leaking_runs import found, ran, random_features

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.reports import png
+from fedgraft.reports.figures import png
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies.page import write_page
 from fedgraft.reports.studies.study import Cell, Split

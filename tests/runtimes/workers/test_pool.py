@@ -11,8 +11,8 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import MachineError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.pool import LATE, Pool, _Batch, _Job
 from fedgraft.runtimes.workers.shared_memory import view_of

@@ -13,8 +13,8 @@ from fedgraft.contracts.data import Data, QueriedData
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.task_abilities import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
-from fedgraft.experiment.storage.finished_run import FinishedRun, client_model
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
+from fedgraft.experiment.storage.finished_run import FinishedRun, client_model
 from fedgraft.wire.layouts import Array
 
 

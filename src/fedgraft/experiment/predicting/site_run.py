@@ -19,10 +19,10 @@ from fedgraft import wire
 from fedgraft.contracts.table_files import Given
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
+from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.client_files import SUFFIX, client_at
 from fedgraft.experiment.storage.data_now import DataNow
-from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage.finished_run import FinishedRun, shared_model
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
 from fedgraft.experiment.storage.outside_classes import note_made

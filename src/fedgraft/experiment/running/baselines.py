@@ -25,11 +25,11 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import FedgraftError, InputError
-from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
+from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS, build_yardstick
+from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
+from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.runtimes.processes import Processes
 
 STAGE = logging.getLogger("fedgraft.stage")

@@ -27,20 +27,20 @@ from fedgraft.errors import (
     memory_shortage,
     require,
 )
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.own_parameters import joined
+from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.running.baselines import STAGE
-from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.running.longer import reopened, with_rounds
-from fedgraft.experiment.recipes.option_names import named_as_in_recipes
-from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
-from fedgraft.experiment.own_parameters import joined
-from fedgraft.experiment.storage.provenance import check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
-from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.warm_start import Start
+from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
+from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
+from fedgraft.experiment.storage.provenance import check_clients, check_known, check_options, origin_of
+from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.signals import deferred
 

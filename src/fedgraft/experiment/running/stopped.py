@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fedgraft.errors import InputError
+from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.running.summary import summarise
 from fedgraft.wire.layouts import Arrays
 
 LOG = logging.getLogger("fedgraft.data")

@@ -12,9 +12,9 @@ from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError
+from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.data_table import described
-from fedgraft.experiment.experiment import Experiment
 from fedgraft.wire.layouts import Arrays, digest
 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")

@@ -9,8 +9,8 @@ from typing import Any, Final
 from fedgraft import wire
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.own_parameters import by_name, fitting, joined
+from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
 from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.wire.layouts import Arrays, Tree, digest

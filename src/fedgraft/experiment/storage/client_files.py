@@ -23,8 +23,8 @@ from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import SUFFIXES
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
 from fedgraft.errors import InputError, WireError, require_one_of
-from fedgraft.experiment.storage import disk
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import Array, Tree

@@ -10,8 +10,8 @@ from typing import Any, get_args, get_type_hints
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import Origin, changed_clients, check_clients, named_by
 
 LOG = logging.getLogger("fedgraft.data")

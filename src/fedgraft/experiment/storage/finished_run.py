@@ -19,12 +19,12 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError, unknown
+from fedgraft.experiment.own_parameters import inherited
 from fedgraft.experiment.storage import data_now
 from fedgraft.experiment.storage.data_now import DataNow
 from fedgraft.experiment.storage.disk import read_model
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE, SUMMARY
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.experiment.own_parameters import inherited
 from fedgraft.experiment.storage.provenance import check_options
 from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.experiment.storage.stored_state import check_models

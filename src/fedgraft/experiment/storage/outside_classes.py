@@ -14,11 +14,11 @@ from pathlib import Path
 
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage.disk import read_bytes, read_model
 from fedgraft.experiment.experiment import Experiment, contents
-from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import outside_names
+from fedgraft.experiment.storage.disk import read_bytes, read_model
+from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.wire.layouts import Arrays, digest
 

@@ -26,8 +26,8 @@ from fedgraft.contracts.task import Task
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.discovery import options_of
-from fedgraft.experiment.storage.folder_check import ENVIRONMENT
 from fedgraft.experiment.recipes.recipe import RENAMED
+from fedgraft.experiment.storage.folder_check import ENVIRONMENT
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""

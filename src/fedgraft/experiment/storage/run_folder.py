@@ -23,11 +23,20 @@ from fedgraft import wire
 from fedgraft.engine.server.ledger import Entry
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
+from fedgraft.experiment.recipes.here import from_here, whole_text
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage import folder_check as folders
 from fedgraft.experiment.storage.disk import Tally
-from fedgraft.experiment.storage.folder_check import BEFORE, CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
-from fedgraft.experiment.recipes.here import from_here, whole_text
+from fedgraft.experiment.storage.folder_check import (
+    BEFORE,
+    CHECKPOINT,
+    ENVIRONMENT,
+    EXPERIMENT,
+    ORIGIN,
+    ROWS,
+    STATE,
+    SUMMARY,
+)
 from fedgraft.experiment.storage.provenance import Origin, check_shape, versions, with_versions
 from fedgraft.experiment.storage.stored_state import checked_content, checked_memories, checked_state
 from fedgraft.wire.layouts import Arrays, Tree

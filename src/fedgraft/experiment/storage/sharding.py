@@ -13,9 +13,9 @@ import tomli_w
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
+from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk, folder_check
 from fedgraft.experiment.storage.client_files import SUFFIX, packages_of, write_client
-from fedgraft.experiment.experiment import Experiment
 from fedgraft.runtimes.flower_federation.folders import file_name
 
 RECIPE: Final = "recipe.toml"

@@ -6,11 +6,11 @@ import typer
 from rich.console import Console
 
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Folders, Labels, Target, print_json
-from fedgraft.reports.comparison import compared
-from fedgraft.reports.comparison import render as render_comparison
-from fedgraft.reports.seed_groups import group_rows, grouped, open_named
-from fedgraft.reports.seed_groups import render as render_groups
-from fedgraft.reports.stored_runs import COSTS
+from fedgraft.reports.stored.comparison import compared
+from fedgraft.reports.stored.comparison import render as render_comparison
+from fedgraft.reports.stored.seed_groups import group_rows, grouped, open_named
+from fedgraft.reports.stored.seed_groups import render as render_groups
+from fedgraft.reports.stored.stored_runs import COSTS
 
 app = typer.Typer(**SETTINGS)
 

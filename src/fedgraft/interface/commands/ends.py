@@ -12,7 +12,7 @@ from rich.console import Console
 from fedgraft.errors import Interrupted, printable
 from fedgraft.interface.closing import closing_lines
 from fedgraft.interface.commands.options import print_json, say
-from fedgraft.reports.seed_groups import group_rows, grouped, open_named, render
+from fedgraft.reports.stored.seed_groups import group_rows, grouped, open_named, render
 from fedgraft.runtimes.workers import signals
 
 

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.errors import Interrupted, printable
-from fedgraft.experiment.running import portable
 from fedgraft.experiment.experiment import load
+from fedgraft.experiment.running import portable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
 from fedgraft.runtimes.flower_federation import control, making
 from fedgraft.runtimes.flower_federation.folders import FederationFolder

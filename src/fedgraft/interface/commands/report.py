@@ -16,9 +16,9 @@ from fedgraft.interface.commands.options import (
     print_json,
     say,
 )
-from fedgraft.reports.html_report import write_report
-from fedgraft.reports.seed_groups import runs_in
-from fedgraft.reports.stored_runs import COSTS
+from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.stored.seed_groups import runs_in
+from fedgraft.reports.stored.stored_runs import COSTS
 
 app = typer.Typer(**SETTINGS)
 

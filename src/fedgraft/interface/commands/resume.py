@@ -6,13 +6,13 @@ import typer
 from typer.core import TyperCommand
 
 from fedgraft.errors import InputError
+from fedgraft.experiment.recipes.sections import METHODS, VALUES
+from fedgraft.experiment.recipes.sections import SETTINGS as SECTIONS
 from fedgraft.experiment.running import portable
+from fedgraft.experiment.running.runner import resume as resume_run
 from fedgraft.experiment.storage.folder_check import SUMMARY
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.running.runner import resume as resume_run
-from fedgraft.experiment.recipes.sections import METHODS, VALUES
-from fedgraft.experiment.recipes.sections import SETTINGS as SECTIONS
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_summary
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, Quiet, Track, say

@@ -9,12 +9,12 @@ from typer.core import TyperCommand
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.running import portable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.recipe import parse_override
-from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.recipes.sections import METHODS, VALUES
 from fedgraft.experiment.recipes.sections import SETTINGS as SECTIONS
+from fedgraft.experiment.running import portable
+from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.running.warm_start import start_from
 from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_seeds, show_summary, startable

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.storage import sharding
 from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.experiment.recipes.units import human_bytes
+from fedgraft.experiment.storage import sharding
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Recipe, Seed, print_json, say
 
 app = typer.Typer(**SETTINGS)

@@ -10,7 +10,7 @@ from fedgraft.reports.advising.cells import Cells
 from fedgraft.reports.advising.page import markdown, notes_of
 from fedgraft.reports.advising.questions import TOGETHER, Question
 from fedgraft.reports.advising.verdict import FEDERATE, Verdict, judge, rows_of
-from fedgraft.reports.html_report import write_report
+from fedgraft.reports.pages.html_report import write_report
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes.discovery import find
 from fedgraft.reports.advising.following import TooSlowError, pooled
 from fedgraft.runtimes.processes import Processes
 

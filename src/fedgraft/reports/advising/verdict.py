@@ -10,7 +10,7 @@ from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.cells import Cell
 from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
-from fedgraft.reports.intervals import Interval, interval
+from fedgraft.reports.stored.intervals import Interval, interval
 
 CONFIDENCE = 0.9
 """Of the intervals that decide."""

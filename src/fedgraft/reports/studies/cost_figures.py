@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 
 from fedgraft.contracts.scores import improves
 from fedgraft.errors import InputError
-from fedgraft.reports.figure_style import (
+from fedgraft.reports.figures.figure_style import (
     RUN_MARKERS,
     add_yardsticks,
     lay_out,
@@ -18,7 +18,7 @@ from fedgraft.reports.figure_style import (
     run_colour,
     short_number,
 )
-from fedgraft.reports.png import draw
+from fedgraft.reports.figures.png import draw
 from fedgraft.reports.studies.panel_runs import Results, Run, runs_of, yardsticks_of
 from fedgraft.reports.studies.study import Study, settings
 from fedgraft.reports.studies.target_tables import GIGA, MEGA, curve

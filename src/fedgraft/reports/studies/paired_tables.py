@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from fedgraft.reports.intervals import Interval, interval
+from fedgraft.reports.stored.intervals import Interval, interval
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, yardsticks_by_setting
 from fedgraft.reports.studies.study import Study, failures_text, panel_cells

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes import discovery
 
 TIMED = ("probe", "select", "update")
 """A selector's methods that the loop calls in a round."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any, TypeAlias
 
-from fedgraft.reports.intervals import interval
+from fedgraft.reports.stored.intervals import interval
 from fedgraft.reports.studies.markdown import figures, spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_by_seed
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells

@@ -19,14 +19,14 @@ from typing import Any
 
 from fedgraft.contracts import Task
 from fedgraft.errors import InputError
-from fedgraft.experiment.running import baselines
-from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import override, read_recipe, renamed
-from fedgraft.experiment.running.runner import execute_on
 from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.recipes.units import human_failures
+from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.cluster import on_cluster
 from fedgraft.reports.studies.processes import Call, Write, in_processes
 from fedgraft.reports.studies.selection_time import timed

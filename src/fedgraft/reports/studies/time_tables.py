@@ -6,7 +6,7 @@ from statistics import mean
 from typing import Any
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.reports.intervals import half_width
+from fedgraft.reports.stored.intervals import half_width
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_by_seed
 from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells

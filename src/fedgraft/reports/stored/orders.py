@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fedgraft.engine.server.stopping import PROBE, SCORING
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 TRAINING, COMMUNICATION, WAITING, UNHEARD = "training", "communication", "waiting", "at work, no answer"
 STATES = (TRAINING, COMMUNICATION, WAITING, UNHEARD)

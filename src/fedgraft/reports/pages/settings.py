@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 _QUOTED = re.compile(r"""(["'])((?:/|~/|[A-Za-z]:[\\/]|\\\\)[^"'\n]*)\1""")
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from fedgraft.engine.server.ledger import PURPOSES
 from fedgraft.errors import InputError, printable
-from fedgraft.reports.stored_runs import METRIC_NAMES, RunFolder, check_comparable, joined_yardsticks, single
+from fedgraft.reports.stored.stored_runs import METRIC_NAMES, RunFolder, check_comparable, joined_yardsticks, single
 
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")

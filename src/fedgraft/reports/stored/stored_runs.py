@@ -15,12 +15,12 @@ from fedgraft.contracts.scores import first_reaching
 from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
+from fedgraft.experiment.running.stopped import best_so_far, stopped_summary
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.experiment.running.stopped import best_so_far, stopped_summary
-from fedgraft.reports.stored_checks import CURVE, MOST, ROUND, Check, checks
+from fedgraft.reports.stored.stored_checks import CURVE, MOST, ROUND, Check, checks
 
 COSTS = {
     "rounds": "round",

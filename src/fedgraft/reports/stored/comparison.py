@@ -11,8 +11,8 @@ from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
-from fedgraft.reports.seed_groups import open_named
-from fedgraft.reports.stored_runs import (
+from fedgraft.reports.stored.seed_groups import open_named
+from fedgraft.reports.stored.stored_runs import (
     COSTS,
     RunFolder,
     default_target,

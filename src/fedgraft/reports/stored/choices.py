@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgraft.contracts.selector import AGENT, SCORE
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 AGENT_TITLE = "agent's value"
 """What the term of an agent is called."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports import comparison
-from fedgraft.reports.seed_groups import SCORES, Group, group_rows, over, shown_difference, shown_over
-from fedgraft.reports.seed_means import run_of
-from fedgraft.reports.stored_runs import METRIC_NAMES, RunFolder, joined_raw_data, joined_yardsticks
+from fedgraft.reports.stored import comparison
+from fedgraft.reports.stored.seed_groups import SCORES, Group, group_rows, over, shown_difference, shown_over
+from fedgraft.reports.stored.seed_means import run_of
+from fedgraft.reports.stored.stored_runs import METRIC_NAMES, RunFolder, joined_raw_data, joined_yardsticks
 
 SCORE_COLUMNS = {
     "validation": "validation",

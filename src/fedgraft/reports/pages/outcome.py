@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports.stored_runs import ALONE, METRIC_NAMES, yardsticks_of
+from fedgraft.reports.stored.stored_runs import ALONE, METRIC_NAMES, yardsticks_of
 
 SCORE = "test_at_best_validation"
 """The score of a summary that runs are compared by."""

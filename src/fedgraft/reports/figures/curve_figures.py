@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
-from fedgraft.reports.figure_style import (
+from fedgraft.reports.figures.figure_style import (
     MOST_MARKERS,
     RUN_MARKERS,
     SCORE_HEIGHT,
@@ -26,7 +26,7 @@ from fedgraft.reports.figure_style import (
     ticked_rounds,
     yardstick_marks,
 )
-from fedgraft.reports.stored_runs import COSTS, RunFolder
+from fedgraft.reports.stored.stored_runs import COSTS, RunFolder
 
 GIGA = 1e9
 THIN, FAINT = 1.2, 0.4

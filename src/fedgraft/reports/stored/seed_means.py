@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedgraft.reports.seed_groups import Group
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.seed_groups import Group
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 
 def run_of(group: Group) -> RunFolder:

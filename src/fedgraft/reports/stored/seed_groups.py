@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage.folder_check import EXPERIMENT
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports.intervals import Interval, interval
-from fedgraft.reports.stored_runs import RunFolder, open_runs
+from fedgraft.experiment.storage.folder_check import EXPERIMENT
+from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.stored.stored_runs import RunFolder, open_runs
 
 SCORE = "test_at_best_validation"
 SCORES = ("validation", "test", SCORE)

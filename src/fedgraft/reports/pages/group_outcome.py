@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports.outcome import DIFFERENT, NOTHING, beside, metric_of
-from fedgraft.reports.seed_groups import SCORE, Group, shown_over
-from fedgraft.reports.seed_means import run_of
+from fedgraft.reports.pages.outcome import DIFFERENT, NOTHING, beside, metric_of
+from fedgraft.reports.stored.seed_groups import SCORE, Group, shown_over
+from fedgraft.reports.stored.seed_means import run_of
 
 _HOW = "paired by seed, 95 % interval"
 

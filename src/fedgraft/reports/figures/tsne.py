@@ -8,8 +8,8 @@ import pandas as pd
 
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.storage.finished_run import FinishedRun
 
 FEWEST: Final = 5
 """Examples of a client below which t-SNE says nothing."""

@@ -6,8 +6,8 @@ from statistics import median
 from typing import Any
 
 from fedgraft.contracts.values import SPLITS
-from fedgraft.reports.figure_style import RUN_COLOURS
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.figures.figure_style import RUN_COLOURS
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 MOST_CLIENTS = 100
 """Clients that a page lists."""

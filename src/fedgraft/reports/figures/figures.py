@@ -16,9 +16,9 @@ from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
-from fedgraft.reports.client_figures import bytes_by_codec, score_per_client
-from fedgraft.reports.curve_figures import score, training_loss
-from fedgraft.reports.figure_style import (
+from fedgraft.reports.figures.client_figures import bytes_by_codec, score_per_client
+from fedgraft.reports.figures.curve_figures import score, training_loss
+from fedgraft.reports.figures.figure_style import (
     BAR_HEIGHT,
     BOTTOM,
     CHOSEN,
@@ -34,9 +34,9 @@ from fedgraft.reports.figure_style import (
     run_name,
     short_number,
 )
-from fedgraft.reports.orders import is_timed
-from fedgraft.reports.stored_runs import COSTS, RunFolder, default_target
-from fedgraft.reports.time_figures import timeline, waiting
+from fedgraft.reports.figures.time_figures import timeline, waiting
+from fedgraft.reports.stored.orders import is_timed
+from fedgraft.reports.stored.stored_runs import COSTS, RunFolder, default_target
 
 MOST_LANES, MOST_NAMED = 200, 20
 """Clients that are shown of very many, those chosen most often, and how many of them are named on the axis."""

@@ -12,9 +12,9 @@ from plotly.subplots import make_subplots
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_seconds
-from fedgraft.reports.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_name
-from fedgraft.reports.orders import STATES, UNHEARD, WAITING, Order, is_timed, orders, seconds_by_state
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.figures.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_name
+from fedgraft.reports.stored.orders import STATES, UNHEARD, WAITING, Order, is_timed, orders, seconds_by_state
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 COLOURS = dict(zip(STATES, ("#0072B2", "#E69F00", "#D5DAE1", "#56B4E9"), strict=True))
 MOST_CLIENTS, MOST_ROUNDS = 30, 60

@@ -13,19 +13,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.errors import InputError
-from fedgraft.reports import choices, client_figures, comparison, figures
-from fedgraft.reports.choice_figures import why_chosen
-from fedgraft.reports.figure_style import run_colour
-from fedgraft.reports.group_outcome import group_outcome
-from fedgraft.reports.outcome import outcome
-from fedgraft.reports.page_classes import class_parts
-from fedgraft.reports.page_data import data_parts
-from fedgraft.reports.page_tables import SCORE_COLUMNS, SEED_COLUMNS, page_tables
-from fedgraft.reports.seed_groups import CAPTION, Group, grouped, open_named
-from fedgraft.reports.seed_means import run_of
-from fedgraft.reports.settings import differences, flat, without_folders
-from fedgraft.reports.stored_runs import RunFolder
-from fedgraft.reports.tsne import embed
+from fedgraft.reports.figures import client_figures, figures
+from fedgraft.reports.figures.choice_figures import why_chosen
+from fedgraft.reports.figures.figure_style import run_colour
+from fedgraft.reports.figures.tsne import embed
+from fedgraft.reports.pages.group_outcome import group_outcome
+from fedgraft.reports.pages.outcome import outcome
+from fedgraft.reports.pages.page_classes import class_parts
+from fedgraft.reports.pages.page_data import data_parts
+from fedgraft.reports.pages.page_tables import SCORE_COLUMNS, SEED_COLUMNS, page_tables
+from fedgraft.reports.pages.settings import differences, flat, without_folders
+from fedgraft.reports.stored import choices, comparison
+from fedgraft.reports.stored.seed_groups import CAPTION, Group, grouped, open_named
+from fedgraft.reports.stored.seed_means import run_of
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 WIDE = ("Timeline",)
 """How titles of figures begin that need the page's whole width, beside the first."""
@@ -36,7 +37,7 @@ FIGURE_TOP, BUTTONS_TOP = 28, 48
 _FIGURE_OPTIONS = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("fedgraft.reports", ""),
+    loader=PackageLoader("fedgraft.reports.pages", ""),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -48,7 +49,7 @@ _TEMPLATES = Environment(
 @lru_cache
 def plotly_basic() -> str:
     """Return the script that draws figures: plotly.js with bars, lines and points alone."""
-    return files("fedgraft.reports").joinpath("plotly_basic", "plotly-basic.min.js").read_text(encoding="utf-8")
+    return files("fedgraft.reports.pages").joinpath("plotly_basic", "plotly-basic.min.js").read_text(encoding="utf-8")
 
 
 def write_report(

@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 from fedgraft.contracts.selector import AGENT, SCORE
 from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError
-from fedgraft.reports.choices import AGENT_TITLE, explained_rounds, is_explained, terms_of
-from fedgraft.reports.figure_style import BOTTOM, INK, NOT_CHOSEN, TOP, add_buttons, lay_out, plain_label, run_name
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.figures.figure_style import (
+    BOTTOM,
+    INK,
+    NOT_CHOSEN,
+    TOP,
+    add_buttons,
+    lay_out,
+    plain_label,
+    run_name,
+)
+from fedgraft.reports.stored.choices import AGENT_TITLE, explained_rounds, is_explained, terms_of
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 MOST_CLIENTS, MOST_ROUNDS = 100, 150
 """Clients and rounds that are drawn: of more clients those chosen most often, of more rounds some, evenly spaced."""

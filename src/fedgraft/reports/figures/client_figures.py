@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import DIRECTIONS
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
-from fedgraft.reports.figure_style import (
+from fedgraft.reports.figures.figure_style import (
     BAR_HEIGHT,
     BOTTOM,
     INK,
@@ -23,7 +23,7 @@ from fedgraft.reports.figure_style import (
     run_colour,
     run_name,
 )
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 FEW_CLIENTS = 40
 """Up to here each client has a lane of its own; beyond, scores are one curve per run."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.running.baselines import RATE
 from fedgraft.experiment.storage.data_notes import without_notes
-from fedgraft.reports.confusion import ClassScore, Confusion, added, confusion_of
-from fedgraft.reports.seed_groups import SCORE, Group
-from fedgraft.reports.stored_runs import RunFolder
+from fedgraft.reports.pages.confusion import ClassScore, Confusion, added, confusion_of
+from fedgraft.reports.stored.seed_groups import SCORE, Group
+from fedgraft.reports.stored.stored_runs import RunFolder
 
 LOG = logging.getLogger("fedgraft.report")
 MOST_SECONDS = 60.0

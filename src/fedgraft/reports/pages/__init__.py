@@ -1,0 +1,1 @@
+"""One HTML page of stored runs: what is on it, and its template."""

@@ -1,0 +1,1 @@
+"""Stored runs read back: compared, grouped by seed, with intervals."""
