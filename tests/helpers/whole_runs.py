@@ -36,6 +36,10 @@ class WholeRun:
         return Path(shutil.copytree(self.copies[write], folder))
 
 
+MakeRun = Callable[..., WholeRun]
+"""As the fixture `whole_run`: (experiment, writes) -> its run."""
+
+
 @contextmanager
 def copied(folder: Path, copies: Path, writes: Collection[int]) -> Iterator[dict[int, Path]]:
     """Copy a run's folder before each of these writes to disk; yield {write: copy}, which grows meanwhile."""
@@ -54,7 +58,7 @@ def copied(folder: Path, copies: Path, writes: Collection[int]) -> Iterator[dict
 
 
 @pytest.fixture(scope="session")
-def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., WholeRun]:
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> MakeRun:
     """A function that returns the run of an experiment, which is run when it is first asked for.
 
     `writes` are those to disk before which the folder is copied, so that tests can go on from there.
