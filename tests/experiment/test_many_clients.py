@@ -22,7 +22,8 @@ from fedgraft.methods.data.shops import Shops
 from helpers.killed_runs import measured
 from helpers.toy_runs import looped, run, toy
 
-MANY = 40
+MANY = 34
+"""More clients than have a digest, and than are kept at once."""
 SHOPS = {
     "data.name": "shops",
     "data.clients": MANY,
@@ -32,7 +33,7 @@ SHOPS = {
     "data.links": 400,
     "data.count": 1200,
 }
-QUICK = {**SHOPS, "rounds": 3, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
+QUICK = {**SHOPS, "rounds": 2, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
 DATA = {
     "shops": Shops(users=300, items=90, categories=MANY, count=1200, clients=MANY, partition="skewed"),
     "molecules": Molecules(clients=MANY, graphs=10),
@@ -107,7 +108,7 @@ def test_a_catalogue_is_the_same_however_many_pairs_are_drawn_at_once(monkeypatc
     ("changes", "workers"),
     [
         ({}, 0),
-        ({"task.share": "nothing"}, 0),
+        pytest.param({"task.share": "nothing"}, 0, marks=pytest.mark.slow),
         pytest.param({}, 2, marks=pytest.mark.slow),
         pytest.param({"selector.name": "oort"}, 2, marks=pytest.mark.slow),
     ],
