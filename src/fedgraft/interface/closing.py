@@ -1,4 +1,4 @@
-"""What a person is told once a run has ended."""
+"""Tell a person what came of a run once it has ended."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How an object shows itself in Python: facts about it, as text and as a notebook's table."""
+"""Show an object in Python: facts about it, as text and as a notebook's table."""
 
 import html
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How a run ends on the command line: what came out, or how to go on."""
+"""End a run on the command line: print what came out, or how to go on."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
