@@ -10,7 +10,7 @@ from fedgraft.reports.stored.comparison import clients_text, failures_text
 from fedgraft.reports.stored.stored_runs import METRIC_NAMES, yardsticks_of
 
 
-def closing_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
+def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
     """Return the lines: scores, what smoothing brought, bytes, yardsticks, failures, what came out, digest."""
     metric, total, raw = summary["metric"], summary["bytes"], summary.get("raw_data_bytes")
     return [
