@@ -44,6 +44,7 @@ TYPED = (
     "data.edges={tables}/typed_edges.csv",
     "rounds=3",
 )
+FEW_DEVICES = ("data.clients=3", "selector.clients=2", "clock.devices=lognormal", "rounds=3")
 CHAIN = 'codec=[{name="low_rank",rank=2},{name="quantized",bits=4}]'
 RUNS: dict[str, tuple[str, ...]] = {
     "rating": ("fedacs", *SHOPS),
@@ -87,7 +88,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "node-regression": ("node_regression", *PLAIN_BLOCKS),
     "link": ("links", *PLAIN_BLOCKS[:-1], "model.hidden=8"),
     "typed": ("rafhgl", "data.name=typed_blocks", "data.clients=4", "selector.clients=2", "rounds=3"),
-    "ranking": ("reputation_ucb", "data.name=catalogue", "data.clients=3", "selector.clients=2", "rounds=3"),
+    "ranking": ("reputation_ucb", "data.name=catalogue", *FEW_DEVICES),
     "graph-graft": ("graft_graph", *MOLECULES[:-1]),
     "rating-graft": ("graft_rating", *SHOPS),
     "own-nodes": ("graft_node", *NODES),
@@ -109,9 +110,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "data.name=interactions",
         "data.interactions={tables}/clicks.csv",
         "data.items={tables}/items.csv",
-        "data.clients=3",
-        "selector.clients=2",
-        "rounds=3",
+        *FEW_DEVICES,
     ),
 }
 """Short runs over all tasks, sharing methods, samplers, selectors, codecs and readers of own tables."""
