@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from fedgraft.contracts import randomness
-from fedgraft.domains.nodes.client_graph import Computed
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.client_graph import Computed
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Optimizer
 from fedgraft.experiment import experiment

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Update
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.plan import Plan
 from fedgraft.methods.one_model import moved

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from fedgraft.domains.nodes.halo_setup import inside
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.halo_setup import inside
 from fedgraft.engine.plan import Plan
 from fedgraft.methods.models import gcn
 from fedgraft.methods.selectors.random import Random

@@ -186,10 +186,10 @@ def test_a_pickle_does_not_run(file: Path, monkeypatch, content: bytes) -> None:
         "subprocess:Popen",
         "fedgraft.experiment.storage.run_folder:Store",
         "fedgraft.domains:NodeShard",
-        "fedgraft.domains.nodes.shards:np",
-        "fedgraft.domains.nodes.shards:sparse.csr_matrix",
-        "fedgraft.domains.nodes.shards:dataclass",
-        "fedgraft.domains.nodes.shards:InputError",
+        "fedgraft.domains.nodes.base.shards:np",
+        "fedgraft.domains.nodes.base.shards:sparse.csr_matrix",
+        "fedgraft.domains.nodes.base.shards:dataclass",
+        "fedgraft.domains.nodes.base.shards:InputError",
         "fedgraft.domainsx.evil:Shard",
         "fedgraft.domains..nodes:Shard",
         "fedgraft.domains/../evil:Shard",
@@ -204,7 +204,7 @@ def test_classes_that_data_are_not_made_of_are_refused(file: Path, cls: str) -> 
 
 
 def test_a_class_of_another_version_is_told(file: Path) -> None:
-    file.write_bytes(record("fedgraft.domains.nodes.shards:NodeShard", name="x", colour="red"))
+    file.write_bytes(record("fedgraft.domains.nodes.base.shards:NodeShard", name="x", colour="red"))
     with pytest.raises(InputError, match=r"another version of fedgraft wrote it: NodeShard there and here differ"):
         read_client(file)
 
@@ -246,7 +246,7 @@ def test_content_that_is_no_clients_is_damage(file: Path, tree: object) -> None:
 
 def test_fields_of_other_types_are_damage(file: Path, shard) -> None:
     parts = dict.fromkeys(vars(shard))
-    file.write_bytes(record("fedgraft.domains.nodes.shards:NodeShard", **parts))
+    file.write_bytes(record("fedgraft.domains.nodes.base.shards:NodeShard", **parts))
     with pytest.raises(InputError, match=r"is damaged: it does not hold a client's data"):
         read_client(file)
 

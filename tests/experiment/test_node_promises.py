@@ -8,7 +8,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.contracts.values import Halo
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.engine.halo_codec import HaloCodec
 from fedgraft.engine.plan import HALO
 from fedgraft.engine.server.halo_store import HaloStore

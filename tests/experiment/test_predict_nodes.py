@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedgraft
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predicting.predict import predict

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from fedgraft.domains.nodes.shards import NodeShard, WholeGraph, undirected
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
 """Five nodes; in the tests a sixth has no edge."""

@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fedgraft.domains.links.metrics import loss_of, measures, ranked, sums_of
 from fedgraft.domains.links.shards import LinkShard, whole
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.shards import cut
 from helpers import toy_nodes
 
 

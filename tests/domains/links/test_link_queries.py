@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.domains.links.queries import split_pairs_asked
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.errors import InputError
 from helpers.toy_nodes import whole
 

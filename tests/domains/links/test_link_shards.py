@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.links.shards import FEWEST, LinkShard, codes_of, hold_out, merge_links, whole
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.errors import InputError
 from helpers import toy_nodes
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from fedgraft.domains.nodes.features import FeatureRows
+from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.nn.propagate import Sparse
 
 OWN = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0]], np.float32)

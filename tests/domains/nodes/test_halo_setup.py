@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.domains.nodes.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.halo_setup import HaloSetup, thinned, without_edges
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.shards import cut
+from fedgraft.domains.nodes.training.halo_setup import HaloSetup, thinned, without_edges
 from fedgraft.errors import WireError
 from helpers.toy_nodes import RING, directed, whole
 

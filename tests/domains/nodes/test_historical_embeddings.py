@@ -5,7 +5,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts.values import HaloRows
-from fedgraft.domains.nodes.historical_embeddings import States
+from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.errors import WireError
 from helpers.toy_runs import same
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgraft.domains.nodes import memory_check
-from fedgraft.domains.nodes.memory_check import check_room
-from fedgraft.domains.nodes.shards import NodeShard, cut
+from fedgraft.domains.nodes.base import memory_check
+from fedgraft.domains.nodes.base.memory_check import check_room
+from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from helpers.toy_nodes import whole

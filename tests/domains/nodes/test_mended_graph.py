@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedgraft.contracts import Draw
-from fedgraft.domains.nodes.features import FeatureRows
-from fedgraft.domains.nodes.mended_graph import Mending, _joined, _nearest
-from fedgraft.domains.nodes.neighbour_sampling import Reach
-from fedgraft.domains.nodes.neighgen import WIDTHS
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.features import FeatureRows
+from fedgraft.domains.nodes.base.shards import cut
+from fedgraft.domains.nodes.training.mended_graph import Mending, _joined, _nearest
+from fedgraft.domains.nodes.training.neighbour_sampling import Reach
+from fedgraft.domains.nodes.training.neighgen import WIDTHS
 from fedgraft.errors import ClientError, InputError, WireError
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node

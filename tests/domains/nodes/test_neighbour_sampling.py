@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, Reach, scattered, smallest
+from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach, scattered, smallest
 from fedgraft.nn.propagate import Stacked
 from helpers.toy_nodes import shard_of
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.domains.nodes.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.shards import cut
+from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.errors import WireError
 from helpers.toy_nodes import RING, whole
 

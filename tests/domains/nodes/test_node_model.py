@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy import sparse
 
-from fedgraft.domains.nodes.features import FeatureRows
-from fedgraft.domains.nodes.model import NodeModel
-from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods, Reach
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.features import FeatureRows
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.own_shard import named_features, own_nodes
-from fedgraft.domains.nodes.tables import Columns
+from fedgraft.domains.nodes.reading.own_shard import named_features, own_nodes
+from fedgraft.domains.nodes.reading.tables import Columns
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 

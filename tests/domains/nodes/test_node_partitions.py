@@ -3,8 +3,8 @@ import logging
 import numpy as np
 import pytest
 
-from fedgraft.domains.nodes import partitions
-from fedgraft.domains.nodes.partitions import Dealing, louvain, thin
+from fedgraft.domains.nodes.base import partitions
+from fedgraft.domains.nodes.base.partitions import Dealing, louvain, thin
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 

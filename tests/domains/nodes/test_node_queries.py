@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows
-from fedgraft.domains.nodes.historical_embeddings import States
-from fedgraft.domains.nodes.own_tables import own_part
-from fedgraft.domains.nodes.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
-from fedgraft.domains.nodes.shards import NodeShard, cut
-from fedgraft.domains.nodes.tables import Columns
+from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.base.shards import NodeShard, cut
+from fedgraft.domains.nodes.reading.own_tables import own_part
+from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.reading.tables import Columns
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedgraft.domains.nodes.shards import NodeShard, cut, merge_shards, undirected
+from fedgraft.domains.nodes.base.shards import NodeShard, cut, merge_shards, undirected
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 

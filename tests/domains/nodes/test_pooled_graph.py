@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.nodes.pooled_graph import accuracy, judges, of_length, pooled
-from fedgraft.domains.nodes.shards import NodeShard, cut
+from fedgraft.domains.nodes.base.pooled_graph import accuracy, judges, of_length, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from helpers.toy_nodes import whole
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.smoothing import Means, coded, decoded
-from fedgraft.domains.nodes.shards import cut, merge_shards
-from fedgraft.domains.nodes.smoothing import Choice, Neighbours, Smoothing
+from fedgraft.domains.nodes.base.shards import cut, merge_shards
+from fedgraft.domains.nodes.training.smoothing import Choice, Neighbours, Smoothing
 from fedgraft.engine.server.smoothing import Joined
 from helpers.node_runs import small
 from helpers.toy_nodes import whole

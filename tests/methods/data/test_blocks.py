@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.nodes.shards import WholeGraph, merge_shards, undirected
+from fedgraft.domains.nodes.base.shards import WholeGraph, merge_shards, undirected
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import WORDS, Blocks
 

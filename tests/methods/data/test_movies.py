@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.nodes.movies import read_movies
+from fedgraft.domains.nodes.reading.movies import read_movies
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.methods.data.movies import Movies

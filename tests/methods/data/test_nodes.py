@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.shards import merge_shards
+from fedgraft.domains.nodes.base.shards import merge_shards
 from fedgraft.errors import InputError
 from fedgraft.methods.data.nodes import Nodes
 from helpers.toy_nodes import directed, same

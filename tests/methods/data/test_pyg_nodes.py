@@ -11,9 +11,9 @@ import torch_geometric.datasets
 from scipy import sparse
 from torch_geometric.data import Data as Graph
 
-from fedgraft.domains.nodes.pyg_datasets import read_set
-from fedgraft.domains.nodes.pyg_sets import SETS
-from fedgraft.domains.nodes.shards import merge_shards
+from fedgraft.domains.nodes.base.shards import merge_shards
+from fedgraft.domains.nodes.reading.pyg_datasets import read_set
+from fedgraft.domains.nodes.reading.pyg_sets import SETS
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.pyg_nodes import PygNodes

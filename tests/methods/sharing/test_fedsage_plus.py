@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Update
-from fedgraft.domains.nodes.neighgen import WIDTHS
+from fedgraft.domains.nodes.training.neighgen import WIDTHS
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load

@@ -13,7 +13,7 @@ from fedgraft.contracts.task_abilities import derived_shards
 from fedgraft.domains.links.client_links import LinkData
 from fedgraft.domains.links.queries import AskedPairs
 from fedgraft.domains.links.shards import codes_of, whole
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute

@@ -8,7 +8,7 @@ import torch
 
 from fedgraft.contracts import Draw
 from fedgraft.contracts.values import HaloRows
-from fedgraft.domains.nodes.shards import cut, merge_shards
+from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node

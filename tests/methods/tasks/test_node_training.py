@@ -9,7 +9,7 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import Draw
 from fedgraft.contracts.values import SPLITS, HaloRows
-from fedgraft.domains.nodes.shards import cut, merge_shards
+from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE

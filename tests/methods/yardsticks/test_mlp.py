@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.nodes.pooled_graph import pooled
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.pooled_graph import pooled
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.pyg_nodes import PygNodes

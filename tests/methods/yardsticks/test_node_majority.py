@@ -1,6 +1,6 @@
 import numpy as np
 
-from fedgraft.domains.nodes.shards import cut
+from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.methods.yardsticks.node_majority import NodeMajority
 from helpers.toy_nodes import whole
 

@@ -6,8 +6,8 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from fedgraft.domains.nodes.pooled_graph import of_length, pooled
-from fedgraft.domains.nodes.shards import NodeShard, cut
+from fedgraft.domains.nodes.base.pooled_graph import of_length, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.pyg_nodes import PygNodes

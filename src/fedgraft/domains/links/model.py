@@ -5,7 +5,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from fedgraft.domains.nodes.model import NodeModel
+from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.nn import flops
 from fedgraft.nn.layers import linear
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.node_tables import clients_said, named_once, texts_of
-from fedgraft.domains.nodes.new_nodes import owners_of
-from fedgraft.domains.nodes.queries import OWNER, Asked, split_nodes_asked
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.new_nodes import owners_of
+from fedgraft.domains.nodes.reading.queries import OWNER, Asked, split_nodes_asked
 from fedgraft.domains.tables import Source, read_table, row_of
 from fedgraft.errors import InputError, nearest
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.nodes.halo_setup import inside, without_edges
-from fedgraft.domains.nodes.shards import NodeShard, merge_shards
+from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
+from fedgraft.domains.nodes.training.halo_setup import inside, without_edges
 from fedgraft.errors import require
 
 FEWEST: Final = 100

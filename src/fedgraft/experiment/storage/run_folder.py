@@ -27,16 +27,7 @@ from fedgraft.experiment.recipes.here import from_here, whole_text
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage import folder_check as folders
 from fedgraft.experiment.storage.disk import Tally
-from fedgraft.experiment.storage.folder_check import (
-    BEFORE,
-    CHECKPOINT,
-    ENVIRONMENT,
-    EXPERIMENT,
-    ORIGIN,
-    ROWS,
-    STATE,
-    SUMMARY,
-)
+from fedgraft.experiment.storage.folder_check import CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
 from fedgraft.experiment.storage.provenance import Origin, check_shape, versions, with_versions
 from fedgraft.experiment.storage.stored_state import checked_content, checked_memories, checked_state
 from fedgraft.wire.layouts import Arrays, Tree
@@ -213,7 +204,7 @@ class Store:
                 "state": state.to_tree(),
             }
             if self.has_checkpoint:
-                disk.keep_as(inner / STATE, inner / BEFORE)
+                disk.keep_as(inner / STATE, inner / folders.BEFORE)
             disk.replace(inner, {STATE: disk.sealed(wire.pack(content))})
             self._made = None
             kept = current | set(self._memories.values())
@@ -223,10 +214,10 @@ class Store:
 
     def go_back(self) -> None:
         """Make the checkpoint before the last one the last. Raises `InputError` if there is none, or it is damaged."""
-        path = self.folder / CHECKPOINT / BEFORE
+        path = self.folder / CHECKPOINT / folders.BEFORE
         if not path.is_file():
             raise InputError(f"{self.folder} has no checkpoint before its last one.")
-        self._read_state(BEFORE)
+        self._read_state(folders.BEFORE)
         with self._writing():
             disk.replace(path.parent, {STATE: disk.read_bytes(path)})
             disk.remove(path)

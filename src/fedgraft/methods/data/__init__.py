@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS, SETTINGS
-from fedgraft.domains.nodes.pyg_sets import SETS as NODE_SETS
+from fedgraft.domains.nodes.reading.pyg_sets import SETS as NODE_SETS
 from fedgraft.domains.typed.published_names import NAMES
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {

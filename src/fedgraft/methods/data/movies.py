@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fedgraft.domains.nodes.movies import PEOPLE, read_movies
-from fedgraft.domains.nodes.own_shard import OwnNodes
-from fedgraft.domains.nodes.partitions import Dealing
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.partitions import Dealing
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.movies import PEOPLE, read_movies
+from fedgraft.domains.nodes.reading.own_shard import OwnNodes
 from fedgraft.errors import require, require_one_of
 
 

@@ -12,12 +12,12 @@ from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteDa
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import split_nodes
-from fedgraft.domains.nodes.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
-from fedgraft.domains.nodes.partitions import Dealing
-from fedgraft.domains.nodes.pyg_objects import MASKS, Collection, collection_of, joined, read_object, tables_of
-from fedgraft.domains.nodes.shards import NodeShard, cut
-from fedgraft.domains.nodes.site_tables import site_part
-from fedgraft.domains.nodes.tables import Columns, read_nodes
+from fedgraft.domains.nodes.base.partitions import Dealing
+from fedgraft.domains.nodes.base.shards import NodeShard, cut
+from fedgraft.domains.nodes.reading.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
+from fedgraft.domains.nodes.reading.pyg_objects import MASKS, Collection, collection_of, joined, read_object, tables_of
+from fedgraft.domains.nodes.reading.site_tables import site_part
+from fedgraft.domains.nodes.reading.tables import Columns, read_nodes
 from fedgraft.domains.tables import check_roles, check_said, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fedgraft.domains.nodes.own_shard import OwnNodes
-from fedgraft.domains.nodes.partitions import Dealing
-from fedgraft.domains.nodes.pyg_datasets import read_set
-from fedgraft.domains.nodes.pyg_sets import SETS
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.partitions import Dealing
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.own_shard import OwnNodes
+from fedgraft.domains.nodes.reading.pyg_datasets import read_set
+from fedgraft.domains.nodes.reading.pyg_sets import SETS
 from fedgraft.errors import require_one_of
 
 LOG = logging.getLogger("fedgraft.data")

@@ -33,7 +33,7 @@ class FedSagePlus(PartsSharing[State]):
     classifier alone.
 
     Source: Zhang et al., "Subgraph Federated Learning with Missing Neighbor Generation" (FedSage+), NeurIPS 2021,
-        and its published code; the task's part is in `fedgraft.domains.nodes.mended_graph`.
+        and its published code; the task's part is in `fedgraft.domains.nodes.training.mended_graph`.
     Differs:
         One generator for all, averaged. In the paper every client has its own, which is its point; it sends it with the
             embeddings of all its nodes to all others in every epoch, and adds up the gradients that come back of how

@@ -19,9 +19,9 @@ from fedgraft.domains.links.client_links import LinkData
 from fedgraft.domains.links.model import LinkModel
 from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
-from fedgraft.domains.nodes.model import NodeModel
-from fedgraft.domains.nodes.queries import with_new_nodes
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.queries import with_new_nodes
+from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays
 

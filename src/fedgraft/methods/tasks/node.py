@@ -13,10 +13,14 @@ from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.domains.nodes.answered_nodes import AnsweredNodes
-from fedgraft.domains.nodes.client_graph import Computed, NodeData
-from fedgraft.domains.nodes.halo_setup import HaloSetup
-from fedgraft.domains.nodes.losses import (
+from fedgraft.domains.nodes.base.node_options import check_options
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
+from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
+from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.training.halo_setup import HaloSetup
+from fedgraft.domains.nodes.training.losses import (
     Objective,
     by_hand,
     learning,
@@ -25,16 +29,12 @@ from fedgraft.domains.nodes.losses import (
     losses_with_back,
     objective_of,
 )
-from fedgraft.domains.nodes.mended_graph import Mending
-from fedgraft.domains.nodes.model import NodeModel
-from fedgraft.domains.nodes.neighbour_sampling import Neighbourhoods
-from fedgraft.domains.nodes.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.node_options import check_options
-from fedgraft.domains.nodes.node_task import NodeTask
-from fedgraft.domains.nodes.plain_nodes import plain_network, plain_nodes
-from fedgraft.domains.nodes.shards import NodeShard
-from fedgraft.domains.nodes.smoothing import Neighbours
+from fedgraft.domains.nodes.training.mended_graph import Mending
+from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
+from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
+from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
+from fedgraft.domains.nodes.training.smoothing import Neighbours
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Sums
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.nodes.client_graph import NodeData
-from fedgraft.domains.nodes.node_task import NodeTask
-from fedgraft.domains.nodes.queries import Asked, numbered
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.queries import Asked, numbered
+from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.regression import Floats, Regression, Unit, errors_in_training, groups_of, sums_of
 from fedgraft.domains.shared_unit import UNIT, check_moments, moments_of, unit_in, with_moments, with_unit, with_units
 from fedgraft.errors import require

@@ -11,9 +11,9 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.perceptron import Perceptron
-from fedgraft.domains.nodes.pooled_graph import accuracy, judges, likeliest, pooled
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.pooled_graph import accuracy, judges, likeliest, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import require
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import ClassVar
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.links.metrics import Scores, held_against
 from fedgraft.domains.links.shards import LinkShard
-from fedgraft.domains.nodes.features import inner_products, scaled
+from fedgraft.domains.nodes.base.features import inner_products, scaled
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.perceptron import Perceptron
-from fedgraft.domains.nodes.pooled_graph import accuracy, likeliest, pooled
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.pooled_graph import accuracy, likeliest, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import require
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.pooled_graph import accuracy, pooled
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.pooled_graph import accuracy, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard
 
 
 @dataclass(frozen=True)

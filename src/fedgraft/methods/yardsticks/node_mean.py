@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.regression import rmse, training_mean
 
 

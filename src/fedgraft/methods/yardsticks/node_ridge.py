@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.pooled_graph import judges, pooled
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.regression import Floats, rmse
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 from fedgraft.errors import require

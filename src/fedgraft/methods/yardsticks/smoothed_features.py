@@ -10,8 +10,8 @@ from scipy import optimize, sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.pooled_graph import accuracy, judges, of_length, pooled
-from fedgraft.domains.nodes.shards import NodeShard
+from fedgraft.domains.nodes.base.pooled_graph import accuracy, judges, of_length, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import require
 
 Floats = NDArray[np.float64]

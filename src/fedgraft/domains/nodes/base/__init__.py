@@ -1,0 +1,1 @@
+"""Nodes as values: shards, their features and parts, measures of their classes."""

@@ -1,0 +1,75 @@
+"""Features of a client's nodes and of its halo, one row a node, to be multiplied by what learns."""
+
+import warnings
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.base.shards import Features
+from fedgraft.nn.propagate import Sparse, Stacked
+from fedgraft.nn.sparse import ranges
+from fedgraft.wire.layouts import Array
+
+
+class FeatureRows:
+    """Rows of features: own nodes, then the halo's. Dense ones are never copied, neither here nor to be multiplied.
+
+    Args:
+        own: float32 [own, f], dense or CSR.
+        halo: float32 [halo, f], of the same kind.
+
+    Attributes:
+        dense: all rows by number, where they are dense.
+    """
+
+    def __init__(self, own: Features, halo: Features) -> None:
+        self.dense: Stacked | None = None
+        if isinstance(own, np.ndarray):
+            self.dense = Stacked(_tensor(own), _tensor(np.asarray(halo)))
+        else:
+            matrix = own if not halo.shape[0] else sparse.csr_matrix(sparse.vstack([own, halo], format="csr"))
+            self._pointers, self._columns = matrix.indptr.astype(np.int64), matrix.indices
+            self._values = matrix.data
+            self._width = int(matrix.shape[1])
+
+    def rows(self, nodes: Indices) -> Sparse | Tensor:
+        """Return the features of some nodes, in their order."""
+        if self.dense is not None:
+            return self.dense.take(torch.from_numpy(nodes))
+        first, counts = self._pointers[nodes], self._pointers[nodes + 1] - self._pointers[nodes]
+        at = ranges(first, counts)
+        rows = np.repeat(np.arange(len(nodes)), counts)
+        # Never with its zeros: that is a little faster for a few rows, and ten or a hundred times the operations.
+        return Sparse(rows, self._columns[at], self._values[at], (len(nodes), self._width), small=0)
+
+
+def _tensor(rows: Array) -> Tensor:
+    """Return a tensor of the same memory, which nobody writes to; torch cannot mark that and warns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(rows)
+
+
+def scaled(features: Features, length: float) -> Features:
+    """Every row brought to a length; rows of zeros stay."""
+    if isinstance(features, np.ndarray):
+        return np.asarray(features * _factors((features**2).sum(1), length)[:, None])
+    factors = _factors(np.asarray(features.multiply(features).sum(1)).ravel(), length)
+    values = features.data * np.repeat(factors, np.diff(features.indptr))
+    return sparse.csr_matrix((values, features.indices, features.indptr), shape=features.shape)
+
+
+def inner_products(features: Features, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
+    """Inner products of the features of two nodes each, float32 [n], of pairs [2, n]."""
+    one, other = features[pairs[0]], features[pairs[1]]
+    products = one * other if isinstance(one, np.ndarray) else one.multiply(other)
+    found: NDArray[np.float32] = np.asarray(products.sum(axis=1)).ravel()
+    return found
+
+
+def _factors(squares: Array, length: float) -> Array:
+    return np.divide(length, np.sqrt(squares), out=np.zeros(len(squares)), where=squares > 0).astype(np.float32)

@@ -1,0 +1,52 @@
+"""Put all clients' nodes in one place for yardsticks, make rows alike, count what is right."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.nodes.base.shards import Features, NodeShard, merge_shards
+from fedgraft.errors import InputError
+
+
+def pooled(shards: Sequence[NodeShard]) -> NodeShard:
+    """All clients' nodes as one client's. Raises `InputError` if none of them is for training."""
+    graph = merge_shards(shards)
+    if not len(graph.rows("train")):
+        raise InputError(f"The {graph.own:,} nodes of {len(shards):,} clients have no training node among them.")
+    return graph
+
+
+def judges(graph: NodeShard) -> Indices:
+    """Positions of the nodes on which settings are chosen: those for validation, without any those for training."""
+    rows = graph.rows("validation")
+    return rows if len(rows) else graph.rows("train")
+
+
+def likeliest(shares: NDArray[np.floating]) -> Indices:
+    """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
+    found: Indices = shares.argmax(axis=1)
+    return found
+
+
+def accuracy(graph: NodeShard, predicted: NDArray[np.integer]) -> dict[str, float]:
+    """{"validation": share, "test": share} of the nodes whose class was `predicted` [nodes]; nan where none is."""
+    right = predicted == graph.label
+    parts = {name: right[graph.rows(name)] for name in SPLITS[1:]}
+    return {name: float(part.mean()) if len(part) else float("nan") for name, part in parts.items()}
+
+
+def of_length(features: Features, length: float) -> Features:
+    """A copy with every row scaled to a Euclidean length; rows of zeros stay so, sparse features stay sparse."""
+    if isinstance(features, np.ndarray):
+        return features * _factors(np.square(features).sum(axis=1), length)[:, None]
+    factors = _factors(np.asarray(features.multiply(features).sum(axis=1)).ravel(), length)
+    scaled = features.copy()
+    scaled.data *= np.repeat(factors, np.diff(features.indptr))
+    return scaled
+
+
+def _factors(squares: NDArray[np.float32], length: float) -> NDArray[np.float32]:
+    zeros = np.zeros(len(squares), np.float32)
+    return np.divide(length, np.sqrt(squares), out=zeros, where=squares > 0)

@@ -1,0 +1,1 @@
+"""Nodes as they come: tables, PyTorch Geometric's objects and data sets, queries."""

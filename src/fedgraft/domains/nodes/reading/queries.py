@@ -1,0 +1,192 @@
+"""Questions about nodes: whose they are, which are new, and what a client's part is with these."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraft.contracts.values import HaloRows, Indices, Questions
+from fedgraft.domains.node_tables import answers, check_given, clients_said, feature_rows, named_once, texts_of
+from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
+from fedgraft.domains.nodes.reading.new_nodes import Newcomers, Owners, owners_of
+from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array, Tree
+
+LOG = logging.getLogger("fedgraft.data")
+
+OWNER = "predict"
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Questions about nodes to one client.
+
+    Args:
+        ids: object [asked], the nodes' ids.
+        nodes: int64 [asked], their numbers: 0 .. own - 1 are the client's, new ones follow.
+        features: float32 [new, f], of new nodes.
+        pointers: int64 [own + new + 1], of a CSR of the edges of new nodes, every edge both ways.
+        senders: int32 [edges], its columns.
+    """
+
+    ids: NDArray[np.object_]
+    nodes: Indices
+    features: Features
+    pointers: Indices
+    senders: Numbers
+
+
+def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+    """{client: its nodes}, every row of the table "nodes" with one client.
+
+    Args:
+        shards: all clients' own parts.
+        tables: "nodes" with a column "node" and perhaps "client"; a row whose id no client has is a new node and needs
+            features, which are not read of other rows. "edges" with columns "source" and "target": edges of new nodes,
+            to each other or to nodes of the client that answers for them; that is the one that they name, or the one
+            whose nodes they are joined to. And "features" where columns of features have names, in a column "name";
+            else these are "0", "1" ...
+
+    Raises `InputError` for whatever is missing, unknown or without a client.
+    """
+    where = f"{OWNER}.nodes"
+    if "nodes" not in tables:
+        raise InputError(f"{OWNER}: a table of nodes is needed, one row each; give --nodes.")
+    nodes = named_once(tables["nodes"], where)
+    nodes, source = read_table(nodes, where, {f"{OWNER}.node": "node"}, list(nodes.columns))
+    ids = texts_of(nodes, "node", source).astype(object)
+    edges = _ends(tables.get("edges"))
+    owners = owners_of(shards, {*ids, *edges.ravel().tolist()})
+    client, place = _known(shards, ids, clients_said(nodes, [shard.name for shard in shards], source), owners, source)
+    new = np.flatnonzero(place < 0)
+    if "features" in tables:
+        columns = tables["features"]["name"].astype(str).tolist()
+    else:
+        columns = [str(number) for number in range(shards[0].width)]
+
+    def ids_near(row: int) -> list[str]:
+        among = shards if client[row] < 0 else [shards[client[row]]]
+        return [str(name) for shard in among for name in shard.ids]
+
+    check_given(nodes, ids, new, columns, source, ids_near)
+    newcomers = Newcomers(shards, owners, ids[new], edges, (source, new), f"{OWNER}.edges")
+    features = shards[0].features[:0]
+    if len(new):
+        is_sparse = not isinstance(features, np.ndarray)
+        table = nodes.drop(columns=["node", "client"], errors="ignore")
+        features = feature_rows(table, new, columns, is_sparse, source, f"a feature of new node {ids[new[0]]!r}")
+    client[new] = newcomers.clients(client[new])
+    for number in np.unique(client[new]).tolist():
+        mine = new[client[new] == number]
+        place[mine] = shards[number].own + np.arange(len(mine))
+    ends = newcomers.ends(client[new], place[new])
+    found = {}
+    for number in np.unique(client).tolist():
+        rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
+        pairs = ends.get(number, np.zeros((2, 0), np.int64))
+        pointers, senders, notes = undirected(pairs, shards[number].own + len(mine), f"{OWNER}.edges, row")
+        for note in notes:
+            LOG.warning(f"{OWNER}.edges, client {shards[number].name!r}: {note}")
+        found[number] = Questions(rows, Asked(ids[rows], place[rows], features[mine], pointers, senders))
+    return found
+
+
+def test_nodes(shard: NodeShard) -> Asked:
+    """Return the questions that stand for a client's test nodes."""
+    nodes, nobody = shard.rows("test"), np.zeros(0, np.int32)
+    return Asked(shard.ids[nodes], nodes, shard.features[:0], np.zeros(shard.own + 1, np.int64), nobody)
+
+
+def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
+    """The client's part with new nodes behind its own; the halo stays as it is."""
+    new = asked.features.shape[0]
+    if not new:
+        return shard
+    own = shard.own + new
+    receivers = [np.repeat(np.arange(shard.own), shard.degree), np.repeat(np.arange(own), np.diff(asked.pointers))]
+    senders = [np.where(shard.senders < shard.own, shard.senders, shard.senders + new), asked.senders]
+    ends = np.concatenate(receivers), np.concatenate(senders)
+    edges = sparse.csr_matrix((np.ones(len(ends[0]), bool), ends), shape=(own, own + shard.halo))
+    edges.sort_indices()
+    features: Features
+    if isinstance(shard.features, np.ndarray):
+        features = np.concatenate([shard.features, np.asarray(asked.features)])
+    else:
+        features = sparse.csr_matrix(sparse.vstack([shard.features, asked.features], format="csr"))
+    is_new = asked.nodes >= shard.own
+    ids = np.concatenate([shard.ids, np.full(new, "", dtype=object)])
+    ids[asked.nodes[is_new]] = asked.ids[is_new]
+    return replace(
+        shard,
+        ids=ids,
+        features=features,
+        label=np.concatenate([shard.label, np.full(new, -1 if shard.classes else np.nan)]),
+        split=np.concatenate([shard.split, np.full(new, -1, np.int8)]),
+        pointers=edges.indptr.astype(np.int64),
+        senders=edges.indices.astype(np.int32),
+    )
+
+
+def numbered(asked: Asked, numbers: Array) -> dict[str, Array]:
+    """Return the number of each node that was asked for, given those of all own nodes, float64 [own]."""
+    return {"node": asked.ids, "prediction": numbers[asked.nodes]}
+
+
+def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:
+    """The likeliest class of each node that was asked for, and how likely the model takes it to be.
+
+    Args:
+        asked: which nodes.
+        classes: names.
+        shares: float32 [asked, classes], predicted probabilities.
+    """
+    return answers(asked.ids, classes, shares)
+
+
+def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[HaloRows]:
+    """Return the halo states that a client remembers: by now it may have more nodes of its own.
+
+    Args:
+        remembered: what `States.to_tree` returned; None for nothing.
+        own: number of own nodes that it had then.
+        halo: number of nodes of others.
+        widths: of the layers.
+    """
+    states = States(own, halo, widths, remembered)
+    slots = [np.flatnonzero(known[own:]) for known in states.known]
+    return [HaloRows(slot, rows[own + slot]) for slot, rows in zip(slots, states.rows, strict=True)]
+
+
+def _ends(edges: pd.DataFrame | None) -> NDArray[np.str_]:
+    """Ids [2, edges] of the table of edges."""
+    if edges is None:
+        return np.zeros((2, 0), np.str_)
+    where = f"{OWNER}.edges"
+    wanted = {f"{OWNER}.{column}": column for column in ("source", "target")}
+    table, source = read_table(named_once(edges, where), where, wanted, may_be_empty=True)
+    return np.stack([texts_of(table, column, source) for column in wanted.values()])
+
+
+def _known(
+    shards: Sequence[NodeShard], ids: NDArray[np.object_], said: Indices, owners: Owners, source: Source
+) -> tuple[Indices, Indices]:
+    """(client, place among its nodes) of each row; for a new node what the row says of the client, and -1."""
+    client, place = said.copy(), np.full(len(ids), -1)
+    for row, name in enumerate(ids):
+        every = owners.get(name, [])
+        mine = [each for each in every if said[row] in (-1, each[0])]
+        if len(mine) == 1:
+            client[row], place[row] = mine[0]
+        elif every:
+            whose = " and ".join(repr(shards[number].name) for number, _ in every)
+            why = f"of client {whose}, not of {shards[said[row]].name!r}"
+            if mine:
+                why = f"of clients {whose}; a column 'client' must say whose is meant"
+            raise InputError(f"{row_of(source, row)}: node {name!r} is {why}.")
+    return client, place

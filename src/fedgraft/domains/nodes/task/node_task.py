@@ -1,0 +1,277 @@
+"""What tasks about nodes share: halos, neighbours, the set-up, questions. What an answer is each says itself."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions
+from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureRows, scaled
+from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.base.memory_check import check_room
+from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
+from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
+from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
+from fedgraft.domains.nodes.training.mended_graph import Mending
+from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.domains.nodes.training.neighbour_sampling import Reach
+from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
+from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
+
+
+@dataclass(frozen=True)
+class NodeTask(
+    abilities.FittedTask[NodeShard, NodeData],
+    abilities.HaloTask[NodeShard, NodeData],
+    abilities.NeighbourSamplingTask[NodeShard, NodeData],
+    abilities.PooledTask[NodeShard, NodeData],
+    abilities.PredictingTask[NodeShard, NodeData],
+    abilities.PublishingTask[NodeShard, NodeData],
+):
+    """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
+
+    asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
+
+    encoder: LayeredEncoder | NetworkEncoder
+    head: Literal["linear", "convolution"] = "linear"
+    neighbours: int = 10
+    halo: int = 0
+    share_features: bool = True
+    share_states: bool = True
+    aggregates: bool = False
+    fresh: bool = False
+    pull: Literal["changed", "asked"] = "changed"
+    dropout: float = 0.0
+    scale: float = 0.0
+    features: int = 0
+    sparse: bool = False
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        for option in ("neighbours", "halo", "features"):
+            require(getattr(self, option) >= 0, f"{name}.{option}", ">= 0", getattr(self, option))
+        require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
+        require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
+        fits = not self.aggregates or (self.share_features and not self.share_states)
+        require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
+        if isinstance(self.encoder, NetworkEncoder):
+            whole = "with a whole network, whose layers nobody else sees"
+            require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
+            require(not self.aggregates, f"{name}.aggregates", f"false {whole}", self.aggregates)
+
+    @property
+    def draws_neighbours(self) -> bool:
+        """True where neighbours are drawn."""
+        return self.neighbours > 0
+
+    @property
+    def stochastic(self) -> bool:
+        """True where there is dropout, or a stochastic convolution."""
+        return self.dropout > 0 or self.encoder.stochastic
+
+    @cached_property
+    def halo_widths(self) -> tuple[int, ...]:
+        """Widths of hidden layers that another convolution reads."""
+        if isinstance(self.encoder, NetworkEncoder):
+            return ()
+        widths = self.encoder.widths
+        return (widths if self.head == "convolution" else widths[:-1]) if self.share_states else ()
+
+    @cached_property
+    def layers(self) -> int:
+        """Number of convolutions; a whole network is one."""
+        if isinstance(self.encoder, NetworkEncoder):
+            return 1
+        return self.encoder.depth + (self.head == "convolution" or not self.encoder.depth)
+
+    def known_of(self, shard: NodeShard) -> dict[str, Any]:
+        """Return {option: value} of what the model must know of the data; a client's tell."""
+        return {"features": shard.width}
+
+    def fitted(self, shards: Sequence[NodeShard]) -> Self:
+        """With what the model must know of the data; raises for halos that no memory of this machine holds."""
+        if self.share_features and not self.aggregates:
+            check_room(shards, self.halo)
+        first = shards[0]
+        known = self.known_of(first)
+        for name, found in known.items():
+            if (said := getattr(self, name)) not in (0, (), found):
+                raise InputError(f"task.{name} = {said}, but the data have {found}.")
+        return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
+
+    @property
+    def statistics_layout(self) -> Layout:
+        """Addresses of the halo; what others may know of own nodes."""
+        return self._set_up.statistics_layout if self._set_up else Layout(())
+
+    def statistics(self, shard: NodeShard) -> Arrays:
+        """Return what a client publishes."""
+        return self._set_up.statistics(self._seen(shard)) if self._set_up else {}
+
+    def check(self, statistics: Arrays) -> None:
+        """Sizes, order and finite numbers."""
+        if self._set_up:
+            self._set_up.check(statistics)
+
+    @property
+    def combined_layout(self) -> Layout:
+        """`Layout` of what is known of the halo, and of which own nodes others need."""
+        return self._set_up.combined_layout if self._set_up else Layout(())
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+        """Everybody's halo, from what its owners published."""
+        return self._set_up.combine(statistics) if self._set_up else {}
+
+    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
+        """Return the same as published."""
+        return self._halo_setup.halos(statistics)
+
+    def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
+        """Neighbourhoods, features of own nodes and of the halo, no states yet."""
+        seen = self._seen(shard)
+        sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
+        seen = inside(seen) if self.aggregates else seen
+        features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
+        all_known = np.concatenate([np.ones(seen.own, bool), known])
+        return NodeData(
+            features=FeatureRows(seen.features, features),
+            around=around_of(seen, degree, all_known, self.encoder, self.features),
+            own=seen.own,
+            halo=seen.halo,
+            label=seen.label,
+            rows={split: seen.rows(split) for split in SPLITS},
+            known=all_known,
+            needed=needed,
+            states=States(seen.own, seen.halo, self.halo_widths),
+            class_counts=_class_counts(seen),
+            sums=None if sums is None else FeatureRows(sums, sums[:0]),
+            degree=full.astype(np.float32),
+            layers=self.layers,
+            exchanges=self.share_states,
+        )
+
+    def examples(self, data: NodeData) -> int:
+        """Return how many training nodes the client has."""
+        return len(data.rows["train"])
+
+    def pooled(self, shards: Sequence[NodeShard]) -> NodeShard:
+        """Return the whole graph."""
+        return merge_shards(shards)
+
+    def alone(self, shard: NodeShard) -> NodeShard:
+        """Return the shard without its neighbours elsewhere."""
+        return inside(shard)
+
+    def network(self, outputs: int, g: torch.Generator) -> NodeModel:
+        """Return a model, the same for all clients; `outputs`: how many numbers it tells of a node."""
+        return NodeModel(self.encoder, self.features or 1, outputs, self.head, self.dropout, g)
+
+    def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
+        """Pass once over all own nodes and note their states; return losses of the training nodes among them."""
+        if not (losses or data.exchanges):
+            return np.zeros(0, np.float32)
+        everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
+        outputs = data.logits(model, data.computed(everybody, most, True, seed, "look"), True)
+        return self.losses_among(outputs, data)
+
+    @abstractmethod
+    def losses_among(self, outputs: Tensor, data: NodeData) -> Array:
+        """Return the loss of each training node, float32, from the model's outputs for all own nodes."""
+
+    def opened(self, data: NodeData, states: Tree) -> NodeData:
+        """Return the data with these states of own nodes and of the halo."""
+        return data.opened(states)
+
+    def closed(self, data: NodeData) -> Tree:
+        """Return the states of own nodes and of the halo."""
+        return data.states.to_tree()
+
+    def receive(self, data: NodeData, rows: Sequence[HaloRows]) -> None:
+        """Remember states of the halo."""
+        data.states.receive(rows)
+
+    def changed(self, data: NodeData) -> list[HaloRows]:
+        """Return states of nodes that others need, those that changed."""
+        return data.states.changed(data.needed)
+
+    def read(self, data: NodeData, draw: Draw) -> list[Indices]:
+        """Return halo nodes that are stored senders of each hidden layer."""
+        nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
+        all_known = [np.ones(data.own + data.halo, bool)] * self.layers
+        reach = Reach(all_known, self._most(draw), self._deep, draw.seed)
+        hops = data.around.around(nodes, self.layers, reach)
+        return [np.sort(hop.stored[hop.stored >= data.own]) - data.own for hop in hops[1:]]
+
+    def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[HaloRows]:
+        """States of one hidden layer of all own nodes, from all their neighbours."""
+        return data.relay(model, layer)
+
+    def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
+        return split_nodes_asked(shards, tables)
+
+    def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked) -> NodeData:
+        """Return the client's own part with all new nodes in it, and of its halo what it was told: features, states."""
+        data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
+        if self.share_states:
+            before = remembered_halo(remembered.get("states"), shard.own, data.halo, self.halo_widths)
+            data.states.receive(before)
+        return data
+
+    @property
+    def _connected(self) -> bool:
+        return self.share_states or (self.share_features and not self.aggregates)
+
+    @property
+    def _deep(self) -> bool:
+        return self.fresh or not self.share_states
+
+    @property
+    def _halo_setup(self) -> HaloSetup:
+        return HaloSetup(FeatureCoding(self.features, self.sparse), self.share_features)
+
+    @property
+    def _aggregates(self) -> Aggregates:
+        assert isinstance(self.encoder, LayeredEncoder), "it was checked"
+        return Aggregates(FeatureCoding(self.features, self.sparse), self.encoder.by_degree)
+
+    @property
+    def _set_up(self) -> HaloSetup | Aggregates | Mending | None:
+        """The exchange before training; None for none."""
+        linked = self._halo_setup if self._connected else None
+        return self._aggregates if self.aggregates else linked
+
+    def _seen(self, shard: NodeShard) -> NodeShard:
+        """The part of the graph that takes part, its features as the model reads them."""
+        if self.scale:
+            shard = replace(shard, features=scaled(shard.features, self.scale))
+        return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
+
+    def _computed(self, data: NodeData, draw: Draw) -> Computed:
+        """Return what a draw is computed from."""
+        return data.computed(data.rows["train"][draw.examples], self._most(draw), self._deep, draw.seed)
+
+    def _most(self, draw: Draw) -> tuple[int, ...]:
+        """Most neighbours per layer, as the sampler says or by default."""
+        if given := len(draw.neighbours):
+            require(given == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", given)
+        return draw.neighbours or (self.neighbours,) * self.layers
+
+
+def _class_counts(shard: NodeShard) -> Indices:
+    """How many training nodes each class has, int64 [classes]; none where labels are numbers."""
+    if not shard.classes:
+        return np.zeros(0, np.int64)
+    return np.bincount(shard.label[shard.rows("train")], minlength=len(shard.classes))

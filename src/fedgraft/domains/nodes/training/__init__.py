@@ -1,0 +1,1 @@
+"""A client's graph while it trains: drawn neighbours, halos, smoothed states, losses."""

@@ -1,0 +1,277 @@
+"""A client's part of a cut graph, ready to train on: what nodes are computed from, and what is remembered of them."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedgraft.contracts.encoder import Encoder, NetworkEncoder
+from fedgraft.contracts.values import HaloRows, Indices
+from fedgraft.domains.nodes.base.features import FeatureRows
+from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.mended_graph import Mending, Part
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach
+from fedgraft.domains.nodes.training.neighgen import generator_of
+from fedgraft.domains.nodes.training.smoothing import Neighbours
+from fedgraft.domains.nodes.training.surroundings import Surroundings
+from fedgraft.domains.regression import Unit
+from fedgraft.nn import flops, propagate
+from fedgraft.nn.layers import device_of
+from fedgraft.nn.propagate import Given
+from fedgraft.wire.layouts import Array, Tree
+
+RAREST: Final = 1e-4
+"""Share of a class that has no training node, so that its log is finite; ours."""
+
+
+@dataclass(eq=False)
+class NodeData:
+    """A client's own part of the graph, ready to train on, and what it remembers of hidden states.
+
+    Args:
+        features: of own nodes and of the halo.
+        around: neighbourhoods; of a whole network, surroundings.
+        own: how many own nodes.
+        halo: how many nodes of others.
+        label: int64 [own], classes; or float32 [own], numbers.
+        rows: {split: int64 [nodes], own nodes}.
+        known: bool [own + halo], whose features are known.
+        needed: int64 [needed], own nodes that others need.
+        states: hidden states.
+        class_counts: int64 [classes], how many training nodes each class has.
+        sums: of the features of all neighbours of own nodes, where these were told; else None.
+        degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
+        layers: how many convolutions.
+        exchanges: whether hidden states are exchanged and remembered.
+        relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
+            [own, width] each.
+        neighbours: all edges, where answers are smoothed over them; else None.
+        part: what neighbours are generated from, where they are; else None.
+        unit: in which labels are that are numbers.
+    """
+
+    features: FeatureRows
+    around: Neighbourhoods | Surroundings
+    own: int
+    halo: int
+    label: Array
+    rows: dict[str, Indices]
+    known: NDArray[np.bool_]
+    needed: Indices
+    states: States
+    class_counts: Indices
+    sums: FeatureRows | None
+    degree: NDArray[np.float32]
+    layers: int
+    exchanges: bool
+    neighbours: Neighbours | None = None
+    part: Part | None = None
+    unit: Unit = field(default_factory=Unit)
+    kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
+    relayed: list[Tensor] = field(default_factory=list)
+
+    def computed(
+        self,
+        nodes: Indices,
+        most: Sequence[int],
+        deep: bool,
+        seed: int = 0,
+        keep: str = "train",
+        states: Sequence[NDArray[np.bool_]] | None = None,
+    ) -> "Computed":
+        """Return what some own nodes are computed from; kept where it is sure to be the same the next time.
+
+        Args:
+            nodes: each once.
+            most: as of `Reach`.
+            deep: likewise.
+            seed: likewise.
+            keep: under which name.
+            states: per hidden layer, bool [own + halo], whose states are known; as remembered by default.
+        """
+        if states is None:
+            states = self.states.known if self.exchanges else []
+        sure = not any(each and each < self.around.most for each in most)
+        key = [nodes.tobytes(), *(known.tobytes() for known in states)] if sure else []
+        if sure and keep in self.kept and self.kept[keep][0] == key:
+            return self.kept[keep][1]
+        known = [self.known, *(states or [np.zeros_like(self.known)] * (self.layers - 1))]
+        dense = self.features.dense if self.sums is None and self.around.by_number else None
+        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, seed, whole=dense is not None))
+        if self.sums is not None:
+            hops[0] = _given(hops[0], self.sums, self.degree)
+        first = hops[0]
+        inputs = self.features.rows(np.concatenate([first.fresh, first.stored])) if dense is None else dense
+        computed = Computed(hops, inputs, torch.from_numpy(self.label[nodes]))
+        if sure:
+            self.kept[keep] = key, computed
+        return computed
+
+    def label_shares(self, parts: int) -> list[float]:
+        """Shares of training nodes in consecutive parts of the list of classes."""
+        part = np.arange(len(self.class_counts)) * parts // max(1, len(self.class_counts))
+        counts = np.bincount(part, self.class_counts, minlength=parts)
+        shares: list[float] = (counts / max(1, self.class_counts.sum())).tolist()
+        return shares
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """Float32 [classes]: share that each class has of the training nodes, `RAREST` at least."""
+        shares = self.class_counts / max(1, self.class_counts.sum())
+        return torch.from_numpy(np.maximum(shares, RAREST).astype(np.float32))
+
+    @cached_property
+    def log_shares(self) -> Tensor:
+        """Float32 [classes]: logs of `shares`."""
+        return self.shares.log()
+
+    def whole(self, received: int | None = None) -> "Computed":
+        """Return what all own nodes are computed from, with all their neighbours.
+
+        Args:
+            received: number of hidden layers whose halo states were received; later layers count as received in whole.
+                None where there are no more to come.
+        """
+        known = None
+        if received is not None and self.exchanges:
+            halo = np.arange(self.own + self.halo) >= self.own
+            known = [self.states.known[layer] if layer < received else halo for layer in range(self.layers - 1)]
+        return self.computed(np.arange(self.own), (0,) * self.layers, True, keep="whole", states=known)
+
+    def relay(self, model: nn.Module, layer: int) -> list[HaloRows]:
+        """States of one hidden layer of all own nodes that others need, given the halo's of the layers before it.
+
+        Those of all own nodes are kept in `relayed`, for the layers behind it.
+        """
+        del self.relayed[layer:]
+        computed = self.whole(received=layer).on(device_of(model))
+        with torch.no_grad():
+            for number in range(len(self.relayed), layer + 1):
+                hidden: Tensor = model.hidden(number, self._before(computed, number), computed.hops[number])  # type: ignore[operator]
+                self.relayed.append(hidden)
+        sent = HaloRows(self.needed, self.relayed[layer].numpy(force=True)[self.needed])
+        nothing = [HaloRows(self.needed[:0], np.zeros((0, width), np.float32)) for width in self.states.widths]
+        return [sent if number == layer else none for number, none in enumerate(nothing)]
+
+    def scored(self, model: nn.Module) -> Tensor:
+        """Logits [own, classes] of all own nodes, with all their neighbours, from the last layer that was relayed."""
+        computed, begin = self.whole().on(device_of(model)), len(self.relayed)
+        with torch.no_grad():
+            found: Tensor = model(self._before(computed, begin), computed.hops[begin:], self.stored)
+        return found.cpu()
+
+    def _before(self, computed: "Computed", layer: int) -> propagate.States:
+        """Return the states of a layer's senders before it, where all own nodes are computed."""
+        if not layer:
+            return computed.inputs
+        own, hop = self.relayed[layer - 1], computed.hops[layer]
+        return torch.cat([own, self.stored(layer - 1, hop).to(own.device)]) if len(hop.stored) else own
+
+    def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
+        """Logits [targets, classes], where the model is; with `notes` fresh states are remembered."""
+        computed = computed.on(device_of(model))
+        note = self.note if notes and self.exchanges else None
+        found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
+        return found
+
+    def hidden(self, model: nn.Module) -> Array:
+        """Return the last hidden layer of all nodes that are computed, own ones first, float32 [nodes, width]."""
+        computed = self.whole().on(device_of(model))
+        with torch.no_grad():
+            found = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
+        return found.cpu().numpy()  # type: ignore[no-any-return]
+
+    def opened(self, states: Tree) -> "NodeData":
+        """Return the same part with these hidden states; None = none is known.
+
+        Which generator the part was mended with is checked anew. States relayed so far are kept.
+        """
+        made = copy.copy(self)
+        made.states = self.states.opened(states)
+        made.relayed = [*self.relayed]
+        if self.part is not None:
+            self.part.sure = False
+        return made
+
+    def mended(self, model: nn.Module, mending: Mending | None) -> "NodeData":
+        """This part with the neighbours that the model's generator makes; made anew once that has changed."""
+        if mending is None or self.part is None:
+            return self
+        if not self.part.sure:  # to compare millions of numbers takes longer than a step
+            generator = generator_of(model)
+            edition = generator.edition
+            if self.part.mended[0] is not edition:
+                with flops.Meter() as meter:
+                    fields = mending.mended(generator, self.part)
+                states = self.states.opened(None)  # a mended part has none of its own
+                self.part.mended = edition, replace(self, **fields, states=states, part=None, kept={}), meter.flops
+            self.part.sure = not generator.learns
+        mended: NodeData = self.part.mended[1]
+        return mended
+
+    def stored(self, layer: int, hop: Hop) -> Tensor:
+        """Return the remembered states of a hop's stored nodes, float32 [stored, width]."""
+        return torch.from_numpy(self.states.rows[layer][hop.stored])
+
+    def note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
+        """Remember fresh states of a hidden layer, float32 [receivers, width]."""
+        self.states.write(layer, hop.receivers, fresh.numpy(force=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """The inputs of some nodes: the hops to them, and the features of the first one's senders or of all.
+
+    Beside it their labels, [nodes].
+    """
+
+    hops: list[Hop]
+    inputs: propagate.States
+    label: Tensor
+    _moved: "dict[str, Computed]" = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> "Computed":
+        """Return the same on a device; moved there once."""
+        if device.type == "cpu":
+            return self
+        if str(device) not in self._moved:
+            hops = [hop.to(device) for hop in self.hops]
+            self._moved[str(device)] = Computed(hops, self.inputs.to(device), self.label.to(device))
+        return self._moved[str(device)]
+
+
+def around_of(
+    shard: NodeShard, elsewhere: Indices | None, known: NDArray[np.bool_], encoder: Encoder, features: int
+) -> Neighbourhoods | Surroundings:
+    """Return what nodes are computed from with an encoder.
+
+    Args:
+        shard: the client's part.
+        elsewhere: int64 [halo], how many neighbours the nodes of others have; None = nobody knows.
+        known: bool [own + halo], whose features are known.
+        encoder: a stack of convolutions, or a whole network.
+        features: their width.
+    """
+    if isinstance(encoder, NetworkEncoder):
+        return Surroundings(shard, known, encoder.reach(features))
+    return Neighbourhoods(shard, elsewhere)
+
+
+def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:
+    """The hop whose receivers' sums are given, so that nobody but they need send."""
+    nodes = hop.receivers
+    block = Given(
+        matrix=hop.block.matrix,
+        place=torch.arange(len(nodes)),
+        degree=torch.from_numpy(degree[nodes]),
+        degree_from=torch.from_numpy(degree[nodes]),
+        given=sums.rows(nodes),
+    )
+    return Hop(nodes, nodes, nodes[:0], block)

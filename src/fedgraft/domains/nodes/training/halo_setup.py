@@ -1,0 +1,235 @@
+"""Agree, once before training, on whose nodes each client needs, and on raw features if these are shared.
+
+A client publishes the addresses of its halo, which of its own nodes have a neighbour elsewhere, and of these their
+degrees and, if they are shared, features. It gets back, for its halo, what their owners published, and which of its
+own nodes anybody needs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from fedgraft.contracts.values import Halo, Indices
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.errors import WireError
+from fedgraft.nn.sparse import ranges
+from fedgraft.wire.bits import count_bits, set_bits
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.lazy import Made
+
+
+@dataclass(frozen=True)
+class HaloSetup:
+    """The set-up in which clients publish whose nodes they need, and features.
+
+    Args:
+        coding: how rows of features travel.
+        features: whether they are shared.
+    """
+
+    coding: FeatureCoding
+    features: bool
+
+    @property
+    def statistics_layout(self) -> Layout:
+        """Layout of what a client publishes."""
+        known = (
+            Spec("nodes", "uint32", (1,)),
+            Spec("owner", "uint32", (VARIABLE,)),
+            Spec("place", "uint32", (VARIABLE,)),
+            Spec("degree", "uint32", (VARIABLE,)),
+        )
+        return Layout((*known, *self._feature_specs, Spec("boundary", "uint8", (VARIABLE,))))
+
+    @property
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back."""
+        known = (Spec("needed", "uint8", (VARIABLE,)), Spec("known", "uint8", (VARIABLE,)))
+        return Layout((Spec("degree", "uint32", (VARIABLE,)), *self._feature_specs, *known))
+
+    def statistics(self, shard: NodeShard) -> Arrays:
+        """Return what a client publishes."""
+        cut = np.zeros(shard.own, bool)
+        cut[np.repeat(np.arange(shard.own), shard.degree)[shard.senders >= shard.own]] = True
+        boundary = np.flatnonzero(cut)
+        return {
+            "nodes": np.array([shard.own], np.uint32),
+            "owner": shard.halo_owner.astype(np.uint32),
+            "place": shard.halo_place.astype(np.uint32),
+            "boundary": np.packbits(cut),
+            "degree": shard.degree[boundary].astype(np.uint32),
+            **(self.coding.pack(shard.features[boundary]) if self.features else {}),
+        }
+
+    def check(self, statistics: Arrays) -> None:
+        """Raise `WireError` for what no client can have published."""
+        nodes, marked = int(statistics["nodes"][0]), count_bits(statistics["boundary"])
+        if not nodes:
+            raise WireError("a client without nodes")
+        if len(statistics["boundary"]) != -(-nodes // 8):  # so that nobody makes the server think of billions of nodes
+            raise WireError(f"{len(statistics['boundary'])} bytes of marks of {nodes} nodes")
+        if (
+            len(statistics["degree"]) != marked
+        ):  # counted first: then the message is about as long as what is made of it
+            raise WireError(f"degrees of {len(statistics['degree'])} nodes where {marked} are meant")
+        boundary = set_bits(statistics["boundary"])
+        if marked and boundary[-1] >= nodes:
+            raise WireError(f"node {boundary[-1]} has neighbours elsewhere, but there are {nodes} nodes")
+        if len(statistics["owner"]) != len(statistics["place"]):
+            raise WireError(f"{len(statistics['owner'])} owners of nodes at {len(statistics['place'])} places")
+        address = statistics["owner"].astype(np.int64) << 32 | statistics["place"]
+        if (np.diff(address) <= 0).any():
+            raise WireError("addresses must ascend, each node once")
+        if self.features:
+            self.coding.unpack(statistics, marked)
+
+    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
+        """{client: how many nodes it has, and whose it needs}."""
+        return {
+            client: (int(each["nodes"][0]), Halo(each["owner"].astype(np.int64), each["place"].astype(np.int64)))
+            for client, each in statistics.items()
+        }
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+        """Return what each client gets back, made when asked for: together they may be many times the graph."""
+        halos = self.halos(statistics)
+        asked: dict[int, list[Indices]] = {client: [] for client in halos}
+        for _, (owner, place) in halos.values():
+            for each in np.unique(owner).tolist():
+                if each in asked:
+                    asked[each].append(place[owner == each])
+        needed = {client: _bits(asked[client], nodes) for client, (nodes, _) in halos.items()}
+        published = {client: _Published(self, each) for client, each in statistics.items()}
+        return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
+
+    def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Indices, Indices]:
+        """Return features of the halo (zero where unknown), bool [halo] whether they are known, degrees; needed nodes.
+
+        Without anything received, as where a model is used outside a run, nothing of others is known.
+        """
+        halo = shard.halo
+        empty = self.coding.empty(halo)
+        if not shared:
+            return empty, np.zeros(halo, bool), np.zeros(halo, np.int64), np.zeros(0, np.int64)
+        there = np.unpackbits(shared["known"], count=halo).view(bool)
+        features, known = empty, np.zeros(halo, bool)
+        if self.features:
+            features, known = self._spread(self.coding.unpack(shared, int(there.sum())), there), there
+        degree = np.zeros(halo, np.int64)
+        degree[there] = shared["degree"]
+        return features, known, degree, set_bits(shared["needed"])
+
+    @property
+    def _feature_specs(self) -> tuple[Spec, ...]:
+        return self.coding.specs if self.features else ()
+
+    def _answer(self, halo: Halo, needed: Array, published: Mapping[int, "_Published"]) -> Arrays:
+        known = np.zeros(len(halo.owner), bool)
+        degree, rows = [], []
+        for owner in np.unique(halo.owner).tolist():
+            if owner not in published:
+                continue
+            mine = np.flatnonzero(halo.owner == owner)
+            there = published[owner].position(halo.place[mine])
+            known[mine[there >= 0]] = True
+            degree.append(published[owner].degree[there[there >= 0]])
+            if self.features:
+                rows.append(published[owner].features[there[there >= 0]])  # type: ignore[index]
+        stacked = _stacked(rows) if rows else self.coding.empty(0)
+        return {
+            "needed": needed,
+            "known": np.packbits(known),
+            "degree": np.concatenate(degree).astype(np.uint32) if degree else np.zeros(0, np.uint32),
+            **(self.coding.pack(stacked) if self.features else {}),
+        }
+
+    def _spread(self, rows: Features, there: Array) -> Features:
+        """Rows of those that are known among all, zeros elsewhere."""
+        if there.all():
+            return rows
+        if isinstance(rows, np.ndarray):
+            spread = np.zeros((len(there), self.coding.width), np.float32)
+            spread[there] = rows
+            return spread
+        counts = np.zeros(len(there), np.int64)
+        counts[there] = np.diff(rows.indptr)
+        pointers = np.concatenate([[0], np.cumsum(counts)])
+        return sparse.csr_matrix((rows.data, rows.indices, pointers), shape=(len(there), self.coding.width))
+
+
+class _Published:
+    """One client's statistics, to be looked up by place."""
+
+    def __init__(self, setup: HaloSetup, statistics: Arrays) -> None:
+        self._boundary = boundary = set_bits(statistics["boundary"])
+        self.degree = statistics["degree"].astype(np.int64)
+        self.features = setup.coding.unpack(statistics, len(boundary)) if setup.features else None
+
+    def position(self, place: Indices) -> Indices:
+        """Rows of nodes among what was published; -1 for what was not."""
+        at = np.searchsorted(self._boundary, place)
+        there = at < len(self._boundary)
+        there[there] = self._boundary[at[there]] == place[there]
+        return np.where(there, at, -1)
+
+
+def _stacked(rows: list[Features]) -> Features:
+    if all(isinstance(each, np.ndarray) for each in rows):
+        return np.concatenate(rows)
+    return sparse.csr_matrix(sparse.vstack(rows, format="csr"))
+
+
+def _bits(places: list[Indices], count: int) -> Array:
+    """A bit for each of so many nodes, set at all places that there are: what `np.packbits` makes of marks."""
+    bits = np.zeros(-(-count // 8), np.uint8)
+    for place in places:
+        inside = place[place < count]
+        np.bitwise_or.at(bits, inside >> 3, np.uint8(128) >> (inside & 7).astype(np.uint8))
+    return bits
+
+
+def thinned(shard: NodeShard, most: int) -> NodeShard:
+    """The shard with at most so many neighbours elsewhere per own node, spread evenly over their order; 0 = all.
+
+    The choice depends on nothing but the shard, so that it is the same whenever it is made.
+    """
+    row = np.repeat(np.arange(shard.own), shard.degree)
+    cut = shard.senders >= shard.own
+    counts = np.bincount(row[cut], minlength=shard.own)
+    if not most or counts.max(initial=0) <= most:
+        return shard
+    rank = np.zeros(len(row), np.int64)
+    rank[cut] = ranges(np.zeros(shard.own, np.int64), counts)
+    share = counts[row]
+    # Of n the k-th stays where (k * most) mod n is below most: evenly spread, exactly `most` of them.
+    kept = ~cut | (share <= most) | ((rank * most) % np.maximum(share, 1) < most)
+    return without_edges(shard, kept)
+
+
+def inside(shard: NodeShard) -> NodeShard:
+    """The shard without its neighbours elsewhere."""
+    return without_edges(shard, shard.senders < shard.own)
+
+
+def without_edges(shard: NodeShard, kept: Array) -> NodeShard:
+    """The shard with some of its stored edges, bool [edges], and the halo that they leave."""
+    row = np.repeat(np.arange(shard.own), shard.degree)[kept]
+    senders = shard.senders[kept]
+    sending = np.unique(senders[senders >= shard.own])
+    number = np.concatenate([np.arange(shard.own), np.full(shard.halo, -1)])
+    number[sending] = shard.own + np.arange(len(sending))
+    return NodeShard(
+        name=shard.name,
+        ids=shard.ids,
+        features=shard.features,
+        label=shard.label,
+        classes=shard.classes,
+        split=shard.split,
+        pointers=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shard.own))]),
+        senders=number[senders].astype(np.int32),
+        halo_owner=shard.halo_owner[sending - shard.own],
+        halo_place=shard.halo_place[sending - shard.own],
+    )

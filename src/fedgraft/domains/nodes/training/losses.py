@@ -1,0 +1,82 @@
+"""Losses of nodes in training: as autograd sees them, and with a gradient written by hand."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.task_abilities import LossesAndBackward
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.training.mended_graph import Part
+from fedgraft.domains.nodes.training.neighgen import generator_of
+from fedgraft.nn.layers import device_of
+from fedgraft.nn.manual_gradients import cross_entropies
+from fedgraft.wire.layouts import Array
+
+
+@dataclass(frozen=True)
+class Objective:
+    """In what the losses of training differ from cross-entropies.
+
+    Args:
+        adjustment: by how many times the log shares of the client's classes logits are raised.
+        smoothing: share of each label that is spread over the client's classes as they share its nodes.
+    """
+
+    adjustment: float
+    smoothing: float
+
+    def raised(self, logits: Tensor, data: NodeData) -> Tensor:
+        """Logits as the losses see them."""
+        return logits + self.adjustment * data.log_shares.to(logits.device) if self.adjustment else logits
+
+    def spread(self, data: NodeData, device: torch.device) -> Tensor | None:
+        """Return the share of every label that every class gets, float32 [classes]; None for nothing."""
+        return self.smoothing * data.shares.to(device) if self.smoothing else None
+
+
+objective_of = cache(Objective)
+"""The objective of some options, made once: a step asks for it."""
+
+
+def losses_among(logits: Tensor, label: Indices, nodes: Indices) -> Array:
+    """Cross-entropies of some nodes, float32 [nodes], from everybody's logits and labels."""
+    return nn.functional.cross_entropy(logits.cpu()[nodes], torch.from_numpy(label[nodes]), reduction="none").numpy()
+
+
+def learning(model: nn.Module, data: NodeData) -> Part | None:
+    """Return what a step trains the model's generator on; None without one, and once that has learnt."""
+    return data.part if data.part is not None and generator_of(model).learns else None
+
+
+def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objective) -> Tensor:
+    """Losses [nodes]; in training, fresh states are remembered.
+
+    Args:
+        model: a `NodeModel`.
+        data: the client's.
+        computed: what the nodes are computed from.
+        objective: which losses.
+    """
+    logits = objective.raised(data.logits(model, computed, model.training), data)
+    logs, spread = torch.log_softmax(logits, 1), objective.spread(data, logits.device)
+    losses = nn.functional.nll_loss(logs, computed.label.to(logits.device), reduction="none")
+    return losses if spread is None else losses * (1.0 - float(spread.sum())) - logs @ spread
+
+
+def by_hand(model: Any, data: NodeData) -> bool:
+    """Return whether there is `losses_with_back`: not where sums are given, which are no products."""
+    return data.sums is None and bool(model.by_hand)
+
+
+def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: Objective) -> LossesAndBackward:
+    """Return the same losses without autograd, and a function that sets all gradients, given that of the losses."""
+    note = data.note if data.exchanges and model.training else None
+    computed = computed.on(device_of(model))
+    logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
+    spread = objective.spread(data, logits.device)
+    losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, spread)
+    return losses, lambda gradient: back(to_logits(gradient))

@@ -1,0 +1,167 @@
+"""The model of the task `node`: convolutions over what a batch is computed from, and a linear layer or one more.
+
+A whole network stands for all convolutions; the linear layer reads what it gives as it is.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop
+from fedgraft.errors import InputError
+from fedgraft.nn.layers import linear, row_linear
+from fedgraft.nn.manual_gradients import Back, WithBack, relu_back
+from fedgraft.nn.propagate import States
+from fedgraft.nn.whole_networks import WholeNetwork
+
+Stored = Callable[[int, Hop], Tensor]
+"""Of a hidden layer, counted from 0, what is remembered of a hop's stored nodes, float32 [stored, width]."""
+Note = Callable[[int, Hop, Tensor], None]
+"""Told of each hidden layer's fresh states [receivers, width]."""
+
+
+class NodeModel(nn.Module):
+    """A network from features to logits.
+
+    Args:
+        encoder: gives the convolutions, or the network in their place.
+        features: width of the inputs.
+        classes: width of the outputs.
+        head: "linear" for a linear layer behind the encoder's convolutions, "convolution" for one more of them; of an
+            encoder without any this is the only layer.
+        dropout: share of each hidden layer dropped in training.
+        g: what it is drawn from.
+    """
+
+    def __init__(
+        self,
+        encoder: LayeredEncoder | NetworkEncoder,
+        features: int,
+        classes: int,
+        head: str,
+        dropout: float,
+        g: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self._whole = isinstance(encoder, NetworkEncoder)
+        if isinstance(encoder, NetworkEncoder):
+            network = network_of_nodes(encoder, features, g)
+            self.convolutions, width, convolves = nn.ModuleList([network]), network.width, False
+        else:
+            convolves = head == "convolution" or not encoder.depth
+            widths = [features, *encoder.widths, *([classes] if convolves else [])]
+            self.convolutions, width = stack_of(encoder, widths, g), widths[-1]
+        self.head = None if convolves else linear(width, classes, g)
+        self.dropout = dropout
+        self._with_back = all(isinstance(convolution, WithBack) for convolution in self.convolutions)
+
+    @property
+    def by_hand(self) -> bool:
+        """True where there is `with_back`: all convolutions have it, and nothing is dropped."""
+        return self._with_back and not (self.dropout and self.training)
+
+    def forward(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
+        """Return logits, float32 [targets, classes].
+
+        Args:
+            inputs: features of the first hop's senders, or of all nodes where its block is over all; with fewer hops
+                the senders' states.
+            hops: one for each convolution, or for the last ones.
+            stored: what is remembered of stored nodes.
+            note: told of fresh states, before dropout.
+        """
+        logits: Tensor = self.convolutions[-1](self._last(inputs, hops, stored, note), hops[-1].block)
+        return logits if self.head is None else self.head(self._dropped(self._read(logits)))
+
+    def with_back(
+        self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None
+    ) -> tuple[Tensor, Callable[[Tensor], None]]:
+        """Logits as `forward` gives them, and what sets all gradients but a generator's, given that of the logits."""
+        state = inputs
+        stages: list[tuple[Back, Tensor | None]] = []
+        for layer, (convolution, hop) in enumerate(zip(self.convolutions, hops, strict=True)):
+            output, back = convolution.with_back(state, hop.block)  # type: ignore[operator]
+            if layer == len(hops) - 1 and self.head is None:
+                return output, _chained([*stages, (back, None)])
+            hidden = torch.relu_(output)
+            stages.append((back, hidden))
+            state = hidden
+            if layer < len(hops) - 1:
+                if note is not None:
+                    note(layer, hop, hidden)
+                if len(hops[layer + 1].stored):
+                    state = torch.cat([hidden, stored(layer, hops[layer + 1]).to(hidden.device)])
+        assert self.head is not None
+        return self.head(hidden), _chained([*stages, (partial(self.head.back, hidden), None)])
+
+    def hidden(self, layer: int, inputs: States, hop: Hop) -> Tensor:
+        """States [receivers, width] of one hidden layer, from what its hop's senders are before it."""
+        return torch.relu(self.convolutions[layer](inputs, hop.block))
+
+    def represent(self, inputs: States, hops: Sequence[Hop], stored: Stored) -> Tensor:
+        """The last hidden layer [targets, width]; without any the logits."""
+        if len(self.convolutions) == 1 and self.head is None:
+            return self.convolutions[0](inputs, hops[-1].block)  # type: ignore[no-any-return]
+        last = self._last(inputs, hops, stored, None)
+        if self.head is not None:
+            return self._read(self.convolutions[-1](last, hops[-1].block))
+        assert isinstance(last, Tensor) or not hops
+        return (
+            last[: hops[-1].block.receivers]
+            if isinstance(last, Tensor)
+            else self.convolutions[-1](last, hops[-1].block)
+        )
+
+    def _last(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None) -> States:
+        """Return the input of the last convolution."""
+        state, begin = inputs, len(self.convolutions) - len(hops)
+        for layer, (hop, after) in enumerate(itertools.pairwise(hops), begin):
+            fresh = self.hidden(layer, state, hop)
+            if note is not None:
+                note(layer, hop, fresh.detach())
+            state = self._dropped(fresh)
+            if len(after.stored):
+                state = torch.cat([state, stored(layer, after).to(state.device)])
+        return state
+
+    def _read(self, states: Tensor) -> Tensor:
+        """Return what the head reads; a network's own states, after which it has what it wants to have."""
+        return states if self._whole else torch.relu(states)
+
+    def _dropped(self, state: Tensor) -> Tensor:
+        return nn.functional.dropout(state, self.dropout, self.training) if self.dropout else state
+
+
+def stack_of(encoder: LayeredEncoder, widths: Sequence[int], g: torch.Generator) -> nn.ModuleList:
+    """Return a stack of convolutions with these widths, the inputs' first."""
+    return nn.ModuleList(
+        encoder.convolution(before, after, g, linear if number else row_linear)
+        for number, (before, after) in enumerate(itertools.pairwise(widths))
+    )
+
+
+def network_of_nodes(encoder: NetworkEncoder, features: int, g: torch.Generator) -> WholeNetwork:
+    """Return a whole network. Raises `InputError` for one that gives a state for each graph."""
+    network = encoder.network(features, g)
+    if network.pools:
+        raise InputError("[model] gives a state for each graph; tasks about nodes need [nodes, width] of a network.")
+    return network
+
+
+def _chained(stages: Sequence[tuple[Back, Tensor | None]]) -> Callable[[Tensor], None]:
+    """Back through all stages, each with what a relu made of its output, or None without a relu."""
+
+    def back(gradient: Tensor) -> None:
+        before: Tensor | None = gradient
+        for number in range(len(stages) - 1, -1, -1):
+            stage, hidden = stages[number]
+            assert before is not None
+            if hidden is not None:  # remembered states come behind those that were computed
+                before = relu_back(hidden, before[: hidden.shape[0]])
+            before = stage(before, number > 0)
+
+    return back

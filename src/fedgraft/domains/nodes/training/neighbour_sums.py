@@ -1,0 +1,127 @@
+"""The one-time exchange of FedGCN: every node gets the sum of its neighbours' features instead of each by itself.
+
+A client publishes, for each node elsewhere that it knows neighbours of, the sum of these neighbours' features; the
+server adds what several clients have published of a node and hands it to the node's owner. Of a node that has but one
+neighbour at a client, the sum is that neighbour's features as they are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.errors import WireError
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """The set-up in which clients publish sums of features.
+
+    Source: Yao et al., "FedGCN", NeurIPS 2023, one hop.
+    Differs: nothing is encrypted. Neighbours at a client that never published count as zeros, since a node's degree
+        is known to its owner and how many were summed is not told.
+
+    Args:
+        coding: how rows of features travel.
+        by_degree: whether a node's features are divided by the root of its degree plus one, as the GCN has it.
+    """
+
+    coding: FeatureCoding
+    by_degree: bool
+
+    @property
+    def statistics_layout(self) -> Layout:
+        """Layout of what a client publishes."""
+        known = (Spec("owner", "uint32", (VARIABLE,)), Spec("place", "uint32", (VARIABLE,)))
+        return Layout((*known, *self.coding.specs))
+
+    @property
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back."""
+        return Layout((Spec("place", "uint32", (VARIABLE,)), *self.coding.specs))
+
+    def statistics(self, shard: NodeShard) -> Arrays:
+        """Sums for the nodes elsewhere that the client knows neighbours of."""
+        edges = sparse.csr_matrix(
+            (np.ones(len(shard.senders), np.float32), shard.senders, shard.pointers),
+            shape=(shard.own, shard.own + shard.halo),
+        )
+        sums = edges[:, shard.own :].T.tocsr() @ self._scaled(shard)
+        return {
+            "owner": shard.halo_owner.astype(np.uint32),
+            "place": shard.halo_place.astype(np.uint32),
+            **self.coding.pack(_as_features(sums, self.coding.is_sparse)),
+        }
+
+    def check(self, statistics: Arrays) -> None:
+        """Raise `WireError` for what no client can have published."""
+        if len(statistics["owner"]) != len(statistics["place"]):
+            raise WireError(f"{len(statistics['owner'])} owners of nodes at {len(statistics['place'])} places")
+        self.coding.unpack(statistics, len(statistics["owner"]))
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+        """Return the sums that all clients together make for each client's nodes."""
+        found = {}
+        rows = {client: self.coding.unpack(each, len(each["owner"])) for client, each in statistics.items()}
+        for client in statistics:
+            places, parts = [], []
+            for other, each in statistics.items():
+                mine = np.flatnonzero(each["owner"] == client)
+                places.append(each["place"][mine].astype(np.int64))
+                parts.append(rows[other][mine])
+            place, number = np.unique(np.concatenate(places), return_inverse=True)
+            found[client] = {
+                "place": place.astype(np.uint32),
+                **self.coding.pack(_as_features(_added(number, len(place), parts), self.coding.is_sparse)),
+            }
+        return found
+
+    def sums(self, shard: NodeShard, shared: Arrays) -> Features:
+        """Float32 [own, f]: the sum of all neighbours' features, own ones and those that others spoke for."""
+        edges = sparse.csr_matrix(
+            (np.ones(len(shard.senders), np.float32), shard.senders, shard.pointers),
+            shape=(shard.own, shard.own + shard.halo),
+        )
+        total = edges[:, : shard.own] @ self._scaled(shard)
+        if shared:
+            place = shared["place"].astype(np.int64)
+            there = place < shard.own  # another client's nonsense must not cost this one its part in the run
+            total = total + _spread(self.coding.unpack(shared, len(place))[there], place[there], shard.own)
+        return _as_features(total, self.coding.is_sparse)
+
+    def _scaled(self, shard: NodeShard) -> Features:
+        if not self.by_degree:
+            return shard.features
+        scale = (shard.degree + 1).astype(np.float32) ** -0.5
+        if isinstance(shard.features, np.ndarray):
+            return shard.features * scale[:, None]
+        return sparse.csr_matrix(sparse.diags(scale, dtype=np.float32) @ shard.features)
+
+
+def _added(number: Indices, rows: int, parts: list[Features]) -> Features:
+    """Rows added up by number."""
+    adder = sparse.csr_matrix(
+        (np.ones(len(number), np.float32), (number, np.arange(len(number)))), shape=(rows, len(number))
+    )
+    if all(isinstance(part, np.ndarray) for part in parts):
+        total: Array = adder @ np.concatenate(parts)
+        return total
+    return sparse.csr_matrix(adder @ sparse.vstack(parts, format="csr"))
+
+
+def _spread(rows: Features, place: Indices, count: int) -> Features:
+    """The rows at their places among so many, zeros elsewhere."""
+    return _added(place, count, [rows])
+
+
+def _as_features(matrix: Features, is_sparse: bool) -> Features:
+    if not is_sparse:
+        return np.asarray(matrix, np.float32)
+    found = sparse.csr_matrix(matrix, dtype=np.float32)
+    found.sort_indices()
+    return found

@@ -1,0 +1,83 @@
+"""Find all nodes within reach of a batch, as one graph on which a whole network is called.
+
+Where `neighbour_sampling` has a layer of edges for each convolution, this has one graph for all of them. Edges between
+own nodes and neighbours elsewhere go both ways; of edges between neighbours elsewhere a client knows nothing.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Known, Reach, drawn_edges
+from fedgraft.nn.propagate import Sparse
+from fedgraft.nn.whole_networks import Subgraph
+
+
+class Surroundings:
+    """A client's graph, ready for a whole network to be called on parts of it.
+
+    Args:
+        shard: the client's part.
+        known: bool [own + halo], whose features are known; the others are left out, with their edges.
+        reach: edges that the network looks far, >= 0.
+    """
+
+    by_number: ClassVar[bool] = False
+    """Whether a hop may be over all nodes there are, by number."""
+
+    def __init__(self, shard: NodeShard, known: Known, reach: int) -> None:
+        self._reach, self._own, self._nodes = reach, shard.own, shard.own + shard.halo
+        receiver, sender = np.repeat(np.arange(shard.own), shard.degree), shard.senders.astype(np.int64)
+        receiver, sender = receiver[known[sender]], sender[known[sender]]
+        elsewhere = sender >= shard.own
+        ends = np.concatenate([receiver, sender[elsewhere]]), np.concatenate([sender, receiver[elsewhere]])
+        degree = np.bincount(ends[0], minlength=self._nodes)
+        self._senders = ends[1][np.argsort(ends[0], kind="stable")]
+        self._pointers = np.concatenate([[0], np.cumsum(degree)])
+        self._degree = degree.astype(np.float32)
+        self.most = int(degree.max(initial=0))
+
+    def around(self, targets: Indices, layers: int, reach: Reach) -> list[Hop]:
+        """The one graph that some own nodes are computed from, as a list of one.
+
+        Args:
+            targets: own nodes, each once; the first of the graph's.
+            layers: 1.
+            reach: how many neighbours of a node are drawn, once for each, and from what.
+        """
+        parts, receivers = [], targets
+        there = np.zeros(self._nodes, bool)
+        there[targets] = True
+        for _ in range(self._reach):
+            parts.append(self._drawn(receivers, reach.most[0], reach.seed))
+            receivers = np.unique(parts[-1][1])
+            receivers = receivers[~there[receivers]]
+            there[receivers] = True
+        there[targets] = False
+        fresh = np.concatenate([targets, np.flatnonzero(there[: self._own])])
+        stored = self._own + np.flatnonzero(there[self._own :])
+        nodes, number = np.concatenate([fresh, stored]), np.full(self._nodes, -1)
+        number[nodes] = np.arange(len(nodes))
+        row, column, times = (np.concatenate(each) for each in zip(*parts, strict=True)) if parts else _NOTHING
+        row, column = number[row], number[column]
+        order = np.lexsort((column, row))
+        matrix = Sparse(row[order], column[order], times[order], (len(nodes), len(nodes)), small=0)
+        degree = torch.from_numpy(self._degree[nodes])
+        nobody = torch.zeros(len(nodes), dtype=torch.int64)
+        place = torch.arange(len(targets))
+        block = Subgraph(matrix, place, degree[: len(targets)], degree, graph=nobody, graphs=nobody[:1])
+        return [Hop(targets, fresh, stored, block)]
+
+    def _drawn(self, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices, NDArray[np.float32]]:
+        """Edges that take part: the receiver, the sender, and how many times it counts."""
+        row, edge = drawn_edges(self._pointers, receivers, most, seed)
+        drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
+        times = (self._degree[receivers] / np.maximum(drawn, 1))[row]
+        return receivers[row], self._senders[edge], np.asarray(times, np.float32)
+
+
+_NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)

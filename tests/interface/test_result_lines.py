@@ -1,0 +1,25 @@
+"""The closing lines of a run say what came out."""
+
+from pathlib import Path
+
+from fedgraft.interface.result_lines import result_lines
+
+SUMMARY = {
+    **{"recipe": "cefgl", "dataset": "molecules", "rounds": 3, "stopped_by": "rounds", "scored": 0, "failures": None},
+    **{"metric": "accuracy", "better": "higher", "validation": 0.5, "test": 0.6, "test_at_best_validation": 0.6},
+    "measures": {"test": {"accuracy": 0.6, "macro_f1": 0.55}},
+    "bytes": {"total": 132, "down": 66, "up": 66, "model": 0},
+    "yardsticks": {"majority": 0.7},
+    "local_yardsticks": ["majority"],
+    "digest": "0" * 32,
+}
+
+
+def test_a_run_ends_with_what_came_out() -> None:
+    lines = result_lines(SUMMARY, Path("runs/a"))
+    assert lines[-2].strip() == (
+        "cefgl reaches accuracy 0.6000 on test at best validation, for 132 B. "
+        "The yardstick majority (0.7000), for no bytes, is better by 0.1000. "
+        "No model was sent: this was local training."
+    )
+    assert "  on test at best validation, too: macro-F1 0.5500" in lines
