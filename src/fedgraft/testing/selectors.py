@@ -12,7 +12,7 @@ from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
 from fedgraft.testing.worlds import ROUNDS, World
 
-BUDGETED = {"budget_rounds": 12.0, "unavailable": 0.2, "failing": 0.2}
+BUDGETED: dict[str, Any] = {"budget_rounds": 12.0, "unavailable": 0.2, "failing": 0.2}
 """A world in which a run ends before its last round."""
 
 
@@ -146,7 +146,8 @@ def _play(
     resume_every: int = 0,
 ) -> Run:
     """Return the run of a selector in a world; every call is checked, and nothing given may change."""
-    run, state = Run(), None
+    run = Run()
+    state = None
     for round in range(1, rounds + 1):
         view = world.view(round)
         if round == 1:
