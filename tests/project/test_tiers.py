@@ -13,16 +13,17 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 STEPS = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^(quick|test|test-all): \.venv.*\n\t(.*)$", MAKEFILE, re.MULTILINE))
 CI = re.findall(r"^within \d+ make (test|test-all)(?: ARGS=\"(.*)\")?$", STEPS, re.MULTILINE)
-MARKED = [dict(zip(("slow", "federation"), marks, strict=True)) for marks in itertools.product([False, True], repeat=2)]
+MARKS = ("slow", "federation", "data")
+MARKED = [dict(zip(MARKS, each, strict=True)) for each in itertools.product([False, True], repeat=len(MARKS))]
 
 
 def chosen(*options):
-    """Whether tests are chosen, for each pair of marks: the last -m holds."""
+    """Whether tests are chosen, for each set of marks: the last -m holds."""
     expression = [found for text in options for found in re.findall(r"-m '(.*?)'", text)][-1]
     return [eval(expression or "True", {}, marks) for marks in MARKED]
 
 
-@pytest.mark.parametrize("mark", ["slow", "federation", "data"])
+@pytest.mark.parametrize("mark", MARKS)
 def test_marks_are_declared(mark):
     assert any(line.startswith(f"{mark}: ") for line in OPTIONS["markers"])
 
@@ -39,7 +40,7 @@ def test_the_usual_tier_leaves_out_what_is_long_and_all_tests_leave_out_nothing(
 def test_before_a_change_enters_each_test_is_run_once():
     runs = [chosen(OPTIONS["addopts"], RECIPES[tier], arguments) for tier, arguments in CI]
     assert [tier for tier, _ in CI] == ["test", "test-all"]
-    assert [sum(each) for each in zip(*runs, strict=True)] == [1, 1, 1, 1]
+    assert [sum(each) for each in zip(*runs, strict=True)] == [1] * len(MARKED)
 
 
 @pytest.mark.parametrize("tier", RECIPES)
