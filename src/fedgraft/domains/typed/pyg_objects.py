@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.tables import encode
+from fedgraft.domains.tables.columns import encode
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.shards import (
