@@ -15,9 +15,10 @@ from fedgraft.domains.dealing import split_nodes
 from fedgraft.domains.nodes.base.partitions import Dealing
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.domains.nodes.reading.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
-from fedgraft.domains.nodes.reading.pyg_objects import MASKS, Collection, collection_of, joined, read_object, tables_of
+from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.site_tables import site_part
 from fedgraft.domains.nodes.reading.tables import Columns, read_nodes
+from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables import check_roles, check_said, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
@@ -27,8 +28,6 @@ SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
 ASKED = {"nodes": ("node", "client"), "edges": ("source", "target"), "pairs": ("source", "target", "client")}
 """Columns of tables of questions."""
-SUFFIX = ".pt"
-"""Of a file that holds a PyG object."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         """Read the graph, before it is dealt to clients."""
         labelled = bool(self.label)
         if isinstance(self.nodes, str | Path) and self._is_object():
-            given = read_object(Path(self.nodes), "Nodes.nodes")
+            given = read_object(Path(self.nodes), "Nodes.nodes", "Data")
             found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
         elif self.edges is None:
             given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
