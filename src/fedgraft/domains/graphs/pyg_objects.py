@@ -63,26 +63,19 @@ def tables_of(
 def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str) -> list[tuple[str, str | None, Any]]:
     """(what errors call it, client, graph) of every graph."""
     listed: list[tuple[str, str | None, Any]] = []
-    if isinstance(graphs, Mapping):
-        for key, own in graphs.items():
-            where = f"{parameter}[{key!r}]"
-            listed += [(f"{where}[{place}]", str(key), graph) for place, graph in enumerate(_list(own, where))]
-    else:
-        for place, graph in enumerate(_list(graphs, parameter)):
-            named = getattr(graph, "client", None)
-            listed.append((f"{parameter}[{place}]", None if named is None else str(named), graph))
+    keyed = [(f"[{key!r}]", str(key), own) for key, own in graphs.items()] if isinstance(graphs, Mapping) else []
+    for key, named, own in keyed or [("", None, graphs)]:
+        if not isinstance(own, Iterable):
+            raise InputError(f"{parameter}{key} must be a list of torch_geometric.data.Data; got {type(own).__name__}.")
+        for place, graph in enumerate(own):
+            client = getattr(graph, "client", None) if named is None else named
+            where = f"{parameter}{key}[{place}]"
+            if not hasattr(graph, "edge_index"):
+                raise InputError(f"{where} must be a torch_geometric.data.Data; got {type(graph).__name__}.")
+            listed.append((where, None if client is None else str(client), graph))
     if not listed:
         raise InputError(f"{parameter}: no graphs; at least one is needed.")
-    for where, _, graph in listed:
-        if not hasattr(graph, "edge_index"):
-            raise InputError(f"{where} must be a torch_geometric.data.Data; got {type(graph).__name__}.")
     return listed
-
-
-def _list(graphs: Any, where: str) -> list[Any]:
-    if not isinstance(graphs, Iterable):
-        raise InputError(f"{where} must be a list of torch_geometric.data.Data; got {type(graphs).__name__}.")
-    return list(graphs)
 
 
 def _features(graph: Any, where: str) -> Array:
