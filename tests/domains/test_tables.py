@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.tables import (
+from fedgraft.domains.tables.columns import (
     as_numbers,
     check_classes,
     check_roles,

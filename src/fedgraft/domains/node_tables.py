@@ -12,7 +12,7 @@ from scipy import sparse
 from fedgraft.contracts.task_abilities import SHARE
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.regression import classes_hint, is_known
-from fedgraft.domains.tables import Source, as_numbers, check_classes, encode, numbers, row_of
+from fedgraft.domains.tables.columns import Source, as_numbers, check_classes, encode, numbers, row_of
 from fedgraft.errors import InputError, nearest, require_one_of, unknown
 from fedgraft.wire.layouts import Array
 

@@ -17,7 +17,7 @@ EDGES = pd.DataFrame({"source": ["a", "a"], "target": ["b", "elsewhere"]})
 
 
 def test_features_without_names_are_found_by_number() -> None:
-    shard = discovery.find("data", "blocks")().own_shard(TASK, {"data": NODES, "data-edges": EDGES})
+    shard = discovery.find("data", "blocks")().client_shard(TASK, {"data": NODES, "data-edges": EDGES})
     assert (shard.name, shard.classes, shard.ids.tolist()) == ("own", ("art", "law"), ["a", "b"])
     assert shard.features.tolist() == [[2, 0.5], [3, 1.5]]
     assert shard.senders.tolist() == [1, 0]

@@ -15,7 +15,7 @@ from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.regression import classes_hint, numbers_hint
-from fedgraft.domains.tables import (
+from fedgraft.domains.tables.columns import (
     Source,
     as_numbers,
     check_classes,

@@ -12,7 +12,7 @@ from fedgraft.domains.node_tables import clients_said, named_once, texts_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.new_nodes import owners_of
 from fedgraft.domains.nodes.reading.queries import OWNER, Asked, split_nodes_asked
-from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.tables.columns import Source, read_table, row_of
 from fedgraft.errors import InputError, nearest
 
 ENDS = ("source", "target")

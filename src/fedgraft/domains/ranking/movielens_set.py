@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ranking.item_features import Items, make_features, sources_of
 from fedgraft.domains.ranking.movielens import ADDRESS, Format, Movies, read_movielens
@@ -69,7 +69,7 @@ class MovieLensSet(OwnShardData[RankingShard]):
         """Load one shard per client, dealt and split by `seed`."""
         return make_shards(self.interactions(), self.clients, self.partition, self.ubi, seed)
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RankingShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions with movies of the set; those with others are left out, with a note."""
         whole = self.interactions()
         known = Catalogue(whole.item_ids, whole.titles, whole.features, self.form.movies)

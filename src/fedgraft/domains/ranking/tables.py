@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.domains.ranking.item_features import Items, Rows, make_features, on_grid
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
-from fedgraft.domains.tables import (
+from fedgraft.domains.tables.columns import (
     Source,
     as_numbers,
     encode,

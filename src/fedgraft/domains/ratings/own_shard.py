@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ratings.dealing import known_shard
 from fedgraft.domains.ratings.shards import RatingShard
@@ -20,7 +20,7 @@ class OwnRatings(OwnShardData[RatingShard]):
 
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RatingShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings."""
         return own_ratings(STARS, tables)
 

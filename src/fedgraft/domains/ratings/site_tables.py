@@ -9,7 +9,7 @@ import numpy as np
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ratings.shards import Ids, Ratings
 from fedgraft.domains.ratings.tables import Format, read_own_ratings
-from fedgraft.domains.tables import encode, read_table
+from fedgraft.domains.tables.columns import encode, read_table
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 

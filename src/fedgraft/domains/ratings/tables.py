@@ -8,7 +8,16 @@ import pandas as pd
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ratings.shards import Ids, Ratings
-from fedgraft.domains.tables import Source, encode, folder_of_tables, numbers, read_table, row_of, splits_of, times_of
+from fedgraft.domains.tables.columns import (
+    Source,
+    encode,
+    folder_of_tables,
+    numbers,
+    read_table,
+    row_of,
+    splits_of,
+    times_of,
+)
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.node_tables import named_once, texts_of
-from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.tables.columns import Source, read_table, row_of
 from fedgraft.domains.typed.shards import JOIN, TypedGraph
 from fedgraft.errors import InputError, nearest, unknown
 

@@ -24,7 +24,7 @@ from fedgraft.domains.pyg_objects import (
     rows_of,
     split_of,
 )
-from fedgraft.domains.tables import encode
+from fedgraft.domains.tables.columns import encode
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.shards import (

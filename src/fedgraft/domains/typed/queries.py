@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.node_tables import answers, check_given, clients_said, feature_rows, named_once, texts_of
-from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.tables.columns import Source, read_table, row_of
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.new_nodes import Newcomers, Node, Owners, owners_of, placed, read_links

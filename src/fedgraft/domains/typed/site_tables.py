@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.tables import check_one_client
+from fedgraft.domains.tables.columns import check_one_client
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.domains.typed.tables import Columns, read_typed_graph
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.node_tables import feature, labels_among, read_labels, read_split, texts_of
-from fedgraft.domains.tables import Source, as_numbers, encode, read_table, row_of
+from fedgraft.domains.tables.columns import Source, as_numbers, encode, read_table, row_of
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.shards import (

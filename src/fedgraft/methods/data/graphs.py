@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import Collection, Columns, read_graphs
-from fedgraft.domains.tables import check_one_client, frames_of, renamed
+from fedgraft.domains.tables.columns import check_one_client, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -143,7 +143,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         usual = {getattr(self, field.name): field.name for field in fields(Columns) if field.name != "attributes"}
         return renamed(tables, dict.fromkeys(tables, usual))
 
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> GraphShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
         if self.vocabulary != "client":
             raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
@@ -151,10 +151,12 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
             if table not in tables:
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
-        check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", name)
+        check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
         for note in collection.notes:
             LOG.warning(note)
-        return self._shard(collection, np.arange(collection.whole.graphs), client, name, seed, None)
+        return self._shard(
+            collection, np.arange(collection.whole.graphs), purpose.client, purpose.name, purpose.seed, None
+        )
 
     def _shard(
         self, collection: Collection, rows: Indices, client: int, name: str, seed: int, degrees: int | None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, OwnShardData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ranking.item_features import sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
@@ -23,7 +23,7 @@ from fedgraft.domains.ranking.tables import (
     read_taken,
     usual_sources,
 )
-from fedgraft.domains.tables import check_roles, encode, frames_of, renamed
+from fedgraft.domains.tables.columns import check_roles, encode, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
@@ -129,7 +129,11 @@ class Interactions(
         """Return the table of users with the usual names of columns."""
         return renamed(tables, {name: {self.user: "user", self.client: "client"} for name in tables})
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RankingShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
+        """Read one client's rows, with the columns of the run's or the recipe's tables."""
+        return self._at(purpose, task, tables) if purpose.trains else self._own(tables)
+
+    def _own(self, tables: Mapping[str, Given]) -> RankingShard:
         """Read one client's interactions, with the columns and the items of the run's tables."""
         form, taken = self._form("Interactions"), []
         if self.items is None:
@@ -140,15 +144,15 @@ class Interactions(
             LOG.warning(f"--data: {lost:,} interactions with items that the run does not know left out.")
         return shard
 
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> RankingShard:
+    def _at(self, purpose: Purpose, task: Any, tables: Mapping[str, Given]) -> RankingShard:
         """Read one client's interactions, with the items that all sites know."""
-        site = replace(self, **dict[str, Any](tables))
-        if site.items is None:
+        here = replace(self, **dict[str, Any](tables))
+        if here.items is None:
             raise InputError("--data items=FILE is missing: a table of all items, the same file at every site.")
-        form = site._form("Interactions")
-        table, source = read_taken(form, site.interactions, named=False)
-        whole = read_interactions(form, table, source, site._catalogue(form, []), named=False)
-        return site_shard(whole, name, seed, client)
+        form = here._form("Interactions")
+        table, source = read_taken(form, here.interactions, named=False)
+        whole = read_interactions(form, table, source, here._catalogue(form, []), named=False)
+        return site_shard(whole, purpose.name, purpose.seed, purpose.client)
 
     def _catalogue(self, form: Columns, taken: list[str]) -> Catalogue:
         sources = usual_sources(form, self.items) if self.features == "all" else self._sources()

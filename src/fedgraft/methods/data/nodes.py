@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, OwnShardData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import split_nodes
@@ -19,7 +19,7 @@ from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of
 from fedgraft.domains.nodes.reading.site_tables import site_part
 from fedgraft.domains.nodes.reading.tables import Columns, read_nodes
 from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
-from fedgraft.domains.tables import check_roles, check_said, frames_of, renamed
+from fedgraft.domains.tables.columns import check_roles, check_said, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
@@ -166,12 +166,14 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         features = pd.DataFrame({"name": self._features(task, own.get(NODES))})
         return {**renamed(tables, names), "features": features}
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> NodeShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
+        if purpose.trains:
+            return self._at(task, tables, purpose)
         columns = replace(self._columns(), features=self._features(task, tables[NODES]))
         return own_nodes(task, tables, columns, check=self.edges is not None)
 
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> NodeShard:
+    def _at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> NodeShard:
         """Read one client's nodes and the edges between them."""
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
@@ -180,12 +182,14 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
         own = tables["nodes"], tables["edges"]
-        shard, is_split = site_part(*own, self._columns(), task, name, self._are_numbers)
+        shard, is_split = site_part(*own, self._columns(), task, purpose.name, self._are_numbers)
         if is_split and self.fold:
             raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
         if is_split or not self.label:
             return shard
-        split = split_nodes(shard.label, self.fold, generator(seed, "split", client=client), str(tables["nodes"]))
+        split = split_nodes(
+            shard.label, self.fold, generator(purpose.seed, "split", client=purpose.client), str(tables["nodes"])
+        )
         return replace(shard, split=split)
 
     @property

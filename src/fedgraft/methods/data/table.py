@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, is_folder
 from fedgraft.domains.ratings.dealing import make_shards, site_shard
 from fedgraft.domains.ratings.own_shard import OwnRatings, own_ratings
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.ratings.site_tables import COMMON_TABLES, SITE_TABLES, read_site
 from fedgraft.domains.ratings.tables import Format, read_ratings
-from fedgraft.domains.tables import check_roles, frames_of, renamed
+from fedgraft.domains.tables.columns import check_roles, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
 USUAL = 10
@@ -119,15 +119,19 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
         names = {self.user: "user", self.item: "item", self.client: "client"}
         return renamed(tables, dict.fromkeys(tables, names))
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RatingShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
+        """Read one client's rows, with the columns of the run's or the recipe's tables."""
+        return self._at(purpose, task, tables) if purpose.trains else self._own(tables)
+
+    def _own(self, tables: Mapping[str, Given]) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table."""
         low, high = self._scale()
         return own_ratings(replace(self._form("data"), unknown_trust="drop", low=low, high=high), tables)
 
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> RatingShard:
+    def _at(self, purpose: Purpose, task: Any, tables: Mapping[str, Given]) -> RatingShard:
         """Read one client's ratings and the trust links between its users; columns of clients are not read."""
         form = replace(self._form("Table"), unknown_trust="drop")
-        return site_shard(read_site(form, tables, task), name, seed, client)
+        return site_shard(read_site(form, tables, task), purpose.name, purpose.seed, purpose.client)
 
     def _partition(self) -> str:
         """Return how ratings get to clients, "auto" resolved."""

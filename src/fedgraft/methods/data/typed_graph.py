@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import split_nodes
-from fedgraft.domains.tables import check_roles, check_said, renamed
+from fedgraft.domains.tables.columns import check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.partitions import Dealing, parts_of
@@ -172,9 +172,7 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         }
         return {**renamed(tables, usual), "features": pd.DataFrame({"name": list(self.feature_names)}, dtype=object)}
 
-    def site_shard(
-        self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int
-    ) -> shards.TypedGraph:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
         check_said(self.features, task.class_names)
         if "edges" not in tables:
@@ -182,11 +180,11 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
         known = self.target, self._columns(), self.metapaths or task.metapaths, task.class_names
-        part, is_split = site_part(tables["nodes"], tables["edges"], *known, name)
+        part, is_split = site_part(tables["nodes"], tables["edges"], *known, purpose.name)
         if is_split and self.fold:
             raise InputError(f"TypedGraph.fold = {self.fold} is for data without a split; these have one.")
         if not is_split:
-            g = generator(seed, "split", client=client)
+            g = generator(purpose.seed, "split", client=purpose.client)
             where = str(tables["nodes"])
             part = replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
         return part if part.width else replace(part, features=structural_features(part))

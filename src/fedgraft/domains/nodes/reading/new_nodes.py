@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.tables import Source, row_of
+from fedgraft.domains.tables.columns import Source, row_of
 from fedgraft.errors import InputError, nearest
 
 Owners = Mapping[str, list[tuple[int, int]]]

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 
-from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import SUFFIXES, Given, header, table_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.own_tables import own_part
 from fedgraft.domains.nodes.reading.tables import Columns
-from fedgraft.domains.tables import encode
+from fedgraft.domains.tables.columns import encode
 from fedgraft.errors import InputError, unknown
 
 NODES, EDGES = OWN_TABLES = ("data", "data-edges")
@@ -43,7 +43,7 @@ class OwnNodes(OwnShardData[NodeShard]):
 
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> NodeShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them."""
         return own_nodes(task, tables, Columns(features=numbered(task)))
 

@@ -9,7 +9,7 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.domains.node_tables import feature_rows, named_once, texts_of
 from fedgraft.domains.nodes.base.shards import NodeShard, undirected
 from fedgraft.domains.nodes.reading.tables import Columns
-from fedgraft.domains.tables import encode, read_table, row_of
+from fedgraft.domains.tables.columns import encode, read_table, row_of
 from fedgraft.errors import InputError
 
 LOG = logging.getLogger("fedgraft.data")

@@ -24,7 +24,7 @@ from fedgraft.domains.pyg_objects import (
     split_of,
 )
 from fedgraft.domains.regression import numbers_hint
-from fedgraft.domains.tables import encode
+from fedgraft.domains.tables.columns import encode
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 

@@ -14,7 +14,7 @@ from fedgraft.domains.node_tables import answers, check_given, clients_said, fea
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
 from fedgraft.domains.nodes.reading.new_nodes import Newcomers, Owners, owners_of
-from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.tables.columns import Source, read_table, row_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Tree
 

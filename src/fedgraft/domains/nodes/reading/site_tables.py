@@ -10,7 +10,7 @@ from fedgraft.domains.node_tables import labels_among, read_numbers, read_split
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.own_tables import own_part
 from fedgraft.domains.nodes.reading.tables import Columns
-from fedgraft.domains.tables import Source, check_one_client, encode
+from fedgraft.domains.tables.columns import Source, check_one_client, encode
 from fedgraft.wire.layouts import Array
 
 

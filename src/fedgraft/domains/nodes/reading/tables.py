@@ -18,7 +18,7 @@ from fedgraft.domains.node_tables import feature, read_labels, read_numbers, rea
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
 from fedgraft.domains.nodes.reading.pyg_objects import Collection, compact
 from fedgraft.domains.regression import numbers_hint
-from fedgraft.domains.tables import Source, encode, read_table, row_of, unread
+from fedgraft.domains.tables.columns import Source, encode, read_table, row_of, unread
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
