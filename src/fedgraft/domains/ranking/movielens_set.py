@@ -1,6 +1,5 @@
 """What the data sets of MovieLens share: their options, and shards made from their files."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,7 @@ from fedgraft.domains.ranking.item_features import Items, make_features, sources
 from fedgraft.domains.ranking.movielens import ADDRESS, Format, Movies, read_movielens
 from fedgraft.domains.ranking.partition import check_partition, make_shards
 from fedgraft.domains.ranking.shards import Interactions, RankingShard
-from fedgraft.domains.ranking.tables import Catalogue, Columns, read_own
-
-LOG = logging.getLogger("fedgraft.data")
+from fedgraft.domains.ranking.tables import INTERACTIONS, Catalogue, read_own
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,4 @@ class MovieLensSet(OwnShardData[RankingShard]):
         """Read one client's interactions with movies of the set; those with others are left out, with a note."""
         whole = self.interactions()
         known = Catalogue(whole.item_ids, whole.titles, whole.features, self.form.movies)
-        shard, lost = read_own(Columns("data"), tables["data"], known, "--data")
-        if lost:
-            LOG.warning(f"--data: {lost:,} interactions with movies that the run does not know left out.")
-        return shard
+        return read_own(INTERACTIONS.names(), tables["data"], known, "movies")

@@ -1,18 +1,29 @@
 """From PyG `HeteroData` objects, in memory or in files, to typed graphs."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.pyg_objects import (
+    MASKS,
+    SUFFIX,
+    UNREAD,
+    classes_of,
+    clients_of,
+    ends_of,
+    entries_of,
+    numpy_of,
+    read_object,
+    rows_of,
+    split_of,
+)
 from fedgraft.domains.tables.columns import encode
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
@@ -29,14 +40,8 @@ from fedgraft.domains.typed.tables import ENDS, TYPE, Collection, Columns
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
-MASKS = ("train_mask", "val_mask", "test_mask")
-"""PyG's names of the splits, in the order of `SPLITS`."""
 IDS = ("node_id", "n_id")
 """What objects may call the ids of a type's nodes."""
-UNREAD = ("edge_attr", "edge_weight")
-"""What no encoder of typed graphs looks at."""
-SUFFIX = ".pt"
-"""Of a file that holds an object."""
 
 
 def is_object(given: object) -> bool:
@@ -59,7 +64,7 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
     if isinstance(given, str | Path) and Path(given).is_dir():
         return _of_folder(Path(given), target, metapaths, where)
     if isinstance(given, str | Path):
-        given, where = read_object(Path(given), where), str(given)
+        given, where = read_object(Path(given), where, "HeteroData"), str(given)
     graph, client, split, notes = _graph(given, target, metapaths, where)
     named, names = np.zeros(graph.targets, np.int64), np.array([], dtype=str)
     if client is not None:
@@ -108,34 +113,6 @@ def tables_of(collection: Collection, columns: Columns) -> dict[str, pd.DataFram
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
 
 
-def read_object(path: Path, parameter: str) -> Any:
-    """Return the `HeteroData` object that `torch.save` wrote; nothing else is unpickled."""
-    if not path.is_file():
-        raise InputError(f"{parameter}: no file{'' if path.suffix else ' or folder'} {path}.")
-    try:
-        with _known_classes():
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises another type, some without a word, for nearly every way to be broken
-        why = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        raise InputError(
-            f"{path} cannot be read as a torch_geometric.data.HeteroData ({why}); write it with torch.save(data, "
-            "path), its attributes tensors, numbers or lists."
-        ) from error
-
-
-@contextmanager
-def _known_classes() -> Iterator[None]:
-    """Let `torch.load` take what a `HeteroData` object is made of, and otherwise tensors only."""
-    from torch_geometric.data import HeteroData  # takes seconds
-    from torch_geometric.data.feature_store import TensorAttr
-    from torch_geometric.data.graph_store import EdgeAttr
-    from torch_geometric.data.storage import BaseStorage, EdgeStorage, NodeStorage
-
-    known = [HeteroData, TensorAttr, EdgeAttr, BaseStorage, EdgeStorage, NodeStorage]
-    with torch.serialization.safe_globals(known):
-        yield
-
-
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
@@ -147,7 +124,7 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, said = _graph(read_object(path, where), target, (), str(path), path.stem)
+        graph, _, split, said = _graph(read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
         notes += said
@@ -234,7 +211,7 @@ def _graph(
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
     label, classes = _labels(own, count, what)
-    split, given = _split(own, count, what)
+    split, given = split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
     graph = TypedGraph(
@@ -251,9 +228,7 @@ def _graph(
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    named = _numpy(own["client"]) if "client" in own else None
-    if named is not None and named.shape != (count,):
-        raise InputError(f"{what}.client must name one client per node, {count}; got {list(named.shape)}.")
+    named = clients_of(own["client"], count, what) if "client" in own else None
     return graph, named, given, notes
 
 
@@ -261,12 +236,8 @@ def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, .
     """({types, in the order of their names: int64 [2, listed]}, notes); all relations between two types are one."""
     found: dict[EdgeType, list[Indices]] = {}
     for one, relation, other in data.edge_types:
-        ends = _numpy(data[one, relation, other]["edge_index"])
-        if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
-            raise InputError(
-                f"{where}[{one!r}, {relation!r}, {other!r}].edge_index must be whole numbers of shape [2, edges]; got "
-                f"{ends.dtype} of {list(ends.shape)}."
-            )
+        edge_index = data[one, relation, other]["edge_index"]
+        ends = ends_of(edge_index, f"{where}[{one!r}, {relation!r}, {other!r}].edge_index")
         pair = (one, other) if one <= other else (other, one)
         found.setdefault(pair, []).append(ends if one <= other else ends[::-1])
     if not found:
@@ -282,7 +253,7 @@ def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, cl
     """Object [nodes]: the ids that the object says, else numbers."""
     for key in IDS:
         if key in store:
-            named = np.array([str(one) for one in _numpy(store[key]).tolist()], dtype=object)
+            named = np.array([str(one) for one in numpy_of(store[key]).tolist()], dtype=object)
             if len(set(named)) != len(named):
                 again = next(one for place, one in enumerate(named) if one in named[:place])
                 raise InputError(f"{where}.{key} must be different for all nodes; got {again!r} twice.")
@@ -312,21 +283,14 @@ def _features(store: Any, count: int, where: str) -> Features:
     x = store.get("x")
     if x is None:
         return np.zeros((count, 0), np.float32)
-    if not isinstance(x, torch.Tensor) or x.layout == torch.strided:
-        x = _numpy(x)
-    if x.ndim != 2 or len(x) != count:
-        raise InputError(f"{where}.x must be of shape [{count} nodes, features]; got {list(x.shape)}.")
+    x = rows_of(x, f"{where}.x", count)
     if isinstance(x, np.ndarray):
-        if x.dtype.kind not in "biuf":
-            raise InputError(f"{where}.x must be real numbers; got {x.dtype}.")
         rows, columns = np.nonzero(~np.isfinite(x))
         _check_finite(x[rows, columns], rows, columns, where)
         return compact(np.ascontiguousarray(x, dtype=np.float32))
-    flat: Any = x.detach().cpu()
-    listed = flat.to_sparse_coo().coalesce()
-    row, column = listed.indices().numpy()
-    _check_finite(listed.values().numpy(), row, column, where)
-    return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+    values, row, column = entries_of(x)
+    _check_finite(values, row, column, where)
+    return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
 
 
 def _check_finite(values: Array, rows: Indices, columns: Indices, where: str) -> None:
@@ -343,18 +307,8 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = _numpy(store["y"])
-    if y.shape not in ((count,), (count, 1)) or y.dtype.kind not in "iuf":
-        raise InputError(
-            f"{where}.y must be one whole number per node, its class, {[count]}; got {y.dtype} of {list(y.shape)}."
-        )
-    y = np.where(np.isnan(y), -1, y).reshape(-1) if y.dtype.kind == "f" else y.reshape(-1)
-    if len(broken := np.flatnonzero((y % 1 != 0) | (y < -1))):
-        raise InputError(
-            f"{where}.y must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
-            f"({len(broken)} such nodes)."
-        )
-    classes, label = np.unique(y[y >= 0].astype(np.int64), return_inverse=True)
+    y = classes_of(store["y"], count, f"{where}.y")
+    classes, label = np.unique(y[y >= 0], return_inverse=True)
     if not len(classes):
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     found = np.full(count, -1, np.int64)
@@ -362,29 +316,5 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     return found, tuple(map(str, classes.tolist()))
 
 
-def _split(store: Any, count: int, where: str) -> tuple[NDArray[np.int8], bool]:
-    """(int8 [nodes], whether it was given)."""
-    split = np.full(count, -1, np.int8)
-    masks = {key: _numpy(store[key]) for key in MASKS if store.get(key) is not None}
-    if not masks:
-        return split, False
-    if missing := [key for key in MASKS if key not in masks]:
-        raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
-    for part, (key, mask) in enumerate(masks.items()):
-        if mask.shape != (count,) or mask.dtype != bool:
-            raise InputError(
-                f"{where}.{key} must be true or false of each node, {[count]}; got {mask.dtype} of {list(mask.shape)}."
-            )
-        if len(twice := np.flatnonzero(mask & (split >= 0))):
-            other = SPLITS[split[twice[0]]]
-            raise InputError(f"{where}.{key}: node {twice[0]} is in the {other} split too; one is allowed.")
-        split[mask] = part
-    return split, True
-
-
 def _numbers(graph: TypedGraph) -> tuple[str, ...]:
     return tuple(map(str, range(graph.width)))
-
-
-def _numpy(value: Any) -> Array:
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

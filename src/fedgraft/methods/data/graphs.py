@@ -18,6 +18,7 @@ from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_label
 from fedgraft.domains.graphs.tables import Collection, Columns, read_graphs
 from fedgraft.domains.tables.columns import check_one_client, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -180,22 +181,23 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
     def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None) -> GraphShard:
         """Return a client's shard with its own attributes, kinds and classes; `degrees`: number of kinds they make."""
         has = np.flatnonzero(~np.isnan(shard.attributes).all(axis=0))
-        shard = replace(
-            shard,
-            attributes=np.ascontiguousarray(shard.attributes[:, has]),
-            attribute_names=tuple(shard.attribute_names[column] for column in has),
-        )
+        names = tuple(shard.attribute_names[column] for column in has)
+        shard = replace(shard, attributes=np.ascontiguousarray(shard.attributes[:, has]), attribute_names=names)
         where = f"{where}, client {shard.name!r}"
         check_graphs(shard, where)
         check_labels(shard, where)
         if self.vocabulary == "client" and shard.classes:
-            classes, label = np.unique(shard.label, return_inverse=True)
-            names = tuple(shard.classes[each] for each in classes)
-            shard = replace(shard, label=label.astype(np.int64), classes=names)
+            label, classes = _occurring(shard.label, shard.classes)
+            shard = replace(shard, label=label, classes=classes)
         if not shard.kinds:
-            return shard if shard.attributes.shape[1] else with_degrees(shard, degrees)
+            return shard if names else with_degrees(shard, degrees)
         if self.vocabulary == "client":
-            kinds, kind = np.unique(shard.kind, return_inverse=True)
-            names = tuple(shard.kind_names[each] for each in kinds)
-            shard = replace(shard, kind=kind.astype(np.int32), kinds=len(kinds), kind_names=names)
+            kind, kinds = _occurring(shard.kind, shard.kind_names)
+            shard = replace(shard, kind=kind.astype(np.int32), kinds=len(kinds), kind_names=kinds)
         return shard
+
+
+def _occurring(codes: Array, names: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
+    """Return codes, int64, and names of those that occur alone."""
+    found, code = np.unique(codes, return_inverse=True)
+    return code.astype(np.int64), tuple(names[each] for each in found)

@@ -22,8 +22,9 @@ from fedgraft.domains.nodes.reading.own_shard import (
     own_nodes,
     usual_names,
 )
-from fedgraft.domains.nodes.reading.pyg_objects import MASKS, Collection, collection_of, joined, read_object, tables_of
+from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
+from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.schema import check_said, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
@@ -31,8 +32,6 @@ LOG = logging.getLogger("fedgraft.data")
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
-SUFFIX = ".pt"
-"""Of a file that holds a PyG object."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         """Read the graph, before it is dealt to clients."""
         labelled = bool(self.label)
         if isinstance(self.nodes, str | Path) and self._is_object():
-            given = read_object(Path(self.nodes), "Nodes.nodes")
+            given = read_object(Path(self.nodes), "Nodes.nodes", "Data")
             found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
         elif self.edges is None:
             given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from fedgraft.domains.nodes.reading.plain_pickles import check_plain
-from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of, known_classes
+from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of
 from fedgraft.domains.nodes.reading.pyg_sets import SETS, Published
+from fedgraft.domains.pyg_objects import known_classes
 from fedgraft.errors import InputError
 
 
@@ -94,7 +95,7 @@ def _downloaded(root: Path, published: Published) -> Any:
             return getattr(library, published.loader)(str(root / published.title))
 
     try:
-        with known_classes():
+        with known_classes("Data"):
             return open_set()[0]
     except Exception as error:  # whatever a download and a library's own reading may raise
         raise InputError(

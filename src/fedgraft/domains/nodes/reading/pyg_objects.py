@@ -1,9 +1,7 @@
 """From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,15 +12,21 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
+from fedgraft.domains.pyg_objects import (
+    MASKS,
+    UNREAD,
+    classes_of,
+    clients_of,
+    ends_of,
+    entries_of,
+    numpy_of,
+    rows_of,
+    split_of,
+)
 from fedgraft.domains.regression import numbers_hint
 from fedgraft.domains.tables.columns import encode
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
-
-MASKS = ("train_mask", "val_mask", "test_mask")
-"""PyG's names of the splits, in the order of `SPLITS`."""
-UNREAD = ("edge_attr", "edge_weight")
-"""What no encoder of nodes looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +70,18 @@ def collection_of(
     if not labelled:
         label = np.full(nodes, -1, np.int64)
     elif are_numbers:
-        label = _numbers(_numpy(data.y), nodes, f"{where}.y")
+        label = _numbers(numpy_of(data.y), nodes, f"{where}.y")
     else:
-        label, classes = _classes(_labels(_numpy(data.y), nodes, f"{where}.y"), classes, where)
-    ends = _numpy(data.edge_index)
-    if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
-        raise InputError(
-            f"{where}.edge_index must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}."
-        )
+        label, classes = _classes(classes_of(data.y, nodes, f"{where}.y", numbers_hint("node")), classes, where)
+    ends = ends_of(data.edge_index, f"{where}.edge_index")
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
     notes = (*notes, *(f"{where}.{key} is not read." for key in UNREAD if getattr(data, key, None) is not None))
-    split, given = _split(data if labelled else None, nodes, where)
+    masks = {key: getattr(data, key, None) for key in MASKS} if labelled else {}
+    split, given = split_of(masks, nodes, where)
     client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
     if getattr(data, "client", None) is not None:
-        clients = _numpy(data.client)
-        if clients.shape != (nodes,):
-            raise InputError(f"{where}.client must name one client per node, {nodes}; got {list(clients.shape)}.")
-        client, names = encode(pd.DataFrame({"client": clients}), "client", [(f"{where}.client", nodes)])
+        named = pd.DataFrame({"client": clients_of(data.client, nodes, where)})
+        client, names = encode(named, "client", [(f"{where}.client", nodes)])
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
@@ -147,32 +146,6 @@ def tables_of(collection: Collection) -> dict[str, pd.DataFrame]:
     return {"nodes": nodes, "edges": pd.DataFrame(ends)}
 
 
-def read_object(path: Path, parameter: str) -> Any:
-    """The `Data` object that `torch.save` wrote; nothing else is unpickled."""
-    if not path.is_file():
-        raise InputError(f"{parameter}: no file {path}.")
-    try:
-        with known_classes():
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises another type, some without a word, for nearly every way to be broken
-        why = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        raise InputError(
-            f"{path} cannot be read as a torch_geometric.data.Data ({why}); write it with torch.save(data, path), "
-            "its attributes tensors, numbers or lists."
-        ) from error
-
-
-@contextmanager
-def known_classes() -> Iterator[None]:
-    """Lets `torch.load` take what a `Data` object is made of, and otherwise tensors only."""
-    from torch_geometric.data import Data  # takes seconds
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
-
-    with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-        yield
-
-
 def compact(values: Array) -> Features:
     """The features as float32, sparse where few are other than zero."""
     with np.errstate(over="ignore"):  # what is too large becomes infinite, which a graph does not take
@@ -181,18 +154,11 @@ def compact(values: Array) -> Features:
 
 
 def _features(x: Any, where: str) -> Features:
-    if not isinstance(x, torch.Tensor) or x.layout == torch.strided:
-        x = _numpy(x)
-    if x.ndim != 2:
-        raise InputError(f"{where} must be of shape [nodes, features]; got {list(x.shape)}.")
+    x = rows_of(x, where)
     if isinstance(x, np.ndarray):
-        if x.dtype.kind not in "biuf":
-            raise InputError(f"{where} must be real numbers; got {x.dtype}.")
         return compact(x)
-    flat: Any = x.detach().cpu()
-    listed = flat.to_sparse_coo().coalesce()
-    row, column = listed.indices().numpy()
-    return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+    values, row, column = entries_of(x)
+    return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
 
 
 def _classes(label: Indices, classes: tuple[str, ...], where: str) -> tuple[Indices, tuple[str, ...]]:
@@ -216,46 +182,3 @@ def _numbers(y: Array, nodes: int, where: str) -> Array:
     if np.isnan(found).all():
         raise InputError(f"{where} is nan at every node; nodes to learn from need a number.")
     return found
-
-
-def _labels(y: Array, nodes: int, where: str) -> Indices:
-    if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
-        raise InputError(
-            f"{where} must be one whole number per node, its class, {[nodes]}; got {y.dtype} of {list(y.shape)}."
-        )
-    y = y.reshape(-1)
-    known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(nodes, bool)
-    broken = np.flatnonzero(known & ((y % 1 != 0) | (y < -1)))
-    if len(broken):
-        raise InputError(
-            f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
-            f"({len(broken)} such nodes).{numbers_hint('node') if y[broken[0]] % 1 else ''}"
-        )
-    return np.where(known, y, -1).astype(np.int64)
-
-
-def _split(data: Any, nodes: int, where: str) -> tuple[Any, bool]:
-    """(int8 [nodes], whether it was given)."""
-    split = np.full(nodes, -1, np.int8)
-    masks = {key: mask for key in MASKS if (mask := getattr(data, key, None)) is not None}
-    if not masks:
-        return split, False
-    if missing := [key for key in MASKS if key not in masks]:
-        raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
-    for part, (key, mask) in enumerate(masks.items()):
-        mask = _numpy(mask)
-        if mask.shape != (nodes,) or mask.dtype != bool:
-            raise InputError(
-                f"{where}.{key} must be true or false of each node, {[nodes]}; got {mask.dtype} of {list(mask.shape)}."
-            )
-        if len(twice := np.flatnonzero(mask & (split >= 0))):
-            other = SPLITS[split[twice[0]]]
-            raise InputError(
-                f"{where}.{key}: node {twice[0]} is in the {other} split too ({len(twice)} such nodes); one is allowed."
-            )
-        split[mask] = part
-    return split, True
-
-
-def _numpy(value: Any) -> Array:
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
