@@ -66,6 +66,16 @@ def places_known(
     return client, place
 
 
+def ids_near(ids: Sequence[NDArray[np.object_]], client: Indices) -> Callable[[int], list[str]]:
+    """Return what returns the ids that a new node can be meant to have, given its number.
+
+    Args:
+        ids: of the nodes that each client has.
+        client: int64 [new], whose each new node is; -1 where nothing says so.
+    """
+    return lambda new: [str(name) for each in (ids if client[new] < 0 else [ids[client[new]]]) for name in each]
+
+
 def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
     """Return columns: the likeliest class, how likely it is, and how likely each class is.
 

@@ -250,6 +250,11 @@ class Rows:
             raise InputError(f"{self.where}: no column {name!r} ({option}).{nearest(name, self)}")
 
 
+def codes_of(values: Array, name: str, where: str) -> Coded:
+    """Return the codes of an array of ids, as `Cells.codes` does; errors call it `name` of `where`."""
+    return Cells(pd.Series(values), name, [(where, len(values))], np.arange(len(values))).codes()
+
+
 def repeated(keys: Array) -> Indices:
     """Return the rows whose key a row before them has, ascending, int64."""
     return np.flatnonzero(pd.Index(keys).duplicated())

@@ -27,6 +27,7 @@ class Column:
         needed: whether it must be there, or only where an option calls it otherwise than usual.
         silent: whether the name "" says that it is not read.
         usual: its usual name where that is not the role.
+        option: what errors say in place of the option of a data set, where none names it.
     """
 
     role: str
@@ -34,6 +35,7 @@ class Column:
     needed: bool = True
     silent: bool = False
     usual: str = ""
+    option: str = ""
 
     @property
     def usual_name(self) -> str:
@@ -57,6 +59,11 @@ class Table:
     columns: tuple[Column, ...]
     may_be_empty: bool = False
     folder: Literal["", "clients", "parts"] = ""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of its columns, in order."""
+        return tuple(column.role for column in self.columns)
 
     def column(self, role: str) -> Column:
         """Return the column of a role."""
@@ -111,7 +118,7 @@ class Table:
             if column.kind == "features":
                 wanted |= {f"{owner}.{column.role}: {each}": each for each in name or () if needed is None}
             elif (column.needed or name != column.usual_name) if needed is None else column.role in needed:
-                wanted[f"{owner}.{column.role}"] = name
+                wanted[column.option or f"{owner}.{column.role}"] = name
             else:
                 optional.append(name)
         return wanted, optional

@@ -24,7 +24,8 @@ from fedgraft.domains.pyg_objects import (
     rows_of,
     split_of,
 )
-from fedgraft.domains.tables.columns import encode
+from fedgraft.domains.tables.rows import codes_of
+from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.shards import (
@@ -36,7 +37,7 @@ from fedgraft.domains.typed.shards import (
     metapath_types,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import ENDS, TYPE, Collection, Columns
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, Collection
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -68,13 +69,11 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
     graph, client, split, notes = _graph(given, target, metapaths, where)
     named, names = np.zeros(graph.targets, np.int64), np.array([], dtype=str)
     if client is not None:
-        named, names = encode(
-            pd.DataFrame({"client": client}), "client", [(f"{where}[{target!r}].client", len(client))]
-        )
+        named, names = codes_of(client, "client", f"{where}[{target!r}].client")
     return Collection(graph, named, tuple(names.tolist()), split, _numbers(graph), notes)
 
 
-def tables_of(collection: Collection, columns: Columns) -> dict[str, pd.DataFrame]:
+def tables_of(collection: Collection, columns: Names) -> dict[str, pd.DataFrame]:
     """Return {"nodes": ..., "edges": ...}, one table of all nodes and one of all edges, that say the same.
 
     Args:
@@ -82,34 +81,28 @@ def tables_of(collection: Collection, columns: Columns) -> dict[str, pd.DataFram
         columns: names of the other columns.
     """
     whole, names = collection.whole, collection.feature_names
-    for name in (*names, columns.node, columns.label, columns.client, columns.split):
+    for name in (*names, *(columns[role] for role in ("node", "label", "client", "split"))):
         if name == TYPE:
             raise InputError(
                 f"{whole.name}: column {TYPE!r} must have another name: a run keeps all nodes in one table, whose "
                 f"column {TYPE!r} says of which type each is."
             )
     values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
-    own: dict[str, Any] = {TYPE: whole.target, columns.node: list(map(str, whole.ids[whole.target]))}
-    own[columns.label] = [whole.classes[label] if label >= 0 else None for label in whole.label]
+    own: dict[str, Any] = {TYPE: whole.target, columns["node"]: list(map(str, whole.ids[whole.target]))}
+    own[columns["label"]] = [whole.classes[label] if label >= 0 else None for label in whole.label]
     if collection.client_names:
-        own[columns.client] = np.array(collection.client_names, dtype=object)[collection.client]
+        own[columns["client"]] = np.array(collection.client_names, dtype=object)[collection.client]
     if collection.split:
-        own[columns.split] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+        own[columns["split"]] = [SPLITS[split] if split >= 0 else None for split in whole.split]
     first = pd.concat([pd.DataFrame(own), pd.DataFrame(values, columns=list(names))], axis=1)
     others = {kind: ids for kind, ids in whole.ids.items() if kind != whole.target}
     kinds = np.repeat(np.array(list(others), dtype=object), [len(ids) for ids in others.values()])
-    rest = pd.DataFrame({TYPE: kinds, columns.node: [str(each) for ids in others.values() for each in ids]})
-    edges = [
-        pd.DataFrame(
-            {
-                ENDS[0]: pair[0],
-                columns.ends[0]: list(map(str, whole.ids[pair[0]][ends[0]])),
-                ENDS[1]: pair[1],
-                columns.ends[1]: list(map(str, whole.ids[pair[1]][ends[1]])),
-            }
-        )
-        for pair, ends in whole.edges.items()
-    ]
+    rest = pd.DataFrame({TYPE: kinds, columns["node"]: [str(each) for ids in others.values() for each in ids]})
+    edges = []
+    for pair, ends in whole.edges.items():
+        sides = zip(ENDS, BOTH, pair, ends, strict=True)
+        said = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
+        edges.append(pd.DataFrame(said[0] | said[1]))
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from fedgraft.contracts.data import ANSWER, GivenData, OwnShardData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.dealing import split_nodes
+from fedgraft.domains.dealing import check_dealt, split_nodes
 from fedgraft.domains.nodes.base.partitions import Dealing
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.domains.nodes.reading.own_shard import (
@@ -115,21 +115,12 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         collection = self.read()
         for note in collection.notes:
             LOG.warning(note)
-        if collection.split and self.fold:
-            raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
         names, whole = collection.client_names, collection.whole
+        self._check_dealt(collection.split, len(names))
         if not names:
             shards = self._dealing().deal(whole, seed, split=bool(self.label) and not collection.split)
             # The graph is named after its file, for errors; clients have names that are the same in every place.
             return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
-        named = f"{len(names)}, as the data name, or 0"
-        require(self.clients in (0, len(names)), "Nodes.clients", named, self.clients)
-        if self.partition != "iid":
-            raise InputError(
-                f"Nodes.partition = {self.partition!r} is for data without clients; these name {len(names)}."
-            )
-        if self.alpha != Nodes.alpha:
-            raise InputError(f"Nodes.alpha = {self.alpha:g} is for data without clients; these name {len(names)}.")
         whole = whole if collection.split or not self.label else self._dealing().split(whole, seed)
         return cut(whole, collection.client, names)
 
@@ -182,8 +173,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             )
         own, names = (tables["nodes"], tables["edges"]), usual_names(self)
         shard, is_split = site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
-        if is_split and self.fold:
-            raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
+        self._check_dealt(is_split)
         if is_split or not self.label:
             return shard
         g = generator(purpose.seed, "split", client=purpose.client)
@@ -192,6 +182,11 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     @property
     def _are_numbers(self) -> bool:
         return self.labels == "numbers"
+
+    def _check_dealt(self, is_split: bool, clients: int = 0) -> None:
+        shown = {"partition": repr(self.partition), "alpha": f"{self.alpha:g}"}
+        said = {option: value for option, value in shown.items() if getattr(self, option) != getattr(Nodes, option)}
+        check_dealt("Nodes", is_split, self.fold, clients, self.clients, said)
 
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""

@@ -24,7 +24,7 @@ from fedgraft.domains.pyg_objects import (
     split_of,
 )
 from fedgraft.domains.regression import numbers_hint
-from fedgraft.domains.tables.columns import encode
+from fedgraft.domains.tables.rows import codes_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -80,8 +80,7 @@ def collection_of(
     split, given = split_of(masks, nodes, where)
     client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
     if getattr(data, "client", None) is not None:
-        named = pd.DataFrame({"client": clients_of(data.client, nodes, where)})
-        client, names = encode(named, "client", [(f"{where}.client", nodes)])
+        client, names = codes_of(clients_of(data.client, nodes, where), "client", f"{where}.client")
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),

@@ -1,7 +1,7 @@
 """Questions about nodes: whose they are, which are new, and what a client's part is with these."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
 from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of, owners_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
-from fedgraft.domains.tables.asked import likeliest, places_known
+from fedgraft.domains.tables.asked import ids_near, likeliest, places_known
 from fedgraft.domains.tables.features import new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.wire.layouts import Array, Tree
@@ -64,8 +64,9 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
         columns = tables["features"]["name"].astype(str).tolist()
     else:
         columns = [str(number) for number in range(shards[0].width)]
-    features = new_features(nodes.take(new), columns, shards[0].features[:0], ids[new], _near(shards, client[new]))
-    newcomers = Newcomers(shards, owners, ids[new], nodes.take(new), edges)
+    listed, near = nodes.take(new), ids_near([shard.ids for shard in shards], client[new])
+    features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
+    newcomers = Newcomers(shards, owners, ids[new], listed, edges)
     client[new] = newcomers.clients(client[new])
     for number in np.unique(client[new]).tolist():
         mine = new[client[new] == number]
@@ -146,13 +147,3 @@ def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]
     states = States(own, halo, widths, remembered)
     slots = [np.flatnonzero(known[own:]) for known in states.known]
     return [HaloRows(slot, rows[own + slot]) for slot, rows in zip(slots, states.rows, strict=True)]
-
-
-def _near(shards: Sequence[NodeShard], client: Indices) -> Callable[[int], list[str]]:
-    """Return the ids that a new node can be meant to have, given its number; `client` says whose it is, -1 = nobody."""
-
-    def ids(number: int) -> list[str]:
-        among = shards if client[number] < 0 else [shards[client[number]]]
-        return [str(name) for shard in among for name in shard.ids]
-
-    return ids
