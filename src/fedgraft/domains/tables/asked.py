@@ -1,15 +1,20 @@
 """Questions and answers: whose is asked, and what the likeliest class is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.task_abilities import SHARE
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, unknown
 from fedgraft.wire.layouts import Array
+
+Places: TypeAlias = dict[int, int]
+"""{client that has a node: which of its nodes}."""
 
 
 def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
@@ -32,6 +37,33 @@ def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
             raise InputError(f"{rows.row(row)}: {unknown('client', name, number)}")
         said[row] = number[name]
     return said
+
+
+def places_known(
+    rows: Rows, ids: NDArray[np.object_], owners: Callable[[str], Mapping[int, int]], names: Sequence[str]
+) -> tuple[Indices, Indices]:
+    """Return (client, place among its nodes) of each row; for a new node what the row says of the client, and -1.
+
+    Args:
+        rows: of questions about nodes.
+        ids: object [rows], theirs.
+        owners: returns who has a node, and where.
+        names: of all clients, in order.
+
+    Raises `InputError` for a node of several clients of which the row names none, and of others than it names.
+    """
+    client, place = clients_said(rows, names), np.full(len(ids), -1)
+    for row, name in enumerate(ids):
+        every, said = owners(name), int(client[row])
+        mine = [number for number in every if said in (-1, number)]
+        if len(mine) == 1:
+            client[row], place[row] = mine[0], every[mine[0]]
+        elif every:
+            whose = " and ".join(repr(names[number]) for number in every)
+            why = f"of clients {whose}; a column 'client' must say whose is meant"
+            why = why if mine else f"of client {whose}, not of {names[said]!r}"
+            raise InputError(f"{rows.row(row)}: node {name!r} is {why}.")
+    return client, place
 
 
 def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:

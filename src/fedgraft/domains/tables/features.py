@@ -1,7 +1,8 @@
 """Features of nodes: columns of numbers that float32 holds."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,9 @@ from scipy import sparse
 
 from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
 from fedgraft.errors import InputError, nearest
+
+Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
+"""float32 [nodes, f], dense or CSR."""
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -45,9 +49,7 @@ def dense_features(rows: Rows, columns: Sequence[str], owner: str) -> NDArray[np
     return values
 
 
-def known_features(
-    rows: Rows, columns: Sequence[str], is_sparse: bool, what: str, others: Iterable[str]
-) -> "sparse.csr_matrix | NDArray[np.float32]":
+def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: str, others: Collection[str]) -> Features:
     """Return the features that a model knows; where they are sparse, what is missing is 0, and others are noted.
 
     Args:
@@ -60,36 +62,42 @@ def known_features(
     Returns:
         float32 [rows, columns], dense or CSR.
     """
-    named = {*columns, *others}
-    given = [name for name in columns if name in rows.frame]
-    missing = [name for name in columns if name not in rows.frame]
-    unknown = [name for name in rows if name not in named]
+    place = {name: number for number, name in enumerate(columns)}
+    there = dict.fromkeys(name for name in rows if name not in others)
+    given, missing = [name for name in columns if name in there], [name for name in columns if name not in there]
+    unknown = [name for name in there if name not in place]
     if missing and not (is_sparse and given):
         hint = nearest(missing[0], unknown)
         raise InputError(f"{rows.where}: no column {missing[0]!r}, {what} ({len(missing)} such columns).{hint}")
     if missing and unknown:
         LOG.warning(f"{rows.where}: column {unknown[0]!r} is no feature ({len(unknown)} such columns).")
     values = np.zeros((len(rows), len(columns)), np.float32)
-    place = {name: number for number, name in enumerate(columns)}
     for name in given:
         values[:, place[name]] = feature(rows.column(name), empty_is_zero=is_sparse)
     return sparse.csr_matrix(values) if is_sparse else values
 
 
-def check_given(
-    rows: Rows, ids: NDArray[np.object_], columns: Sequence[str], known: Callable[[int], Iterable[str]]
-) -> None:
-    """Raise `InputError` for a new node without any feature: its id is taken for wrong, not for new.
+def new_features(
+    rows: Rows, columns: Sequence[str], like: Features, ids: NDArray[np.object_], near: Callable[[int], Iterable[str]]
+) -> Features:
+    """Return the features of new nodes that questions bring, float32 [rows, columns].
 
     Args:
-        rows: of questions about new nodes.
-        ids: object [rows], theirs.
-        columns: names of features.
-        known: returns the ids that the node of a row can be meant to have.
+        rows: of questions about new nodes; there may be none.
+        columns: names of features, in order.
+        like: no rows of the features that clients have, dense or sparse.
+        ids: object [rows], of the nodes.
+        near: returns the ids that a new node can be meant to have.
+
+    Raises `InputError` for a new node without any feature: its id is taken for wrong, not for new.
     """
+    if not len(rows):
+        return like
     without = rows.frame[[name for name in columns if name in rows.frame]].isna().all(axis=1).to_numpy()
     if without.any():
         first = int(without.argmax())
         needed = ", ".join([*map(repr, columns[:SHOWN]), *(["..."] if len(columns) > SHOWN else [])])
-        end = f".{nearest(ids[first], known(first))} A new node needs its features, in columns {needed}."
+        end = f".{nearest(ids[first], near(first))} A new node needs its features, in columns {needed}."
         raise rows.error(without, f"no client has a node {ids[first]!r}", end=end)
+    what = f"a feature of new node {ids[0]!r}"
+    return known_features(rows, columns, not isinstance(like, np.ndarray), what, ("node", "client"))

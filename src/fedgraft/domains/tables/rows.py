@@ -110,6 +110,14 @@ class Cells:
         found: NDArray[np.str_] = names[code]
         return found
 
+    def among(self, names: Array) -> Indices:
+        """Return where the text of each cell stands among names, which are all different, int64 [n]; -1 for none."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        code, own = self.codes()
+        found: Indices = places_of(names, own)[code]
+        return found
+
     def check_classes(self, hint: str = "") -> None:
         """Raise `InputError` where classes are fractions, as numbers or as the text that a CSV file holds."""
         values = self.values.iloc[self.filled]
@@ -179,7 +187,7 @@ class Rows:
         return len(self.frame)
 
     def __contains__(self, role: str) -> bool:
-        return self.names[role] in self.frame
+        return bool(self.names[role]) and self.names[role] in self.frame
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the columns that were read."""
