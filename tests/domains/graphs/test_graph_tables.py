@@ -10,7 +10,7 @@ from torch_geometric.data import Data as Graph
 
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.graphs.tables import Columns, read_queries
+from fedgraft.domains.graphs.tables import names_of, read_queries
 from fedgraft.errors import InputError
 from fedgraft.methods.data.graphs import Graphs
 from fedgraft.methods.data.molecules import Molecules
@@ -77,7 +77,7 @@ def test_bad_queries() -> None:
     with pytest.raises(InputError, match=r"no column 'kind' \(queries.kind\); client 'assay-1' was trained with"):
         read_queries(own, NODES.drop(columns="kind"), EDGES)
     with pytest.raises(InputError, match=r"queries.nodes: no column 'atom' \(queries.node\)"):
-        read_queries(own, NODES, EDGES, columns=Columns(node="atom"))
+        read_queries(own, NODES, EDGES, names=names_of() | {"node": "atom"})
     with pytest.raises(InputError, match=r"edges, row 1: 'target' must be a node of the row's graph, 'b'; got '3'"):
         read_queries(own, NODES, EDGES.assign(target=3))
     with pytest.raises(InputError, match=r"predict.nodes: no file n\.csv"):

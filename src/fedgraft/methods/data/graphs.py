@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,8 +15,8 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
-from fedgraft.domains.graphs.tables import Collection, Columns, read_graphs
-from fedgraft.domains.tables.columns import check_one_client, frames_of, renamed
+from fedgraft.domains.graphs.tables import Collection, names_of, read_graphs
+from fedgraft.domains.tables.schema import check_one_client, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -110,37 +110,35 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
                 client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
                 client = client[np.argsort(np.concatenate(shares))]
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
-        shards = []
-        for k, name in enumerate(names):
-            shards.append(self._shard(collection, np.flatnonzero(client == k), k, name, seed, degrees))
-        return shards
+        return [
+            self._shard(collection, np.flatnonzero(client == k), Purpose(name, k, seed, trains=True), degrees)
+            for k, name in enumerate(names)
+        ]
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
-            usual = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "attributes"}
             found = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
-            return {option: table.rename(columns=usual) for option, table in found.items()}
+            return {option: table.rename(columns=names_of(self)) for option, table in found.items()}
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
 
     def read(self) -> Collection:
         """Read all graphs, before they are dealt to clients."""
-        columns = Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
         numbers = self.labels == "numbers"
         if isinstance(self.graphs, list | dict):
             tables = tables_of(self.graphs, "Graphs.graphs", numbers)
             given = tables["graphs"], tables["nodes"], tables["edges"]
-            return read_graphs(*given, Columns(), "Graphs", are_numbers=numbers)
+            return read_graphs(*given, names_of(), "Graphs", are_numbers=numbers)
         if self.nodes is None or self.edges is None:
             raise InputError("Graphs.nodes and Graphs.edges must be given.")  # as __post_init__ made sure
-        return read_graphs(self.graphs, self.nodes, self.edges, columns, "Graphs", are_numbers=numbers)
+        return read_graphs(self.graphs, self.nodes, self.edges, names_of(self), "Graphs", are_numbers=numbers)
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return graphs, nodes and edges by the usual names of columns."""
-        usual = {getattr(self, field.name): field.name for field in fields(Columns) if field.name != "attributes"}
+        usual = {name: role for role, name in names_of(self).items() if role != "attributes"}
         return renamed(tables, dict.fromkeys(tables, usual))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
@@ -154,26 +152,22 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
         for note in collection.notes:
             LOG.warning(note)
-        return self._shard(
-            collection, np.arange(collection.whole.graphs), purpose.client, purpose.name, purpose.seed, None
-        )
+        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
-    def _shard(
-        self, collection: Collection, rows: Indices, client: int, name: str, seed: int, degrees: int | None
-    ) -> GraphShard:
+    def _shard(self, collection: Collection, rows: Indices, purpose: Purpose, degrees: int | None) -> GraphShard:
         """Return a client's shard of some of the graphs, with its own vocabulary, split where the data do not say how.
 
         Args:
             collection: of all graphs.
             rows: int64 [graphs], which are the client's.
-            client: its number.
-            name: its name.
-            seed: the experiment's.
+            purpose: says which client it is.
             degrees: number of kinds that degrees make; None = as many as the client has.
         """
-        shard = self._with_vocabulary(replace(collection.whole.take(rows), name=name), collection.whole.name, degrees)
+        own = replace(collection.whole.take(rows), name=purpose.name)
+        shard = self._with_vocabulary(own, collection.whole.name, degrees)
         if not collection.split:
-            return replace(shard, split=split_graphs(shard.label, generator(seed, "split", client=client)))
+            g = generator(purpose.seed, "split", client=purpose.client)
+            return replace(shard, split=split_graphs(shard.label, g))
         if not (shard.split == 0).any():
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
         return shard
