@@ -5,7 +5,7 @@ A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.regression import classes_hint, numbers_hint
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
 from fedgraft.domains.tables.schema import Column, Names, Table
@@ -40,24 +41,6 @@ def names_of(options: object = None) -> Names:
     return GRAPHS.names(options) | NODES.names(options) | EDGES.names(options)
 
 
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """The graphs of all clients together, before each client's own kinds, attributes and classes are made of them.
-
-    Args:
-        whole: all graphs; an attribute is nan at nodes of clients that do not have it.
-        client: int64 [graphs]; client_names: one per client; none where the data name no clients.
-        split: whether `whole.split` was given.
-        notes: what was left out, for people to read.
-    """
-
-    whole: GraphShard
-    client: Indices
-    client_names: tuple[str, ...]
-    split: bool
-    notes: tuple[str, ...]
-
-
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +52,7 @@ def read_graphs(
     owner: str,
     labelled: bool = True,
     are_numbers: bool = False,
-) -> Collection:
+) -> Collection[GraphShard]:
     """Three tables as one collection.
 
     Args:
@@ -134,7 +117,7 @@ def _check_names(names: Names, owner: str) -> None:
     NODES.check(owner, names, ("attributes",))
 
 
-def _with_labels(found: Collection, graphs: Rows, are_numbers: bool) -> Collection:
+def _with_labels(found: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
     """The graphs with what their own table says of them: labels, splits and clients."""
     cells, label, classes = graphs["label"], found.whole.label, np.array([], dtype=str)
     if are_numbers:
@@ -201,7 +184,7 @@ def _attributes(nodes: Rows) -> tuple[Array, tuple[str, ...]]:
     return values, names
 
 
-def _one_width(found: Collection, nodes: Rows, order: Indices) -> None:
+def _one_width(found: Collection[GraphShard], nodes: Rows, order: Indices) -> None:
     """Raise `InputError` where some nodes of a client have an attribute and others do not."""
     whole, owner = found.whole, np.empty(len(nodes), np.int64)
     owner[order] = np.repeat(found.client, whole.sizes)

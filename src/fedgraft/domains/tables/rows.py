@@ -110,12 +110,17 @@ class Cells:
         found: NDArray[np.str_] = names[code]
         return found
 
-    def among(self, names: Array) -> Indices:
-        """Return where the text of each cell stands among names, which are all different, int64 [n]; -1 for none."""
+    def among(self, names: Array, must: str = "") -> Indices:
+        """Return where the text of each cell stands among names, which are all different, int64 [n]; -1 for none.
+
+        Raises `InputError` for none where it is said what each cell `must` be.
+        """
         if not len(self):
             return np.zeros(0, np.int64)
         code, own = self.codes()
         found: Indices = places_of(names, own)[code]
+        if must and (found < 0).any():
+            raise self.error(found < 0, must)
         return found
 
     def check_classes(self, hint: str = "") -> None:

@@ -11,19 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.pyg_objects import (
-    MASKS,
-    SUFFIX,
-    UNREAD,
-    classes_of,
-    clients_of,
-    ends_of,
-    entries_of,
-    numpy_of,
-    read_object,
-    rows_of,
-    split_of,
-)
+from fedgraft.domains import pyg_objects as pyg
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.rows import codes_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.typed.edges import once
@@ -37,7 +26,7 @@ from fedgraft.domains.typed.shards import (
     metapath_types,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, Collection
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -49,11 +38,11 @@ def is_object(given: object) -> bool:
     """Return whether an object, the path of a file with one, or a folder of such files was given."""
     if isinstance(given, str | Path):
         path = Path(given)
-        return path.suffix == SUFFIX or path.is_dir()
+        return path.suffix == pyg.SUFFIX or path.is_dir()
     return not isinstance(given, pd.DataFrame | Mapping)
 
 
-def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str) -> Collection:
+def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
     """Return what was given as one graph; of a folder each file is a client, named after it.
 
     Args:
@@ -65,15 +54,15 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
     if isinstance(given, str | Path) and Path(given).is_dir():
         return _of_folder(Path(given), target, metapaths, where)
     if isinstance(given, str | Path):
-        given, where = read_object(Path(given), where, "HeteroData"), str(given)
+        given, where = pyg.read_object(Path(given), where, "HeteroData"), str(given)
     graph, client, split, notes = _graph(given, target, metapaths, where)
     named, names = np.zeros(graph.targets, np.int64), np.array([], dtype=str)
     if client is not None:
         named, names = codes_of(client, "client", f"{where}[{target!r}].client")
-    return Collection(graph, named, tuple(names.tolist()), split, _numbers(graph), notes)
+    return Collection(graph, named, tuple(names.tolist()), split, notes, _numbers(graph))
 
 
-def tables_of(collection: Collection, columns: Names) -> dict[str, pd.DataFrame]:
+def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
     """Return {"nodes": ..., "edges": ...}, one table of all nodes and one of all edges, that say the same.
 
     Args:
@@ -109,21 +98,21 @@ def tables_of(collection: Collection, columns: Names) -> dict[str, pd.DataFrame]
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
-def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) -> Collection:
+def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
     """Return all clients' graphs, each as its file has it, with the same types, classes and features."""
-    paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    paths = sorted(path for path in folder.iterdir() if path.suffix == pyg.SUFFIX)
     if not paths:
-        raise InputError(f"{where}: folder {folder} holds no file that ends in {SUFFIX}.")
+        raise InputError(f"{where}: folder {folder} holds no file that ends in {pyg.SUFFIX}.")
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, said = _graph(read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
+        graph, _, split, said = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
         notes += said
     if len(set(splits)) > 1:
         lacking, having = paths[splits.index(False)], paths[splits.index(True)]
-        raise InputError(f"{lacking} has no {MASKS[0]}, but {having} has one; all files need masks, or none.")
+        raise InputError(f"{lacking} has no {pyg.MASKS[0]}, but {having} has one; all files need masks, or none.")
     for path, part in zip(paths, parts, strict=True):
         if part.width != parts[0].width:
             raise InputError(f"{path}: {part.width} features of {target!r}, but {paths[0]} has {parts[0].width}.")
@@ -132,7 +121,7 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    return Collection(whole, client, names, splits[0], _numbers(whole), tuple(notes), tuple(parts))
+    return Collection(whole, client, names, splits[0], tuple(notes), _numbers(whole), tuple(parts))
 
 
 def _check_one_client_each(paths: Sequence[Path], parts: Sequence[TypedGraph]) -> None:
@@ -204,7 +193,7 @@ def _graph(
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
     label, classes = _labels(own, count, what)
-    split, given = split_of(own, count, what, counted=False)
+    split, given = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
     graph = TypedGraph(
@@ -221,7 +210,7 @@ def _graph(
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    named = clients_of(own["client"], count, what) if "client" in own else None
+    named = pyg.clients_of(own["client"], count, what) if "client" in own else None
     return graph, named, given, notes
 
 
@@ -230,7 +219,7 @@ def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, .
     found: dict[EdgeType, list[Indices]] = {}
     for one, relation, other in data.edge_types:
         edge_index = data[one, relation, other]["edge_index"]
-        ends = ends_of(edge_index, f"{where}[{one!r}, {relation!r}, {other!r}].edge_index")
+        ends = pyg.ends_of(edge_index, f"{where}[{one!r}, {relation!r}, {other!r}].edge_index")
         pair = (one, other) if one <= other else (other, one)
         found.setdefault(pair, []).append(ends if one <= other else ends[::-1])
     if not found:
@@ -238,7 +227,7 @@ def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, .
     joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in found.items()}
     several = [JOIN.join(pair) for pair, some in found.items() if len(some) > 2]
     notes = [f"{where}: {name}: several relations are taken as one." for name in several]
-    held = {key for kind in data.edge_types for key in UNREAD if key in data[kind]}
+    held = {key for kind in data.edge_types for key in pyg.UNREAD if key in data[kind]}
     return joined, (*notes, *(f"{where}.{key} is not read." for key in sorted(held)))
 
 
@@ -246,7 +235,7 @@ def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, cl
     """Object [nodes]: the ids that the object says, else numbers."""
     for key in IDS:
         if key in store:
-            named = np.array([str(one) for one in numpy_of(store[key]).tolist()], dtype=object)
+            named = np.array([str(one) for one in pyg.numpy_of(store[key]).tolist()], dtype=object)
             if len(set(named)) != len(named):
                 again = next(one for place, one in enumerate(named) if one in named[:place])
                 raise InputError(f"{where}.{key} must be different for all nodes; got {again!r} twice.")
@@ -276,12 +265,12 @@ def _features(store: Any, count: int, where: str) -> Features:
     x = store.get("x")
     if x is None:
         return np.zeros((count, 0), np.float32)
-    x = rows_of(x, f"{where}.x", count)
+    x = pyg.rows_of(x, f"{where}.x", count)
     if isinstance(x, np.ndarray):
         rows, columns = np.nonzero(~np.isfinite(x))
         _check_finite(x[rows, columns], rows, columns, where)
         return compact(np.ascontiguousarray(x, dtype=np.float32))
-    values, row, column = entries_of(x)
+    values, row, column = pyg.entries_of(x)
     _check_finite(values, row, column, where)
     return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
 
@@ -300,7 +289,7 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = classes_of(store["y"], count, f"{where}.y")
+    y = pyg.classes_of(store["y"], count, f"{where}.y")
     classes, label = np.unique(y[y >= 0], return_inverse=True)
     if not len(classes):
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")

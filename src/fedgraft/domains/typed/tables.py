@@ -6,7 +6,7 @@ one of all nodes, whose column "type" says which type each is, and one of all ed
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.features import dense_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import read
@@ -67,28 +68,6 @@ Tables = Given | Mapping[str, Given]
 """One table of all, or one for each type or pair of types."""
 
 
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """A typed graph as it was given, before it is dealt to clients.
-
-    Args:
-        whole: the graph; in no split where none was given, its features without columns where it has none.
-        client: int64 [targets]; client_names: one per client; none where the data name no clients.
-        split: whether a split was given.
-        feature_names: of the columns of features.
-        notes: what was left out, for people to read.
-        parts: of the clients, where each came in a file of its own; else none.
-    """
-
-    whole: TypedGraph
-    client: Indices
-    client_names: tuple[str, ...]
-    split: bool
-    feature_names: tuple[str, ...]
-    notes: tuple[str, ...]
-    parts: tuple[TypedGraph, ...] = ()
-
-
 def usual_names(options: Any = None, **renamed: Any) -> dict[str, Any]:
     """Return what a data set's options, or these, call the columns of nodes and of edges."""
     ends = {} if options is None else {"ends[0]": options.ends[0], "ends[1]": options.ends[1]}
@@ -103,7 +82,7 @@ def read_typed_graph(
     metapaths: Sequence[str],
     owner: str,
     known_classes: tuple[str, ...] = (),
-) -> Collection:
+) -> Collection[TypedGraph]:
     """Read a graph.
 
     Args:
@@ -148,7 +127,7 @@ def read_typed_graph(
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
-    return Collection(whole, client, tuple(clients.tolist()), "split" in own, feature_names, (*notes, *remarks))
+    return Collection(whole, client, tuple(clients.tolist()), "split" in own, (*notes, *remarks), feature_names)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -216,25 +195,14 @@ def _has_numbers(column: pd.Series) -> bool:
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Edges:
-    """Edges between two types.
-
-    Args:
-        pair: the types.
-        rows: that list them.
-        named: of both ends, the ids as text.
-    """
-
-    pair: EdgeType
-    rows: Rows
-    named: tuple[Texts, Texts]
+_Edges = tuple[EdgeType, Rows, tuple[Texts, Texts]]
+"""The types that edges join, the rows that list them, and the ids of both ends as text."""
 
 
 def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) -> list[_Edges]:
     """Edges between each two types, in the order in which they are named."""
     if isinstance(edges, Mapping):
-        found = []
+        found: list[_Edges] = []
         for name, given in edges.items():
             pair = tuple(name.split(JOIN))
             if len(pair) != 2:
@@ -244,7 +212,7 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) 
                 if kind not in kinds:
                     raise InputError(f"{owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
             rows = read(given, EDGES, names, owner, f"{owner}.edges.{name}", only=BOTH)
-            found.append(_Edges((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
+            found.append(((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
         return found
     every = read(edges, EDGES, names, owner)
     types = [every[role].texts() for role in ENDS]
@@ -254,7 +222,7 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) 
     one, other = (every[role].texts() for role in BOTH)
     pairs = dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True))
     which = {pair: np.flatnonzero((types[0] == pair[0]) & (types[1] == pair[1])) for pair in pairs}
-    return [_Edges(pair, every.take(rows), (one[rows], other[rows])) for pair, rows in which.items()]
+    return [(pair, every.take(rows), (one[rows], other[rows])) for pair, rows in which.items()]
 
 
 def _edges(
@@ -263,12 +231,12 @@ def _edges(
     """({types: int32 [2, edges]}, notes): each edge once; what is named in both orders is one."""
     ends: dict[EdgeType, list[Indices]] = {}
     origins: dict[EdgeType, list[str]] = {}
-    for table in tables:
-        both = _places(table, ids, kinds)
-        known = table.pair[::-1] in ends and table.pair not in ends
-        pair = table.pair[::-1] if known else table.pair
-        ends.setdefault(pair, []).append(both[::-1] if known else both)
-        origins.setdefault(pair, []).append(table.rows.where)
+    for pair, rows, named in tables:
+        both = _places(pair, rows, named, ids, kinds)
+        if pair[::-1] in ends and pair not in ends:
+            pair, both = pair[::-1], both[::-1]
+        ends.setdefault(pair, []).append(both)
+        origins.setdefault(pair, []).append(rows.where)
     links, notes = {}, []
     for pair, some_ends in ends.items():
         listed = np.concatenate(some_ends, axis=1)
@@ -281,16 +249,15 @@ def _edges(
     return links, tuple(notes)
 
 
-def _places(table: _Edges, ids: Mapping[str, Texts], kinds: Mapping[str, Rows]) -> Indices:
+def _places(
+    pair: EdgeType, rows: Rows, named: tuple[Texts, Texts], ids: Mapping[str, Texts], kinds: Mapping[str, Rows]
+) -> Indices:
     """int64 [2, edges], the places of both ends within their types. Raises `InputError` for an end that is no node."""
-    fits = [places_of(ids[kind], named) for kind, named in zip(table.pair, table.named, strict=True)]
-    for role, kind, named, found in zip(BOTH, table.pair, table.named, fits, strict=True):
+    fits = [places_of(ids[kind], names) for kind, names in zip(pair, named, strict=True)]
+    for role, kind, names, found in zip(BOTH, pair, named, fits, strict=True):
         if (found < 0).any():
-            swapped = table.pair[0] != table.pair[1] and all(
-                np.isin(table.named[end], ids[table.pair[1 - end]]).all() for end in (0, 1)
-            )
+            swapped = pair[0] != pair[1] and all(np.isin(named[end], ids[pair[1 - end]]).all() for end in (0, 1))
             hint = " The ids fit the other way round: the columns, or the types, are swapped." if swapped else ""
-            got = repr(str(named[int((found < 0).argmax())]))
-            must = f"a node of type {kind!r}, one of {kinds[kind].where}"
-            raise table.rows[role].error(found < 0, must, got, hint=hint)
+            must, got = f"a node of type {kind!r}, one of {kinds[kind].where}", str(names[int((found < 0).argmax())])
+            raise rows[role].error(found < 0, must, repr(got), hint=hint)
     return np.stack(fits)

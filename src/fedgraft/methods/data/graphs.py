@@ -15,7 +15,8 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
-from fedgraft.domains.graphs.tables import Collection, names_of, read_graphs
+from fedgraft.domains.graphs.tables import names_of, read_graphs
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.schema import check_one_client, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
@@ -123,7 +124,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
 
-    def read(self) -> Collection:
+    def read(self) -> Collection[GraphShard]:
         """Read all graphs, before they are dealt to clients."""
         numbers = self.labels == "numbers"
         if isinstance(self.graphs, list | dict):
@@ -154,7 +155,9 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
             LOG.warning(note)
         return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
-    def _shard(self, collection: Collection, rows: Indices, purpose: Purpose, degrees: int | None) -> GraphShard:
+    def _shard(
+        self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None
+    ) -> GraphShard:
         """Return a client's shard of some of the graphs, with its own vocabulary, split where the data do not say how.
 
         Args:

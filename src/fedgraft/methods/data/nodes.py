@@ -13,7 +13,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import check_dealt, split_nodes
 from fedgraft.domains.nodes.base.partitions import Dealing
-from fedgraft.domains.nodes.base.shards import NodeShard, cut
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, cut
 from fedgraft.domains.nodes.reading.own_shard import (
     OWN_NODES,
     OWN_TABLES,
@@ -22,9 +22,10 @@ from fedgraft.domains.nodes.reading.own_shard import (
     own_nodes,
     usual_names,
 )
-from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of, joined, tables_of
+from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
 from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.schema import check_said, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
@@ -136,7 +137,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.features is None else self.features})
 
-    def read(self) -> Collection:
+    def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         labelled = bool(self.label)
         if isinstance(self.nodes, str | Path) and self._is_object():

@@ -15,12 +15,13 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import check_dealt, split_nodes
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.schema import check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.partitions import Dealing, parts_of
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
-from fedgraft.domains.typed.tables import NODES, Collection, read_typed_graph, usual_names
+from fedgraft.domains.typed.tables import NODES, read_typed_graph, usual_names
 from fedgraft.errors import InputError, require
 
 LOG = logging.getLogger("fedgraft.data")
@@ -135,7 +136,7 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
             if is_object(self.nodes) or self._in_memory(getattr(self, name))
         }
 
-    def read(self) -> Collection:
+    def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
         if is_object(self.nodes) or self.edges is None:
             found = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
@@ -189,7 +190,7 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
             part = replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
         return part if part.width else replace(part, features=structural_features(part))
 
-    def _parts(self, collection: Collection, seed: int) -> list[shards.TypedGraph]:
+    def _parts(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
         """Return the clients' parts, split."""
         names, whole = collection.client_names, collection.whole
         self._check_dealt(collection.split, len(names))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -16,26 +16,6 @@ from fedgraft.errors import InputError, unknown
 
 OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
 """Names of the tables: one row per node; one row per edge between them."""
-
-
-class FittedTask(Protocol):
-    """The values that a task keeps of the data that its model was trained on."""
-
-    @property
-    def features(self) -> int:
-        """Width of the nodes' features."""
-
-    @property
-    def classes(self) -> int:
-        """Number of classes of nodes; 0 where nodes have numbers, or the task reads none."""
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names of the classes, in ascending order; none in older runs."""
-
-    @property
-    def sparse(self) -> bool:
-        """True where features are a sparse matrix."""
 
 
 class OwnNodes(OwnShardData[NodeShard]):
@@ -53,7 +33,7 @@ def usual_names(options: object = None, **renamed: Any) -> dict[str, Any]:
     return NODES.names(options, **renamed) | EDGES.names(options, **renamed)
 
 
-def own_nodes(task: FittedTask, tables: Mapping[str, Given], names: Names, check: bool = False) -> NodeShard:
+def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool = False) -> NodeShard:
     """Read one client's nodes and the edges between them.
 
     Args:
@@ -75,12 +55,12 @@ def own_nodes(task: FittedTask, tables: Mapping[str, Given], names: Names, check
     return shard
 
 
-def numbered(task: FittedTask) -> tuple[str, ...]:
+def numbered(task: Any) -> tuple[str, ...]:
     """Return columns of features where they have no names: "0", "1" ..."""
     return tuple(map(str, range(task.features)))
 
 
-def named_features(task: FittedTask, nodes: Given, names: Names, own: Given | None) -> tuple[str, ...]:
+def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> tuple[str, ...]:
     """Return columns of features in order: those that are named, else all others of the run's table of nodes.
 
     Where that is not there they are those of the client's own table, in its order.

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.nodes.reading.plain_pickles import check_plain
-from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of
+from fedgraft.domains.nodes.reading.pyg_objects import collection_of
 from fedgraft.domains.nodes.reading.pyg_sets import SETS, Published
 from fedgraft.domains.pyg_objects import known_classes
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.errors import InputError
 
 
-def read_set(root: Path, name: str) -> Collection:
+def read_set(root: Path, name: str) -> Collection[WholeGraph]:
     """A whole set, split by nobody.
 
     Args:

@@ -1,7 +1,6 @@
 """From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,45 +10,18 @@ import torch
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains import pyg_objects as pyg
 from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
-from fedgraft.domains.pyg_objects import (
-    MASKS,
-    UNREAD,
-    classes_of,
-    clients_of,
-    ends_of,
-    entries_of,
-    numpy_of,
-    rows_of,
-    split_of,
-)
 from fedgraft.domains.regression import numbers_hint
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.rows import codes_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """A graph as it was given, before it is dealt to clients.
-
-    Args:
-        whole: the graph; in no split where none was given.
-        client: int64 [nodes]; client_names: one per client; none where the data name no clients.
-        split: whether a split was given.
-        notes: what was left out, for people to read.
-    """
-
-    whole: WholeGraph
-    client: Indices
-    client_names: tuple[str, ...]
-    split: bool
-    notes: tuple[str, ...]
-
-
 def collection_of(
     data: Any, where: str, classes: tuple[str, ...] = (), are_numbers: bool = False, labelled: bool = True
-) -> Collection:
+) -> Collection[WholeGraph]:
     """A PyG `Data` object with x, y (-1 = unknown), edge_index, and optionally `client` and the three masks.
 
     Args:
@@ -70,17 +42,17 @@ def collection_of(
     if not labelled:
         label = np.full(nodes, -1, np.int64)
     elif are_numbers:
-        label = _numbers(numpy_of(data.y), nodes, f"{where}.y")
+        label = _numbers(pyg.numpy_of(data.y), nodes, f"{where}.y")
     else:
-        label, classes = _classes(classes_of(data.y, nodes, f"{where}.y", numbers_hint("node")), classes, where)
-    ends = ends_of(data.edge_index, f"{where}.edge_index")
+        label, classes = _classes(pyg.classes_of(data.y, nodes, f"{where}.y", numbers_hint("node")), classes, where)
+    ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
-    notes = (*notes, *(f"{where}.{key} is not read." for key in UNREAD if getattr(data, key, None) is not None))
-    masks = {key: getattr(data, key, None) for key in MASKS} if labelled else {}
-    split, given = split_of(masks, nodes, where)
+    notes = (*notes, *(f"{where}.{key} is not read." for key in pyg.UNREAD if getattr(data, key, None) is not None))
+    masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
+    split, given = pyg.split_of(masks, nodes, where)
     client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
     if getattr(data, "client", None) is not None:
-        client, names = codes_of(clients_of(data.client, nodes, where), "client", f"{where}.client")
+        client, names = codes_of(pyg.clients_of(data.client, nodes, where), "client", f"{where}.client")
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
@@ -113,8 +85,8 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
         if each.x.ndim != 2 or each.x.shape[1] != next(iter(objects.values())).x.shape[1]:
             raise InputError(f"{where}[{client!r}].x must have the features of the others; got {list(each.x.shape)}.")
     every, sizes = list(objects.values()), [each.x.shape[0] for each in objects.values()]
-    unread = {key: True for key in UNREAD if any(getattr(each, key, None) is not None for each in every)}
-    masks: dict[str, list[Any]] = {key: [getattr(each, key, None) for each in every] for key in MASKS}
+    unread = {key: True for key in pyg.UNREAD if any(getattr(each, key, None) is not None for each in every)}
+    masks: dict[str, list[Any]] = {key: [getattr(each, key, None) for each in every] for key in pyg.MASKS}
     first = np.cumsum([0, *sizes[:-1]]).tolist()
     return SimpleNamespace(
         x=torch.cat([each.x.to_dense() for each in every]),
@@ -126,7 +98,7 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
     )
 
 
-def tables_of(collection: Collection) -> dict[str, pd.DataFrame]:
+def tables_of(collection: Collection[WholeGraph]) -> dict[str, pd.DataFrame]:
     """{"nodes": ..., "edges": ...}, tables that say the same, with the usual names of columns; features by number."""
     whole = collection.whole
     values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
@@ -153,10 +125,10 @@ def compact(values: Array) -> Features:
 
 
 def _features(x: Any, where: str) -> Features:
-    x = rows_of(x, where)
+    x = pyg.rows_of(x, where)
     if isinstance(x, np.ndarray):
         return compact(x)
-    values, row, column = entries_of(x)
+    values, row, column = pyg.entries_of(x)
     return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
 
 

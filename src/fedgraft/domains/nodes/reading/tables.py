@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.table_files import Given
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.pyg_objects import Collection, compact
+from fedgraft.domains.nodes.reading.pyg_objects import compact
 from fedgraft.domains.regression import numbers_hint
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.features import dense_features, known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
 from fedgraft.domains.tables.reader import named_once, read
@@ -53,7 +54,9 @@ def no_features(names: Names) -> tuple[str, ...]:
 # --- the graph of all clients -----------------------------------------------------------------------------------------
 
 
-def read_nodes(nodes: Given, edges: Given, names: Names, owner: str, are_numbers: bool = False) -> Collection:
+def read_nodes(
+    nodes: Given, edges: Given, names: Names, owner: str, are_numbers: bool = False
+) -> Collection[WholeGraph]:
     """Two tables as one graph.
 
     Args:
@@ -80,7 +83,7 @@ def read_nodes(nodes: Given, edges: Given, names: Names, owner: str, are_numbers
         raise InputError(f"{rows.where}: column {names['split']!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
     links = read(edges, EDGES, names, owner)
-    ends = _ends(links, ids, where)
+    ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ("source", "target")])
     pointers, senders, notes = undirected(np.argsort(code)[ends], len(ids), f"{owner}.edges, row")
     whole = WholeGraph(
         name=where,
@@ -119,17 +122,6 @@ def _features(rows: Rows, owner: str) -> Array:
             f"{rows.where}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
         )
     return dense_features(rows, names, owner)
-
-
-def _ends(links: Rows, ids: Array, where: str) -> Indices:
-    """int64 [2, edges]: which of the ids, that are ascending, each end is; they are of the nodes of `where`."""
-    ends = []
-    for role in ("source", "target"):
-        place = links[role].among(ids)
-        if (missing := place < 0).any():
-            raise links[role].error(missing, f"a node of {where}")
-        ends.append(place)
-    return np.stack(ends)
 
 
 # --- one client's own part --------------------------------------------------------------------------------------------
