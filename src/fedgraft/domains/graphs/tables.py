@@ -4,7 +4,7 @@ A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,55 +41,43 @@ def names_of(options: object = None) -> Names:
     return GRAPHS.names(options) | NODES.names(options) | EDGES.names(options)
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-
 def read_graphs(
-    graphs: Given | None,
-    nodes: Given,
-    edges: Given,
-    names: Names,
-    owner: str,
-    labelled: bool = True,
-    are_numbers: bool = False,
+    tables: Mapping[str, Given], names: Names, owner: str, labelled: bool = True, are_numbers: bool = False
 ) -> Collection[GraphShard]:
-    """Three tables as one collection.
+    """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
 
     Args:
-        graphs: None = the graphs that the nodes name, in that order, where they need no label.
-        nodes: one row per node.
-        edges: one row per edge, listed one way or both.
+        tables: "nodes"; "edges", listed one way or both; "graphs", where every one needs a label, else without it those
+            that the nodes name, in that order.
         names: of the columns.
-        owner: what errors call the parameters: "Graphs" for Graphs.nodes ...
+        owner: what errors call the tables: "Graphs" for Graphs.nodes ...
         labelled: whether every graph needs a label; else labels, clients and splits are not read.
         are_numbers: whether labels are numbers, not classes.
     """
     _check_names(names, owner)
-    node_rows = read(nodes, NODES, names, owner)
-    code, ids = node_rows.read("graph")
-    if graphs is None:
-        rows = node_rows.take(np.sort(np.unique(code, return_index=True)[1]))
+    nodes = read(tables["nodes"], NODES, names, owner)
+    if "graphs" in tables:
+        graphs = read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
     else:
-        rows = read(graphs, GRAPHS, names, owner, only=None if labelled else ("graph",))
-    code, ids = rows.read("graph")
-    _once(rows, code, ids, f"graph {{}} of column {names['graph']!r}")
+        graphs = nodes.take(np.sort(np.unique(nodes.read("graph")[0], return_index=True)[1]))
+    code, ids = graphs.read("graph")
+    _once(graphs, code, ids, f"graph {{}} of column {names['graph']!r}")
     ids = ids[code]
-    node_graph = _graph_of(node_rows, ids, rows.where)
-    node, node_names = node_rows.read("node")
-    keys = node_graph * len(node_names) + node
-    _once(node_rows, keys, node_names, f"node {{}} of its graph (column {names['node']!r})")
-    sizes = np.bincount(node_graph, minlength=len(ids))
+    graph = _graph_of(nodes, ids, graphs.where)
+    node, node_names = nodes.read("node")
+    keys = graph * len(node_names) + node
+    _once(nodes, keys, node_names, f"node {{}} of its graph (column {names['node']!r})")
+    sizes, order = np.bincount(graph, minlength=len(ids)), np.argsort(graph, kind="stable")
     if (empty := sizes == 0).any():
-        what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {node_rows.where}; every graph needs one"
-        raise rows.error(empty, what, noun="graphs")
-    attributes, attribute_names = _attributes(node_rows)
-    kind, kind_names = _kinds(node_rows)
-    order = np.argsort(node_graph, kind="stable")
-    edge_rows = read(edges, EDGES, names, owner)
-    ends = _ends(edge_rows, ids, rows.where, node_names, keys[order])
+        what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {nodes.where}; every graph needs one"
+        raise graphs.error(empty, what, noun="graphs")
+    attributes, attribute_names = _attributes(nodes)
+    kind, kind_names = _kinds(nodes)
+    edges = read(tables["edges"], EDGES, names, owner)
+    ends = _ends(edges, ids, graphs.where, node_names, keys[order])
     tidy, notes = tidy_edges(ends, sizes, f"{owner}.edges, row")
     whole = GraphShard(
-        name=rows.where,
+        name=graphs.where,
         sizes=sizes,
         edges=tidy,
         kind=kind[order].astype(np.int32),
@@ -102,10 +90,10 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    found = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edge_rows.notes))
+    found = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edges.notes))
     if labelled:
-        found = _with_labels(found, rows, are_numbers)
-        _one_width(found, node_rows, order)
+        found = _with_labels(found, graphs, are_numbers)
+        _one_width(found, nodes, order)
     return found
 
 
@@ -152,8 +140,7 @@ def _ends(edges: Rows, ids: Array, where: str, node_names: Array, keys: Indices)
     """int64 [2, edges], node numbers over all graphs: positions among `keys`, which are graph x names + name."""
     graph, ends = _graph_of(edges, ids, where), []
     for cells in (edges["source"], edges["target"]):
-        code, names = cells.codes()
-        name = places_of(node_names, names)[code]
+        name = cells.among(node_names)
         ends.append(np.where(name < 0, -1, places_of(keys, graph * len(node_names) + name)))
         if (missing := ends[-1] < 0).any():
             row = int(missing.argmax())
@@ -208,12 +195,7 @@ def _once(rows: Rows, keys: Indices, names: Array, what: str) -> None:
 
 
 def read_queries(
-    trained: GraphShard,
-    nodes: Given,
-    edges: Given,
-    graphs: Given | None = None,
-    names: Names | None = None,
-    owner: str = "queries",
+    trained: GraphShard, tables: Mapping[str, Given], names: Names | None = None, owner: str = "queries"
 ) -> GraphShard:
     """Graphs without labels, with the kinds, attributes and classes that a client was trained with.
 
@@ -221,19 +203,17 @@ def read_queries(
 
     Args:
         trained: that client's shard; its name is the result's.
-        nodes: one row per node.
-        edges: one row per edge, listed one way or both.
-        graphs: which graphs, in which order; None = all that `nodes` names, in that order.
+        tables: "nodes", "edges" and perhaps "graphs", which says their order.
         names: of the columns; None = the usual ones. The attributes are those of `trained`.
-        owner: what errors call the parameters.
+        owner: what errors call the tables.
 
     Returns:
         The graphs with label -1, as a test split.
     """
     names = {**(names or names_of()), "attributes": trained.attribute_names}
-    collection = read_graphs(graphs, nodes, edges, names, owner, labelled=False)
+    collection = read_graphs(tables, names, owner, labelled=False)
     whole, notes = collection.whole, list(collection.notes)
-    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
+    where = f"{owner}.nodes" if isinstance(tables["nodes"], pd.DataFrame) else str(tables["nodes"])
     check_graphs(whole, where)
     if whole.attributes.shape[1] != trained.attributes.shape[1]:
         raise InputError(f"{owner}: the attributes of client {trained.name!r} have no names to find columns by.")
@@ -241,21 +221,21 @@ def read_queries(
         whole = with_degrees(whole, trained.kinds)
         if count := int((whole.kind < 0).sum()):
             notes.append(f"{count:,} nodes have over {trained.kinds - 1} neighbours, unseen in training: of no kind.")
-    elif trained.kinds:
-        if not whole.kinds:
-            raise InputError(
-                f"{where}: no column {names['kind']!r} ({owner}.kind); client {trained.name!r} was trained with kinds "
-                f"{_some(trained.kind_names)}."
-            )
-        known = {name: place for place, name in enumerate(trained.kind_names)}
-        new = [name for name in whole.kind_names if name not in known]
-        kind = np.array([known.get(name, -1) for name in whole.kind_names], np.int32)[whole.kind]
+    elif not trained.kinds:
+        whole = replace(whole, kind=np.full_like(whole.kind, -1), kinds=0, kind_names=())
+    elif whole.kinds:
+        new = [name for name in whole.kind_names if name not in trained.kind_names]
+        place = [-1 if name in new else trained.kind_names.index(name) for name in whole.kind_names]
+        kind = np.array(place, np.int32)[whole.kind]
         whole = replace(whole, kind=kind, kinds=trained.kinds, kind_names=trained.kind_names)
         if new:
             count = int((kind < 0).sum())
             notes.append(f"{count:,} nodes of kinds unseen in training ({_some(new)}) count as of no kind.")
     else:
-        whole = replace(whole, kind=np.full_like(whole.kind, -1), kinds=0, kind_names=())
+        raise InputError(
+            f"{where}: no column {names['kind']!r} ({owner}.kind); client {trained.name!r} was trained with kinds "
+            f"{_some(trained.kind_names)}."
+        )
     for note in notes:
         LOG.warning(note)
     split = np.full(whole.graphs, SPLITS.index("test"), np.int8)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,9 +36,6 @@ ITEMS = Table("items", (Column("item"), Column("title", needed=False)))
 USERS = Table("users", (Column("user"), Column("client")))
 """Questions."""
 
-TEXT, NUMBERS = "text", "numbers"
-"""Names of the modalities that a table of items holds without being told."""
-
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
@@ -69,7 +67,7 @@ class Features:
     """
 
     owner: str
-    sources: Mapping[str, str | Sequence[str]] | None
+    sources: Mapping[str, Any] | None
     text: tuple[str, ...] | None
     images: object
     width: int
@@ -90,7 +88,7 @@ def read_catalogue(form: Features, items: Given | None, names: Names, taken: Arr
     if given := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
         raise InputError(f"{form.owner}.items must be given, a table of items: features {given[0]!r} need it.")
     known = item_features.Items(taken, [""] * len(taken), np.arange(len(taken)), len(taken), "the catalogue")
-    made = item_features.make_features(form.owner, dict(sources), known, form.images, form.width)  # type: ignore[arg-type]
+    made = item_features.make_features(form.owner, sources, known, form.images, form.width)
     return Catalogue(taken, np.zeros(0, np.str_), made, known.where)
 
 
@@ -106,7 +104,7 @@ def _catalogue(form: Features, rows: Rows) -> Catalogue:
         texts = (*title, *(name for name in others if name not in numeric))
     sources = form.sources
     if sources is None:
-        sources = {**({TEXT: TEXT} if texts else {}), **({NUMBERS: numeric} if numeric else {})}
+        sources = ({"text": "text"} if texts else {}) | ({"numbers": numeric} if numeric else {})
     every, count = _texts(rows, texts, f"{form.owner}.text"), len(rows)
     known = item_features.Items(names[code], every, np.arange(count), count, rows.where)
     made: dict[str, item_features.Rows] = {}

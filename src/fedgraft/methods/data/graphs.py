@@ -126,14 +126,12 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
 
     def read(self) -> Collection[GraphShard]:
         """Read all graphs, before they are dealt to clients."""
-        numbers = self.labels == "numbers"
+        numbers, names = self.labels == "numbers", names_of()
         if isinstance(self.graphs, list | dict):
-            tables = tables_of(self.graphs, "Graphs.graphs", numbers)
-            given = tables["graphs"], tables["nodes"], tables["edges"]
-            return read_graphs(*given, names_of(), "Graphs", are_numbers=numbers)
-        if self.nodes is None or self.edges is None:
-            raise InputError("Graphs.nodes and Graphs.edges must be given.")  # as __post_init__ made sure
-        return read_graphs(self.graphs, self.nodes, self.edges, names_of(self), "Graphs", are_numbers=numbers)
+            tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
+        else:
+            tables, names = {name: getattr(self, name) for name in self.site_tables}, names_of(self)
+        return read_graphs(tables, names, "Graphs", are_numbers=numbers)
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
