@@ -106,7 +106,8 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
             f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
             f"({len(broken)} such nodes).{hint if y[broken[0]] % 1 else ''}"
         )
-    return y.astype(np.int64)
+    found: Indices = y.astype(np.int64)
+    return found
 
 
 def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
