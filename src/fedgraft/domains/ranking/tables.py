@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -185,7 +185,7 @@ def read_own(names: Names, given: Given, catalogue: Catalogue, what: str = "item
         what: what a note calls them.
     """
     roles = ("user", "item")
-    rows = read(given, INTERACTIONS, names, "data", "--data", roles, roles)
+    rows = read(given, replace(INTERACTIONS, folder=""), names, "data", "--data", roles, roles)
     code, item_ids = rows.read("item")
     item = places_of(catalogue.ids, item_ids)[code]
     kept = np.flatnonzero(item >= 0)

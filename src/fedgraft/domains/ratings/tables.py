@@ -1,6 +1,6 @@
 """Reads a user's own ratings and trust links from tables, with errors that name file, row, column and value."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -71,7 +71,8 @@ def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> 
 def read_clients(form: Format, ratings: Given, trust: Given | None, called: tuple[str, str]) -> Ratings:
     """Read one client's ratings, where categories may be missing, and its trust links; `called`: tables in errors."""
     needed = ("user", "item", "rating")
-    rows = read(ratings, RATINGS, form.names, form.owner, called[0], needed, (*needed, "category"))
+    table = replace(RATINGS, folder="")
+    rows = read(ratings, table, form.names, form.owner, called[0], needed, (*needed, "category"))
     return _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner, called[1]))
 
 

@@ -1,7 +1,7 @@
 """The one reader of tables: a CSV or Parquet file, a folder of them or a DataFrame becomes rows of a schema."""
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +85,16 @@ def named_once(table: pd.DataFrame, where: str) -> pd.DataFrame:
     return table
 
 
+def check_there(columns: Sequence[str], wanted: Mapping[str, str], where: str) -> None:
+    """Raise `InputError` where there is no column that is wanted, {option: column}; `where` is what errors call all."""
+    for option, column in wanted.items():
+        if column not in columns:
+            near = difflib.get_close_matches(column.lower(), [name.lower() for name in columns], n=1, cutoff=0.5)
+            hint = f" Did you mean {next(name for name in columns if name.lower() == near[0])!r}?" if near else ""
+            there = ", ".join(columns) or "none"
+            raise InputError(f"{where}: no column {column!r} ({option}).{hint} Columns: {there}.")
+
+
 def _frame(
     given: Given,
     parameter: str,
@@ -98,11 +108,7 @@ def _frame(
     table = with_text_names(given if isinstance(given, pd.DataFrame) else read_file(Path(given), parameter))
     present = list(table.columns)
     check_names(present, name)
-    for option, column in wanted.items():
-        if column not in table:
-            near = difflib.get_close_matches(column.lower(), [p.lower() for p in present], n=1, cutoff=0.5)
-            hint = f" Did you mean {next(p for p in present if p.lower() == near[0])!r}?" if near else ""
-            raise InputError(f"{name}: no column {column!r} ({option}).{hint} Columns: {', '.join(present) or 'none'}.")
+    check_there(present, wanted, name)
     if not may_be_empty and len(table) == 0:
         raise InputError(f"{name}: no rows; at least one is needed.")
     others = present if rest else [column for column in optional if column in table]

@@ -196,7 +196,7 @@ class Rows:
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the columns that were read."""
-        return iter(self.frame)
+        return map(str, self.frame)
 
     def __getitem__(self, role: str) -> Cells:
         """Return the cells of the column that has a role."""
@@ -272,7 +272,7 @@ def places_of(names: Array, wanted: Array) -> Indices:
         names: [n].
         wanted: of any shape.
     """
-    found = pd.Index(names).get_indexer(np.ravel(wanted))
+    found = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(found, np.int64).reshape(np.shape(wanted))
 
 

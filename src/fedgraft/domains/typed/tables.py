@@ -18,7 +18,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.features import dense_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
-from fedgraft.domains.tables.reader import read
+from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.domains.typed.edges import once
@@ -138,14 +138,11 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
     kinds: dict[str, Rows] = {}
     ids: dict[str, Texts] = {}
     if isinstance(nodes, Mapping):
-        others = {"node", "client"}
         for kind, given in nodes.items():
-            only = {*NODES.roles} - {TYPE} if kind == target else others
-            needed = None if kind == target else ("node",)
-            kinds[kind] = read(given, NODES, names, owner, f"{owner}.nodes.{kind}", needed, only)
+            kinds[kind] = read(given, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",), rest=True)
             ids[kind] = kinds[kind]["node"].texts()
     else:
-        every = read(nodes, NODES, names, owner)
+        every = read(nodes, NODES, names, owner, needed=("node", TYPE), rest=True)
         code, named = every[TYPE].codes()
         known = every["node"].texts()
         for number in dict.fromkeys(code.tolist()):
@@ -154,6 +151,9 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
     for kind in kinds:
         if JOIN in kind or not kind:
             raise InputError(f"{owner}.nodes: a type's name must be without {JOIN!r}, which joins types; got {kind!r}.")
+    if target in kinds:
+        wanted, _ = NODES.wanted(owner, names, only={*NODES.roles} - {"node", TYPE})
+        check_there(list(kinds[target]), wanted, kinds[target].where)
     return kinds, ids
 
 

@@ -15,7 +15,7 @@ from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, und
 from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of, owners_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.tables.asked import ids_near, likeliest, places_known
-from fedgraft.domains.tables.features import new_features
+from fedgraft.domains.tables.features import check_given, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.wire.layouts import Array, Tree
 
@@ -65,8 +65,9 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     else:
         columns = [str(number) for number in range(shards[0].width)]
     listed, near = nodes.take(new), ids_near([shard.ids for shard in shards], client[new])
-    features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
+    check_given(listed, columns, ids[new], near)
     newcomers = Newcomers(shards, owners, ids[new], listed, edges)
+    features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
     client[new] = newcomers.clients(client[new])
     for number in np.unique(client[new]).tolist():
         mine = new[client[new] == number]
