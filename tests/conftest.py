@@ -32,6 +32,14 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """No write waits for the disk: processes end in tests, machines do not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     """The folder of real data sets, or a skip that says how to provide it."""

@@ -40,7 +40,11 @@ OPTIONS = {"gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_n
 SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]
 FIRST = 12
 """The write to disk at which a run is killed first."""
-workers = pytest.mark.parametrize("workers", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2))])
+slow = pytest.mark.slow
+workers = pytest.mark.parametrize(
+    ("workers", "kills"), [(0, ()), *(pytest.param(number, (9,), marks=slow) for number in (1, 2))], ids=[0, 1, 2]
+)
+"""And the kills after the first."""
 
 
 def of_graphs(name):
@@ -75,7 +79,7 @@ def test_killed_a_run_ends_as_if_it_had_not_been(whole_run, tmp_path, dying, nam
     killed_and_resumed(whole_run(of_graphs(name), (FIRST,)), tmp_path / "run", dying)
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize("name", OF_GRAPHS)
 def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_graphs(name), (FIRST,)), tmp_path / "run", dying, kills=(7, 11, 18))
@@ -86,7 +90,7 @@ def test_tables_of_users_and_items_survive_it(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_ratings(name), (FIRST,)), tmp_path / "run", dying)
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize("name", sorted(OF_USERS_AND_ITEMS))
 def test_tables_of_users_and_items_survive_it_again_and_again(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_ratings(name), (FIRST,)), tmp_path / "run", dying, kills=(7, 11, 18))
@@ -94,17 +98,17 @@ def test_tables_of_users_and_items_survive_it_again_and_again(whole_run, tmp_pat
 
 @workers
 @pytest.mark.parametrize("shared", [False, True])
-def test_agents_and_what_they_remember_survive_it(whole_run, tmp_path, dying, shared, workers):
+def test_agents_and_what_they_remember_survive_it(whole_run, tmp_path, dying, shared, workers, kills):
     """Networks, moments and replay memories of the server's agent and of every client's; the latter shared, or not."""
     changes = PAPERS | OFTEN | DROPPING | CODEC | {"sampler.shared": shared, "runtime.workers": workers}
     run = whole_run(load("rafhgl", changes), (FIRST,))
-    state = killed_and_resumed(run, tmp_path / "run", dying, kills=(9,))
+    state = killed_and_resumed(run, tmp_path / "run", dying, kills)
     assert state.selector["agent"]["steps"] > 0
 
 
 @workers
 @pytest.mark.parametrize("selector", SELECTORS)
-def test_answers_on_their_way_survive_it(whole_run, tmp_path, dying, selector, workers):
+def test_answers_on_their_way_survive_it(whole_run, tmp_path, dying, selector, workers, kills):
     changes = SHOPS | OFTEN | LATE | {"selector.name": selector, "runtime.workers": workers}
-    killed_and_resumed(whole_run(load("fedacs", changes), (FIRST,)), tmp_path / "run", dying, kills=(9,))
+    killed_and_resumed(whole_run(load("fedacs", changes), (FIRST,)), tmp_path / "run", dying, kills)
     assert any(row["late"] for row in Store.open(tmp_path / "run").rows())
