@@ -77,7 +77,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def played(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study, run once; not to be changed."""
+    """The study, run once in a process of its own; not to be changed."""
     folder, said = tmp_path_factory.mktemp("played") / "out", []
     study.run(TINY, data, folder, seeds=1, jobs=1, say=said.append)
     assert said[0] == "0 of 2 cells are done; 2 to run with 1 jobs."
@@ -102,6 +102,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "in_processes", run)
 
 
+@pytest.mark.usefixtures("here")
 def test_runs_every_cell_once_and_only_what_is_missing(data, out, tmp_path):
     found = study.results(TINY, out, 1)
     assert [cell.key for cell in found] == ["ciao-average-3-gcn-all-seed1", "ciao-average-3-gcn-fedacs-seed1"]
@@ -332,10 +333,12 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})
         first = found.panels[0]["data"][0]
-        for data, model, method in {(c.split.data if found.sets else first, c.model, c.method) for c in cells}:
-            changes = {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"}
+        kinds = {(c.split.data if found.sets else first, c.model, c.method) for c in cells}
+        shared = {data: {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"} for data, _, _ in kinds}
+        for data, changes in shared.items():
             experiments.load(found.recipe_for(data), changes)  # what deals the data and has the yardsticks
-            found.experiment(data, method, {**changes, **({"model.name": model} if model else {})})
+        for data, model, method in kinds:
+            found.experiment(data, method, {**shared[data], **({"model.name": model} if model else {})})
         json.dumps(found.panels)
 
 
