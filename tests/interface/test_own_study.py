@@ -22,7 +22,23 @@ def test_the_page_s_example_runs_and_goes_on_where_it_stopped(fedgraft) -> None:
     assert sorted(path.stem for path in Path("studies/my/cells").iterdir()) == sorted(cells)
     again = fedgraft("study", "my.toml", "--seeds", 1, "--jobs", 1, "--match", "shops-3-*", "--page", "my.md")
     assert "2 of 2 cells are done; 0 to run" in again.err
-    assert "| oort |" in Path("my.md").read_text()
+    page = Path("my.md").read_bytes()
+    assert b"| oort |" in page
+    asked = ("study", "my.toml", "--seeds", 1, "--jobs", 1, "--page", "my.md")
+    packed = fedgraft(*asked, "--match", "shops-3-*", "--pack")
+    assert "3 results are now in studies/my/results.jsonl.xz." in packed.err
+    assert [path.name for path in Path("studies/my").rglob("*.*") if path.name != ".lock"] == ["results.jsonl.xz"]
+    again = fedgraft(*asked, "--match", "shops-3-*")
+    assert "2 of 2 cells are done; 0 to run" in again.err
+    assert Path("my.md").read_bytes() == page
+    more = fedgraft(*asked, "--match", "shops-4-oort-*")  # of a packed folder: it joins
+    assert "2 results are now in studies/my/results.jsonl.xz." in more.err
+    assert not list(Path("studies/my/cells").iterdir())
+    Path("studies/my/results.jsonl.xz").write_bytes(b"half")
+    broken = fedgraft(*asked)
+    assert broken.code == 2
+    assert broken.err.count("\n") == 1
+    assert "studies/my/results.jsonl.xz is damaged" in broken.err
 
 
 def test_every_key_is_on_the_page() -> None:

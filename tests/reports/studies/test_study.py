@@ -18,6 +18,7 @@ from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.reports.studies import study, study_files
 from fedgraft.reports.studies.page import tables, write_page
+from fedgraft.reports.studies.stored_results import StoredResults, write_result
 from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
 
 TINY = Study(
@@ -72,6 +73,10 @@ def test_runs_every_cell_once_and_only_what_is_missing(root, capsys, monkeypatch
     study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
     again = study.results(TINY, root / "out", 1)
     assert [result["digest"] for result in again.values()] == [result["digest"] for result in found.values()]
+    assert StoredResults(root / "out").pack() == 3
+    study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
+    assert said[-1] == "2 of 2 cells are done; 0 to run with 1 jobs."
+    assert list(study.results(TINY, root / "out", 1).items()) == list(again.items())
     text = tables(TINY, again, 1)
     assert "| FedACS (GCN) |" in text
     assert "67%" in text  # 568 of 851 KB, the paper's
@@ -168,8 +173,8 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypa
         )
         (folder / "cells").mkdir(parents=True)
         (cell,) = one.cells(1)
-        write = partial(study._write, folder)
-        for call in study._calls(one, cell.split, [cell], tmp_path / "data", folder, ""):
+        write = partial(write_result, folder)
+        for call in study._calls(one, cell.split, [cell], tmp_path / "data", StoredResults(folder), ""):
             call.run(write)  # here: a process takes seconds to start
         alone += [result["digest"] for result in study.results(one, folder, 1).values()]
     together = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": runs},))
