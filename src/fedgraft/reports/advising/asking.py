@@ -8,7 +8,7 @@ from statistics import mean
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
-from fedgraft.reports.advising.cells import Cell, Cells
+from fedgraft.reports.advising.cells import Cells
 from fedgraft.reports.advising.following import TooSlowError
 from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
 

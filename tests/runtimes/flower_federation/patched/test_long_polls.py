@@ -14,7 +14,7 @@ from flwr.proto.fleet_pb2 import PullMessagesRequest, PullMessagesResponse, Push
 from flwr.proto.message_pb2 import Message, PushObjectRequest
 from flwr.proto.runtime_pb2 import PullAppMessagesResponse, PushAppMessagesRequest, PushAppMessagesResponse
 
-from fedgraft.runtimes.flower_federation.long_polls import APP, NODE, PULL, PUSH, PUSH_CONTENT, LongPolls
+from fedgraft.runtimes.flower_federation.patched.long_polls import APP, NODE, PULL, PUSH, PUSH_CONTENT, LongPolls
 
 HELD = 5.0
 SOON = 1.0

@@ -18,7 +18,7 @@ from typing import Any, Final
 from flwr.superlink import main as superlink
 from flwr.superlink.cli import flower_superlink
 
-from fedgraft.runtimes.flower_federation.long_polls import Asgi, Content, LongPolls, Receive, Send
+from fedgraft.runtimes.flower_federation.patched.long_polls import Asgi, Content, LongPolls, Receive, Send
 
 HERE: Final = frozenset(("127.0.0.1", "::1"))
 """Addresses of callers who may do everything."""

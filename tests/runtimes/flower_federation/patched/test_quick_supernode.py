@@ -12,7 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode import start_client_internal
 from flwr.supernode.nodestate import NodeStateFactory
 
-from fedgraft.runtimes.flower_federation.quick_supernode import receiving
+from fedgraft.runtimes.flower_federation.patched.quick_supernode import receiving
 from fedgraft.runtimes.flower_federation.record import record_of
 
 RUN, NODE = 7, 5

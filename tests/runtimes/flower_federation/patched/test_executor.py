@@ -11,7 +11,7 @@ pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 
 from flwr.proto.runtime_pb2 import AcquireTaskResponse
 
-from fedgraft.runtimes.flower_federation.executor import execute_tasks
+from fedgraft.runtimes.flower_federation.patched.executor import execute_tasks
 
 
 @contextmanager
