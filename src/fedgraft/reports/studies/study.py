@@ -212,6 +212,21 @@ def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
     return "\n".join(parts)
 
 
+def in_panels(
+    study: Study,
+    results: Mapping[Cell, Mapping[str, Any]],
+    seeds: int,
+    write: Callable[[Mapping[str, Any]], list[str]],
+) -> str:
+    """Return the Markdown of every panel under its heading, of nothing where nothing was run, and what failed."""
+    parts = []
+    for panel in study.panels:
+        written = write(panel)
+        told = failures_text(study, panel, results, seeds) if written else ""
+        parts += [f"## {panel['title']}\n", *(written or ["Not run yet.\n"]), *([told] if told else [])]
+    return "\n".join(parts)
+
+
 def load(name: str) -> Study:
     """A study by name, or by the path of its TOML file. Raises `InputError` with the nearest right name."""
     name, content = read_file(name)
