@@ -20,6 +20,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.reports.studies import study, study_files
 from fedgraft.reports.studies.page import tables, write_page
 from fedgraft.reports.studies.processes import Call, Write
+from fedgraft.reports.studies.stored_results import StoredResults
 from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
 
 TINY = Study(
@@ -111,6 +112,11 @@ def test_runs_every_cell_once_and_only_what_is_missing(data, out, tmp_path):
     study.run(TINY, data, out, seeds=1, jobs=1, say=quiet)
     again = study.results(TINY, out, 1)
     assert [result["digest"] for result in again.values()] == [result["digest"] for result in found.values()]
+    said: list[str] = []
+    assert StoredResults(out).pack() == 3
+    study.run(TINY, data, out, seeds=1, jobs=1, say=said.append)
+    assert said == ["2 of 2 cells are done; 0 to run with 1 jobs."]
+    assert list(study.results(TINY, out, 1).items()) == list(again.items())
     text = tables(TINY, again, 1)
     assert "| FedACS (GCN) |" in text
     assert "67%" in text  # 568 of 851 KB, the paper's

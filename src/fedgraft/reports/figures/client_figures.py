@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import DIRECTIONS
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
@@ -17,6 +16,7 @@ from fedgraft.reports.figures.figure_style import (
     RUN_COLOURS,
     RUN_MARKERS,
     TOP,
+    grid,
     lay_out,
     metric_name,
     plain_label,
@@ -164,15 +164,8 @@ def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
     panels: list[tuple[Any, Any]] = list(dict.fromkeys(zip(points["channel"], points["client"], strict=True)))
     several, columns = points["channel"].nunique() > 1, min(len(panels), MOST_COLUMNS)
     titles = [f"{client}, {channel}" if several else str(client) for channel, client in panels]
-    rows = -(-len(panels) // columns)
-    height = TOP + BOTTOM + (PANEL + PANEL_GAP) * rows - PANEL_GAP
-    figure = make_subplots(
-        rows=rows,
-        cols=columns,
-        subplot_titles=[plain_label(_short(title)) for title in titles],
-        horizontal_spacing=0.02,
-        vertical_spacing=PANEL_GAP / (height - TOP - BOTTOM) if rows > 1 else 0,
-    )
+    labels = [plain_label(_short(title)) for title in titles]
+    figure, height, places = grid(labels, columns, PANEL, PANEL_GAP, 0.02)
     classes = sorted(points["class"].unique())
     for (channel, client, name), group in points.groupby(["channel", "client", "class"], sort=False):
         number, panel = classes.index(name), panels.index((channel, client))
@@ -187,8 +180,7 @@ def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
                 marker=_class_look(number, 5),
                 hovertemplate=f"class {plain_label(str(name))}<extra></extra>",
             ),
-            row=panel // columns + 1,
-            col=panel % columns + 1,
+            **places[panel],
         )
     for number, name in enumerate(classes):
         look, label = _class_look(number, 9), plain_label(str(name))

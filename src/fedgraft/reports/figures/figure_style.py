@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import PURPOSES
 from fedgraft.errors import InputError, printable
@@ -22,6 +23,8 @@ SCORE_HEIGHT, LABEL_GAP = 460, 19
 TOP, BOTTOM = 84, 64
 BAR_HEIGHT, MOST_MARKERS = 34, 16
 MOST_TIMES = 2.5
+RUN_GAP = 92
+"""Pixels between two lines of panels of runs."""
 FEW_ROUNDS = 12
 """Rounds up to which each has its own tick."""
 LEGEND_WIDTH, LEGEND_LINE = 980, 22
@@ -34,6 +37,39 @@ def check_drawable(runs: Sequence[RunFolder], same_metric: bool = True) -> None:
         raise InputError("A figure needs at least one run.")
     if same_metric:
         check_comparable(runs)
+
+
+def grid(
+    titles: Sequence[str], columns: int, panel: int, gap: int, apart: float
+) -> tuple[go.Figure, int, list[dict[str, int]]]:
+    """Make a figure of a panel per title, line by line.
+
+    Args:
+        titles: of the panels; "" for none.
+        columns: panels in a line.
+        panel: height of each, in pixels.
+        gap: between two lines, in pixels.
+        apart: between two columns, as a share of the width.
+
+    Returns:
+        The figure, its height in pixels, and the row and the column of each panel.
+    """
+    lines = -(-len(titles) // columns)
+    height = TOP + BOTTOM + lines * panel + (lines - 1) * gap
+    figure = make_subplots(
+        rows=lines,
+        cols=columns,
+        subplot_titles=titles,
+        horizontal_spacing=apart,
+        vertical_spacing=gap / (height - TOP - BOTTOM) if lines > 1 else 0,
+    )
+    return figure, height, [{"row": index // columns + 1, "col": index % columns + 1} for index in range(len(titles))]
+
+
+def run_grid(runs: Sequence[RunFolder], panel: int) -> tuple[go.Figure, int, list[dict[str, int]]]:
+    """Make a figure of a panel per run, as `grid`, two in a line; the panel of a single one has no title."""
+    titles = [run_name(run) if len(runs) > 1 else "" for run in runs]
+    return grid(titles, 1 if len(runs) == 1 else 2, panel, RUN_GAP, 0.08)
 
 
 def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float, float, bool]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.stopping import PROBE, SCORING
@@ -31,6 +30,7 @@ from fedgraft.reports.figures.figure_style import (
     lay_out,
     metric_name,
     run_colour,
+    run_grid,
     run_name,
     short_number,
 )
@@ -85,20 +85,8 @@ def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> g
 def chosen(runs: Sequence[RunFolder]) -> go.Figure:
     """Clients by rounds, a panel a run: who was chosen when, and who of them failed."""
     check_drawable(runs, same_metric=False)
-    columns = 1 if len(runs) == 1 else 2
-    lines = -(-len(runs) // columns)
-    panel = int(np.clip(max(run.clients for run in runs) * 18, 130, 420))
-    gap = 92
-    height = TOP + BOTTOM + lines * panel + (lines - 1) * gap
-    figure = make_subplots(
-        rows=lines,
-        cols=columns,
-        subplot_titles=[run_name(run) for run in runs] if len(runs) > 1 else None,
-        horizontal_spacing=0.08,
-        vertical_spacing=gap / (height - TOP - BOTTOM) if lines > 1 else 0,
-    )
-    for index, run in enumerate(runs):
-        place = {"row": index // columns + 1, "col": index % columns + 1}
+    figure, height, places = run_grid(runs, int(np.clip(max(run.clients for run in runs) * 18, 130, 420)))
+    for run, place in zip(runs, places, strict=True):
         shown = _often_chosen(run)
         for bar in _spells(run, shown):
             figure.add_trace(bar, **place)

@@ -8,19 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_seconds
-from fedgraft.reports.figures.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_name
+from fedgraft.reports.figures.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_grid, run_name
 from fedgraft.reports.stored.orders import STATES, UNHEARD, WAITING, Order, is_timed, orders, seconds_by_state
 from fedgraft.reports.stored.stored_runs import RunFolder
 
 COLOURS = dict(zip(STATES, ("#0072B2", "#E69F00", "#D5DAE1", "#56B4E9"), strict=True))
 MOST_CLIENTS, MOST_ROUNDS = 30, 60
 """How many a figure shows."""
-LANE, GAP = 24, 92
-"""Pixels: of a client, between two panels."""
+LANE = 24
+"""Pixels of a client."""
 _APART = 0.055
 """Share of the axis by which numbers of rounds are apart."""
 _ROUNDING = 1e-9
@@ -69,18 +68,9 @@ def waiting(runs: Sequence[RunFolder]) -> go.Figure:
         waited[: len(table)] += table[WAITING].to_numpy()
     lanes = _most(waited)
     longest = max(float(table.reindex(lanes).sum(axis=1).max()) for table in tables)
-    columns = 1 if len(runs) == 1 else 2
-    lines, panel = -(-len(runs) // columns), max(LANE * len(lanes), 3 * LANE)
-    height = TOP + BOTTOM + lines * panel + (lines - 1) * GAP
-    figure = make_subplots(
-        rows=lines,
-        cols=columns,
-        subplot_titles=[run_name(run) for run in runs] if len(runs) > 1 else None,
-        horizontal_spacing=0.08,
-        vertical_spacing=GAP / (height - TOP - BOTTOM) if lines > 1 else 0,
-    )
-    for index, table in enumerate(tables):
-        _add_sums(figure, table.reindex(lanes, fill_value=0.0), index // columns + 1, index % columns + 1)
+    figure, height, places = run_grid(runs, max(LANE * len(lanes), 3 * LANE))
+    for table, place in zip(tables, places, strict=True):
+        _add_sums(figure, table.reindex(lanes, fill_value=0.0), place["row"], place["col"])
     for state, colour in COLOURS.items():
         if any(table[state].any() for table in tables):
             figure.add_trace(_key(state, colour))
