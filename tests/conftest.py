@@ -9,7 +9,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-pytest_plugins = ["helpers.killed_runs"]
+pytest_plugins = ["helpers.killed_runs", "helpers.whole_runs"]
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests send it, and processes inherit this
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

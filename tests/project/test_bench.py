@@ -142,9 +142,13 @@ def test_bytes_of_a_value_count_shared_arrays_once():
     assert load("memory")._bytes({"a": array, "b": [array, (array,)]}) == 80
 
 
-def test_the_table_says_what_was_missed(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    """The table, of three figures that are 3.0 each; its files are in a folder of the test."""
     bench = load("bench")
     monkeypatch.setattr(bench, "RESULT", tmp_path / "bench.json")
+    monkeypatch.setattr(bench, "LAST_RELEASE", tmp_path / "last_release.json")
+    bench.LAST_RELEASE.write_text('{"release": "0.0.9", "values": {"good": 3.2, "bad": 2.5}}')
     monkeypatch.setattr(
         bench,
         "FIGURES",
@@ -155,6 +159,10 @@ def test_the_table_says_what_was_missed(tmp_path, monkeypatch, capsys):
         ),
     )
     monkeypatch.setattr(bench.Figure, "function", lambda self: lambda: 3.0)
+    return bench
+
+
+def test_the_table_says_what_was_missed(tmp_path, bench, capsys):
     bench.main(["--only", "good", "--only", "bad"])
     table = capsys.readouterr().out
     assert "ok" in table
@@ -163,6 +171,39 @@ def test_the_table_says_what_was_missed(tmp_path, monkeypatch, capsys):
         "good": {"value": 3.0, "limit": 2, "better": "higher"},
         "bad": {"value": 3.0, "limit": 2, "better": "lower"},
     }
+
+
+def test_the_table_says_what_became_of_the_last_release_s_figures(bench, capsys):
+    bench.main([])
+    head, good, bad, other = capsys.readouterr().out.splitlines()[1:5]
+    assert head.endswith("/ 0.0.9")
+    assert good.endswith(" 0.94")
+    assert bad.endswith(" 1.20 WORSE")
+    assert other.endswith(" new")
+
+
+@pytest.mark.parametrize(
+    ("better", "value", "worse"),
+    [("lower", 2.19, False), ("lower", 2.21, True), ("higher", 1.83, False), ("higher", 1.81, True)],
+)
+def test_a_figure_is_worse_when_it_is_so_by_more_than_a_tenth(better, value, worse):
+    assert load("bench").Figure("x", "timing:ratio", 2, better).worse(value, before=2.0) is worse
+
+
+def test_figures_are_kept_at_a_release_and_only_then(bench):
+    before = bench.LAST_RELEASE.read_text()
+    bench.main([])
+    assert bench.LAST_RELEASE.read_text() == before
+    bench.main(["--only", "bad", "--keep", "0.1.0"])
+    kept = json.loads(bench.LAST_RELEASE.read_text())
+    assert kept == {"release": "0.1.0", "values": {"good": 3.2, "bad": 3.0}}, "what was not measured stays"
+
+
+def test_the_last_release_s_figures_are_those_of_the_table():
+    bench = load("bench")
+    kept = json.loads(bench.LAST_RELEASE.read_text())
+    assert kept["values"].keys() <= {figure.name for figure in bench.FIGURES}
+    assert all(value > 0 for value in kept["values"].values())
 
 
 def test_a_figure_whose_package_is_missing_is_skipped_with_the_reason(tmp_path, monkeypatch, capsys):
