@@ -63,8 +63,10 @@ def tables_of(
 def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str) -> list[tuple[str, str | None, Any]]:
     """(what errors call it, client, graph) of every graph."""
     listed: list[tuple[str, str | None, Any]] = []
-    keyed = [(f"[{key!r}]", str(key), own) for key, own in graphs.items()] if isinstance(graphs, Mapping) else []
-    for key, named, own in keyed or [("", None, graphs)]:
+    keyed: list[tuple[str, str | None, Any]] = [("", None, graphs)]
+    if isinstance(graphs, Mapping):
+        keyed = [(f"[{key!r}]", str(key), own) for key, own in graphs.items()]
+    for key, named, own in keyed:
         if not isinstance(own, Iterable):
             raise InputError(f"{parameter}{key} must be a list of torch_geometric.data.Data; got {type(own).__name__}.")
         for place, graph in enumerate(own):

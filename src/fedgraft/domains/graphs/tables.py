@@ -129,10 +129,10 @@ def _kinds(nodes: Rows) -> tuple[Indices, Array]:
 
 def _graph_of(rows: Rows, ids: Array, where: str) -> Indices:
     """Return which of the graphs each row is of, int64 [rows]; `where` is their table."""
-    code, names = rows.read("graph")
-    graph: Indices = places_of(ids, names)[code]
+    cells = rows["graph"]
+    graph = cells.among(ids)
     if (lost := graph < 0).any():
-        raise rows["graph"].error(lost, f"a graph of {where}", repr(str(names[code[lost.argmax()]])))
+        raise cells.error(lost, f"a graph of {where}", repr(str(cells.texts()[lost.argmax()])))
     return graph
 
 

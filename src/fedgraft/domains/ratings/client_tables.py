@@ -86,5 +86,5 @@ def _numbered(ratings: Ratings, form: Format, given: Given, name: str) -> Rating
     if len(lost := np.flatnonzero(place < 0)):
         got = f"{what} {str(own[lost[0]])!r}"
         raise InputError(f"{rows.where}: no {got}, which has ratings here ({len(lost)} such {name}).")
-    links = {"trust": place[ratings.trust]} if what == "user" else {}
-    return replace(ratings, **{what: place[getattr(ratings, what)], name: len(every), f"{what}_ids": every}, **links)
+    known: dict[str, Any] = {what: place[getattr(ratings, what)], name: len(every), f"{what}_ids": every}
+    return replace(ratings, **known, **({"trust": place[ratings.trust]} if what == "user" else {}))

@@ -125,7 +125,7 @@ def _links(form: Format, rows: Rows, user_ids: Array) -> tuple[Ids, list[str]]:
     """Return trust links, int64 [2, m] numbers of users, and notes."""
     ends = [rows[role] for role in ("trust_user", "trust_target")]
     links = np.stack([places_of(user_ids, end.texts()) for end in ends])
-    strange = (links < 0).any(axis=0)
+    strange: Array = (links < 0).any(axis=0)
     if not strange.any():
         return links, []
     if form.unknown_trust == "error":
