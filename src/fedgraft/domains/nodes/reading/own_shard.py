@@ -9,7 +9,7 @@ import pandas as pd
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, header, table_of
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.tables import EDGES, NODES, no_features, own_part
+from fedgraft.domains.nodes.reading.tables import EDGES, NODES, no_features, own_part, own_rows
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Names
 from fedgraft.errors import InputError, unknown
@@ -44,15 +44,15 @@ def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool 
     """
     if OWN_EDGES not in tables:
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
+    rows = own_rows(tables[OWN_NODES], names, f"--{OWN_NODES}")
     if task.classes and not task.class_names:
         raise InputError(
             "task.class_names is missing in the run's experiment.toml, as an older version left it; name the "
             f"{task.classes} classes there, in ascending order."
         )
-    shard, rows = own_part(tables[OWN_NODES], f"--{OWN_NODES}", tables[OWN_EDGES], names, task.class_names, task.sparse)
     if check and task.classes and "label" in rows:
         _check_labels(rows, task.class_names)
-    return shard
+    return own_part(rows, tables[OWN_EDGES], task.class_names, task.sparse)
 
 
 def numbered(task: Any) -> tuple[str, ...]:

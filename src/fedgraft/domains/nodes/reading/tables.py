@@ -127,28 +127,34 @@ def _features(rows: Rows, owner: str) -> Array:
 # --- one client's own part --------------------------------------------------------------------------------------------
 
 
-def own_part(
-    nodes: Given, parameter: str, edges: Given, names: Names, classes: tuple[str, ...], is_sparse: bool
-) -> tuple[NodeShard, Rows]:
-    """One client's own part of a graph from its own two tables, and the rows of nodes. Labels are not read.
+def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
+    """Read one client's own table of nodes, with all its columns.
+
+    Args:
+        nodes: one row per node.
+        names: of the columns of nodes and of edges; "features" says which, in order.
+        parameter: what errors call the table.
+    """
+    nodes = named_once(nodes, parameter) if isinstance(nodes, pd.DataFrame) else nodes
+    return read(nodes, replace(NODES, folder=""), names, "data", parameter, needed=("node",), rest=True)
+
+
+def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool) -> NodeShard:
+    """One client's own part of a graph from its own two tables. Labels are not read.
 
     It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
     whose they are.
 
     Args:
-        nodes: one row per node.
-        parameter: what errors call it.
+        rows: of `own_rows`.
         edges: one row per edge.
-        names: of the columns of both; "features" says which, in order.
         classes: names of the classes; none where labels are numbers.
         is_sparse: whether features are; then columns and values that are missing are 0.
     """
-    nodes = named_once(nodes, parameter) if isinstance(nodes, pd.DataFrame) else nodes
-    rows = read(nodes, replace(NODES, folder=""), names, "data", parameter, needed=("node",), rest=True)
     code, ids = rows["node"].codes()
     if len(again := repeated(code)):
         raise rows.error(again, f"node {str(ids[code[again[0]]])!r} is listed twice", noun="")
-    links = read(edges, ASKED_EDGES, names, "data", "--data-edges")
+    links = read(edges, ASKED_EDGES, rows.names, "data", "--data-edges")
     ends = np.stack([links[role].among(ids) for role in ("source", "target")])
     inside = (ends >= 0).all(axis=0)
     if left_out := int((~inside).sum()):
@@ -156,11 +162,11 @@ def own_part(
     pointers, senders, notes = undirected(np.argsort(code)[ends[:, inside]], len(code), f"{links.where}, row")
     for note in notes:
         LOG.warning(f"{links.where}: {note}")
-    what, others = "a feature of the run's data", no_features(names)
-    shard = NodeShard(
+    what, others = "a feature of the run's data", no_features(rows.names)
+    return NodeShard(
         name="own",
         ids=ids[code].astype(object),
-        features=known_features(rows, names["features"] or (), is_sparse, what, others),
+        features=known_features(rows, rows.names["features"] or (), is_sparse, what, others),
         label=np.full(len(code), -1 if classes else np.nan),
         classes=classes,
         split=np.full(len(code), -1, np.int8),
@@ -169,7 +175,6 @@ def own_part(
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
     )
-    return shard, rows
 
 
 def site_part(
@@ -186,7 +191,8 @@ def site_part(
         name: of the client.
         are_numbers: whether labels are numbers, not classes.
     """
-    shard, rows = own_part(nodes, "--data nodes", edges, names, classes, is_sparse)
+    rows = own_rows(nodes, names, "--data nodes")
+    shard = own_part(rows, edges, classes, is_sparse)
     if "client" in rows:
         check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)
     shard = replace(shard, name=name)
