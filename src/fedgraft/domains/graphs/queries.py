@@ -30,7 +30,8 @@ def split_graphs(shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame
     for number in np.unique(client).tolist():
         rows = np.flatnonzero(client == number)
         wanted = graphs["graph"].iloc[rows].astype(str)
-        own = {name: table[table["graph"].astype(str).isin(wanted)] for name, table in tables.items()}
+        parts = {name: tables[name] for name in ("nodes", "edges")}
+        own = {name: table[table["graph"].astype(str).isin(wanted)] for name, table in parts.items()}
         own["graphs"] = graphs.iloc[rows].drop(columns="client", errors="ignore")
         found[number] = Questions(rows, read_queries(shards[number], own))
     return found

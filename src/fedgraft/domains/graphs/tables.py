@@ -56,10 +56,11 @@ def read_graphs(
     """
     _check_names(names, owner)
     nodes = read(tables["nodes"], NODES, names, owner)
+    named = nodes.read("graph")[0]
     if "graphs" in tables:
         graphs = read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
     else:
-        graphs = nodes.take(np.sort(np.unique(nodes.read("graph")[0], return_index=True)[1]))
+        graphs = nodes.take(np.sort(np.unique(named, return_index=True)[1]))
     code, ids = graphs.read("graph")
     _once(graphs, code, ids, f"graph {{}} of column {names['graph']!r}")
     ids = ids[code]
