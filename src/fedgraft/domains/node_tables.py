@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.task_abilities import SHARE
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.regression import classes_hint, is_known
+from fedgraft.domains.labels.classes import likeliest
+from fedgraft.domains.labels.known import classes_hint, is_known
 from fedgraft.domains.tables import Source, as_numbers, check_classes, encode, numbers, row_of
 from fedgraft.errors import InputError, nearest, require_one_of, unknown
 from fedgraft.wire.layouts import Array
@@ -248,21 +248,6 @@ def answers(ids: NDArray[np.object_], classes: Sequence[str], shares: Array) -> 
         shares: float32 [asked, classes], predicted probabilities.
     """
     return {"node": ids, **likeliest(classes, shares)}
-
-
-def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
-    """Return columns: the likeliest class, how likely it is, and how likely each class is.
-
-    Args:
-        classes: names.
-        shares: float32 [asked, classes], predicted probabilities.
-    """
-    best, shares = shares.argmax(1), shares.astype(np.float64)
-    return {
-        "class": np.array(classes, dtype=object)[best],
-        "probability": shares[np.arange(len(best)), best],
-        **{f"{SHARE}{name}": shares[:, number] for number, name in enumerate(classes)},
-    }
 
 
 def _filled(table: pd.DataFrame, column: str, value: object) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedgraft.domains.regression import numbers_hint
+from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 

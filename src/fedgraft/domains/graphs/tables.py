@@ -14,7 +14,7 @@ import pandas as pd
 from fedgraft.contracts.table_files import Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
-from fedgraft.domains.regression import classes_hint, numbers_hint
+from fedgraft.domains.labels.known import classes_hint, numbers_hint
 from fedgraft.domains.tables import (
     Source,
     as_numbers,

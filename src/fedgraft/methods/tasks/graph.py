@@ -1,26 +1,25 @@
 """Graph: tell the class of a whole graph."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from fedgraft.contracts import Indices, Observations, Sums
+from fedgraft.contracts import Indices, Observations
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.task_abilities import Accuracy, EmbeddingTask, ObservedTask, ProfiledTask
-from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.graphs.batches import Batch
+from fedgraft.contracts.task_abilities import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
-from fedgraft.domains.graphs.model import GraphModel, Together, width_of
+from fedgraft.domains.graphs.model import GraphModel, width_of
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.node_tables import likeliest
+from fedgraft.domains.labels.classes import Classes
 from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -32,7 +31,6 @@ LABEL_BINS = 5
 @dataclass(frozen=True)
 class Graph(
     GraphTask,
-    Accuracy[GraphShard, GraphData],
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
@@ -76,14 +74,11 @@ class Graph(
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Right answers, graphs, cross-entropy."""
-        return "correct", "count", "loss"
+    labels: ClassVar[Labels] = Classes()
 
-    def outputs(self, shard: GraphShard) -> int:
-        """Return the number of classes."""
-        return len(shard.classes)
+    def labels_of(self, shard: GraphShard) -> Labels:
+        """Return the client's own classes."""
+        return Classes(shard.classes)
 
     def describe(self, data: GraphData) -> dict[str, float]:
         """Shares of training graphs in consecutive parts of the list of classes."""
@@ -98,11 +93,6 @@ class Graph(
         """Width of the head's hidden layer."""
         return width_of(self.encoder)
 
-    def losses(self, model: nn.Module, hidden: Tensor, batch: Batch) -> Tensor:
-        """Return cross-entropies, float32 [graphs]."""
-        each: Tensor = model.losses(hidden, batch)  # type: ignore[operator]
-        return each
-
     def observe(self, model: nn.Module, data: GraphData) -> Observations:
         """What the model makes of all training graphs; the more nodes, the more central."""
         device, parts = device_of(model), self._batches(data.collator, data.train)
@@ -110,23 +100,10 @@ class Graph(
         for batch in (part.to(device) for part in parts):
             hidden = model.represent(batch)  # type: ignore[operator]
             logits = model.classify(hidden, batch)  # type: ignore[operator]
-            each = self.losses(model, hidden, batch)
+            each = model.losses(hidden, batch)  # type: ignore[operator]
             seen.append((each, logits.softmax(1), hidden, logits.argmax(1) == batch.label))
         losses, shares, states, correct = (torch.cat(parts).numpy(force=True) for parts in zip(*seen, strict=True))
         return Observations(losses, shares, states, correct, data.collator.sizes[data.train].astype(np.float32))
-
-    def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
-        """Right answers, graphs and summed cross-entropies."""
-        device, sums = device_of(model), {}
-        for split in SCORED_SPLITS:
-            found = dict.fromkeys(self.sums, 0.0)
-            for batch in data.on(device, split):
-                logits = model(batch)
-                found["correct"] += float((logits.argmax(1) == batch.label).sum())
-                found["count"] += len(batch.label)
-                found["loss"] += float(nn.functional.cross_entropy(logits, batch.label, reduction="sum"))
-            sums[split] = found
-        return sums
 
     def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
@@ -138,17 +115,6 @@ class Graph(
         require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
         seen = (self.walks, self.degrees) if self.places else None
         return plain_graphs(cast(GraphModel, model), self.encoder, cast(GraphShard, shard), seen)
-
-    def together(self, models: Sequence[nn.Module]) -> nn.Module:
-        """The mean of their probabilities."""
-        return Together(models)
-
-    def predict(
-        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
-    ) -> dict[str, Array]:
-        """The likeliest class of each graph, and how likely the model takes it to be."""
-        shares = self.outputs_of(model, asked).softmax(1)
-        return {"graph": asked.ids, **likeliest(shard.classes, shares.numpy())}
 
     def classified(
         self, model: nn.Module, shard: GraphShard, data: GraphData, remembered: Mapping[str, Any]

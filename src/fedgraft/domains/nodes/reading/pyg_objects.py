@@ -13,8 +13,8 @@ import torch
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
-from fedgraft.domains.regression import numbers_hint
 from fedgraft.domains.tables import encode
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import SUFFIXES, Given, table_of
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.node_tables import feature, read_labels, read_numbers, read_split
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
 from fedgraft.domains.nodes.reading.pyg_objects import Collection, compact
-from fedgraft.domains.regression import numbers_hint
 from fedgraft.domains.tables import Source, encode, read_table, row_of, unread
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array

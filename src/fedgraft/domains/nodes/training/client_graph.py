@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import Encoder, NetworkEncoder
+from fedgraft.contracts.labels import Unit
 from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -21,7 +22,6 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoo
 from fedgraft.domains.nodes.training.neighgen import generator_of
 from fedgraft.domains.nodes.training.smoothing import Neighbours
 from fedgraft.domains.nodes.training.surroundings import Surroundings
-from fedgraft.domains.regression import Unit
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Given
