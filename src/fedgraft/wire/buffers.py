@@ -1,4 +1,4 @@
-"""What trees and messages have in common on the wire: how a blob starts, and arrays as raw little-endian buffers.
+"""Begin a blob, and write arrays as raw little-endian buffers, for trees and messages alike.
 
 Every blob starts with magic 2s | version u8 | form u8, and no size it declares is believed before it has been compared
 with the bytes that are there.
