@@ -48,12 +48,12 @@ class Unit:
 
     def of_label(self, number: int) -> "Unit":
         """The unit of one of several labels."""
-        parts = (np.broadcast_to(each, number + 1)[number] for each in (self.mean, self.spread, self.centre))
-        return Unit(*map(float, parts))
+        fields = (np.asarray(each) for each in (self.mean, self.spread, self.centre))
+        return Unit(*(float(each[number] if each.ndim else each) for each in fields))
 
     def around(self, centre: Any) -> "Unit":
-        """The same unit, with the mean of the client's own training examples."""
-        return replace(self, centre=centre)
+        """The same unit, with the mean of the client's own training examples; nan for none, which takes that of all."""
+        return replace(self, centre=np.where(np.isnan(centre), self.mean, centre))
 
 
 class Labels(ABC):

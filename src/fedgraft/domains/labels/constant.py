@@ -36,12 +36,16 @@ class Constant(Yardstick[Shard]):
 
     def score(self, shards: Sequence[Shard]) -> dict[str, float]:
         """Return the labels' metric over all clients' validation and test examples."""
-        views = self.views(shards)
+        labels, views = self.kind(shards), self.views(shards)
         train = [view.label[view.split == 0] for view in views]
-        every = None if self.own and all(map(len, train)) else self.labels.constant(np.concatenate(train))
-        told = [self.labels.constant(each) if self.own and len(each) else every for each in train]
+        every = None if self.own and all(map(len, train)) else labels.constant(np.concatenate(train))
+        told = [labels.constant(each) if self.own and len(each) else every for each in train]
         pairs = zip(told, views, strict=True)
-        return agreement(self.labels, views, [np.broadcast_to(each, view.label.shape) for each, view in pairs])
+        return agreement(labels, views, [np.broadcast_to(each, view.label.shape) for each, view in pairs])
+
+    def kind(self, shards: Sequence[Shard]) -> Labels:
+        """Return the kind of label, that of the class by default."""
+        return self.labels
 
     def views(self, shards: Sequence[Shard]) -> Sequence[View]:
         """Return what holds the labels of each client, by default the shards themselves."""

@@ -71,6 +71,5 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
         unit = self.unit_of(shard, shared)
         told = replace(shard, label=unit.told(shard.label))
         data = super().prepare(told, {name: array for name, array in shared.items() if name != UNIT})
-        train = unit.meant(data.label[data.rows["train"]])
-        data.unit = unit.around(float(train.mean()) if len(train) else unit.mean)
+        data.unit = unit.around(self.labels.constant(unit.meant(data.label[data.rows["train"]])))
         return data

@@ -1,0 +1,188 @@
+"""A whole task for a domain whose things have labels, or pairs of them: the domain adds what things are told by.
+
+What is labelled is an example: one thing, such as a node, or two, such as the ends of an edge. The shard says which,
+and of what kind the labels are; so one task class is enough for all of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import UnionType
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.task_abilities import FittedTask, PredictingTask
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
+from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.labels.label_model import Inputs, LabelModel
+from fedgraft.domains.labels.labelled_shard import LabelledShard, labels_of
+from fedgraft.domains.labels.shared_unit import SharedUnit
+from fedgraft.domains.tables import read_table, row_of
+from fedgraft.errors import InputError
+from fedgraft.nn.layers import device_of
+from fedgraft.wire.layouts import Array, Arrays
+
+COLUMNS = {1: ("node",), 2: ("source", "target")}
+"""{things that an example is made of: columns of a question with their ids}."""
+
+
+Labelled = TypeVar("Labelled", bound=LabelledShard)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledData:
+    """A client's data, ready to train on.
+
+    Args:
+        inputs: what the network reads.
+        ends: int64 [1 or 2, examples].
+        label: of the examples, in the unit.
+        rows: {split: int64 [examples]}.
+        unit: in which numbers are learnt.
+    """
+
+    inputs: Inputs
+    ends: Tensor
+    label: Tensor
+    rows: dict[str, Indices]
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class LabelTask(
+    SharedUnit[Labelled, LabelledData],
+    FittedTask[Labelled, LabelledData],
+    PlainTask[Labelled, LabelledData],
+    PredictingTask[Labelled, LabelledData],
+):
+    """Tell labels of things, or of pairs of them, that a network has states of; numbers in all clients' common unit.
+
+    Asked: a table `examples` with a column "node" or, of pairs, columns "source" and "target": ids of one client's
+    things; and perhaps a column "client".
+
+    Args:
+        class_names: of the classes; taken from the data.
+        label_names: of the labels where an example has several; taken from the data.
+        ends: things that an example is made of, 1 or 2; 0 = as the data have.
+    """
+
+    asks: ClassVar[tuple[str, ...]] = ("examples",)
+    encoders: ClassVar[type[Any] | UnionType] = object
+    network: ClassVar[type[nn.Module]]
+    """The class of the network: made of `sizes` and a generator, it takes `inputs` to float32 [things, width]."""
+
+    class_names: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
+    ends: int = 0
+
+    @abstractmethod
+    def inputs(self, shard: Labelled) -> Inputs:
+        """Return what the network reads of a client, tensors."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes that the network is made of; the last one is the width of its states."""
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As the data have them."""
+        return labels_of(self.class_names, self.label_names)
+
+    def known_of(self, shard: Labelled) -> dict[str, Any]:
+        """Return {option: value} of what the model must know of the data; a client's tell."""
+        return {"class_names": shard.classes, "label_names": shard.label_names, "ends": len(shard.ends)}
+
+    def fitted(self, shards: Sequence[Labelled]) -> Self:
+        """With what the model must know of the data."""
+        return replace(self, **self.known_of(shards[0]))
+
+    def prepare(self, shard: Labelled, shared: Arrays) -> LabelledData:
+        """Inputs, and labels in the common unit; in the client's own where nothing is known of it."""
+        unit, own = self.unit_of(shard, shared), self.labels.constant(self.training_labels(shard))
+        rows = {split: shard.rows(split) for split in SPLITS}
+        label = torch.from_numpy(self.labels.told(shard.label, unit))
+        return LabelledData(self.inputs(shard), torch.from_numpy(shard.ends), label, rows, unit.around(own))
+
+    def examples(self, data: LabelledData) -> int:
+        """Return how many training examples the client has."""
+        return len(data.rows["train"])
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Return a model, the same for all clients."""
+        return LabelModel(self.network, self.sizes, self.ends or 1, self.labels.width, g)
+
+    def loss(self, model: nn.Module, data: LabelledData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Return the labels' losses."""
+        rows = data.rows["train"][draw.examples]
+        outputs = self._outputs(model, data.inputs, data.ends[:, rows])
+        return self.labels.losses(outputs, data.label[rows].to(outputs.device))
+
+    def evaluate(self, model: nn.Module, data: LabelledData) -> dict[str, Sums]:
+        """Return the labels' sums."""
+        rows = {split: data.rows[split] for split in SCORED_SPLITS}
+        told = {split: self._outputs(model, data.inputs, data.ends[:, of]).cpu() for split, of in rows.items()}
+        return {split: self.labels.sums_of([(told[split], data.label[of])], data.unit) for split, of in rows.items()}
+
+    def represent(self, model: nn.Module, data: LabelledData) -> tuple[Array, Array] | None:
+        """What the last layer reads of the test examples, and their classes or in which fifth the first number is."""
+        test, device = data.rows["test"], device_of(model)
+        with torch.no_grad():
+            inputs = tuple(each.to(device) for each in data.inputs)
+            hidden = model.represent(inputs, data.ends[:, test].to(device))  # type: ignore[operator]
+        return hidden.cpu().numpy(), groups_of(data.label[test].numpy())
+
+    def questions(self, shards: Sequence[Labelled], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Examples by the ids of their things, each of the client whose they are."""
+        where, columns = f"predict.{self.asks[0]}", COLUMNS[self.ends or 1]
+        table, source = read_table(
+            tables[self.asks[0]], where, {f"predict.{name}": name for name in columns}, ["client"]
+        )
+        places = [{str(name): place for place, name in enumerate(shard.ids)} for shard in shards]
+        names = [shard.name for shard in shards]
+        found: dict[int, list[tuple[int, list[int]]]] = {}
+        for row, asked in enumerate(table[list(columns)].astype(str).to_numpy().tolist()):
+            said = str(table["client"][row]) if "client" in table and pd.notna(table["client"][row]) else None
+            having = [
+                number
+                for number, known in enumerate(places)
+                if said in (None, names[number]) and all(name in known for name in asked)
+            ]
+            if len(having) != 1:
+                whose = "one client has" if said is None else f"client {said!r} has"
+                raise InputError(f"{row_of(source, row)}: {' and '.join(map(repr, asked))} must be what {whose}.")
+            found.setdefault(having[0], []).append((row, [places[having[0]][name] for name in asked]))
+        return {
+            number: Questions(np.array([row for row, _ in rows]), np.array([ends for _, ends in rows], np.int64).T)
+            for number, rows in sorted(found.items())
+        }
+
+    def predict(
+        self, model: nn.Module, shard: Labelled, remembered: Mapping[str, Any], asked: Indices
+    ) -> dict[str, Array]:
+        """What the labels tell of each example."""
+        unit = self.unit_of(shard, remembered.get("shared", {}))
+        with torch.no_grad():
+            outputs = self._outputs(model, self.inputs(shard), torch.from_numpy(asked))
+        return self.labels.answers(outputs.cpu(), unit)
+
+    def plain(self, model: nn.Module, shard: Labelled | None, shared: Arrays) -> PlainModel:
+        """The network, whose source text is told as it is, and the last layer."""
+        assert isinstance(model, LabelModel), "there are no other models"
+        what = ", ".join(self.label_names) or "the label"
+        unit = "" if self.labels.numbers is None else ", in the unit in which all training examples have variance 1"
+        classes = f": logits of {', '.join(self.class_names)}" if self.class_names else ""
+        return model.plain(f"{what}{classes}{unit}.")
+
+    @staticmethod
+    def _outputs(model: nn.Module, inputs: Inputs, ends: Tensor) -> Tensor:
+        device = device_of(model)
+        outputs: Tensor = model(tuple(each.to(device) for each in inputs), ends.to(device))
+        return outputs
