@@ -133,11 +133,6 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
     )
 
 
-def numbered(asked: Asked, numbers: Array) -> dict[str, Array]:
-    """Return the number of each node that was asked for, given those of all own nodes, float64 [own]."""
-    return {"node": asked.ids, "prediction": numbers[asked.nodes]}
-
-
 def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:
     """The likeliest class of each node that was asked for, and how likely the model takes it to be.
 

@@ -20,9 +20,9 @@ from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.plain import PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import FittedTask, PredictingTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
+from fedgraft.domains.labelled.model import Inputs, LabelModel
+from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.labels.label_model import Inputs, LabelModel
-from fedgraft.domains.labels.labelled_shard import LabelledShard, labels_of
 from fedgraft.domains.labels.shared_unit import SharedUnit
 from fedgraft.domains.tables import read_table, row_of
 from fedgraft.errors import InputError
