@@ -24,13 +24,19 @@ from fedgraft.domains.labelled.model import Inputs, LabelModel
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.shared_unit import SharedUnit
-from fedgraft.domains.tables import read_table, row_of
+from fedgraft.domains.tables.asked import clients_said
+from fedgraft.domains.tables.reader import read_asked
+from fedgraft.domains.tables.schema import Column, Table
 from fedgraft.errors import InputError
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
-COLUMNS = {1: ("node",), 2: ("source", "target")}
-"""{things that an example is made of: columns of a question with their ids}."""
+CLIENT = Column("client", needed=False)
+EXAMPLES = {
+    1: Table("examples", (Column("node"), CLIENT)),
+    2: Table("examples", (Column("source"), Column("target"), CLIENT)),
+}
+"""{things that an example is made of: the table of questions, with columns of their ids}."""
 
 
 Labelled = TypeVar("Labelled", bound=LabelledShard)
@@ -141,28 +147,18 @@ class LabelTask(
 
     def questions(self, shards: Sequence[Labelled], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Examples by the ids of their things, each of the client whose they are."""
-        where, columns = f"predict.{self.asks[0]}", COLUMNS[self.ends or 1]
-        table, source = read_table(
-            tables[self.asks[0]], where, {f"predict.{name}": name for name in columns}, ["client"]
-        )
+        rows = read_asked(tables, EXAMPLES[self.ends or 1])
+        ids = np.stack([rows[column].texts() for column in rows.table.roles if column != "client"])
+        said = clients_said(rows, [shard.name for shard in shards])
         places = [{str(name): place for place, name in enumerate(shard.ids)} for shard in shards]
-        names = [shard.name for shard in shards]
-        found: dict[int, list[tuple[int, list[int]]]] = {}
-        for row, asked in enumerate(table[list(columns)].astype(str).to_numpy().tolist()):
-            said = str(table["client"][row]) if "client" in table and pd.notna(table["client"][row]) else None
-            having = [
-                number
-                for number, known in enumerate(places)
-                if said in (None, names[number]) and all(name in known for name in asked)
-            ]
+        found: dict[int, list[int]] = {}
+        for row, asked in enumerate(ids.T.tolist()):
+            having = [k for k, known in enumerate(places) if said[row] in (-1, k) and all(name in known for name in asked)]
             if len(having) != 1:
-                whose = "one client has" if said is None else f"client {said!r} has"
-                raise InputError(f"{row_of(source, row)}: {' and '.join(map(repr, asked))} must be what {whose}.")
-            found.setdefault(having[0], []).append((row, [places[having[0]][name] for name in asked]))
-        return {
-            number: Questions(np.array([row for row, _ in rows]), np.array([ends for _, ends in rows], np.int64).T)
-            for number, rows in sorted(found.items())
-        }
+                raise InputError(f"{rows.row(row)}: {' and '.join(map(repr, asked))} must be of one client alone.")
+            found.setdefault(having[0], []).append(row)
+        ends = {k: [[places[k][name] for name in asked] for asked in ids[:, of].tolist()] for k, of in found.items()}
+        return {k: Questions(np.array(of), np.array(ends[k], np.int64)) for k, of in sorted(found.items())}
 
     def predict(
         self, model: nn.Module, shard: Labelled, remembered: Mapping[str, Any], asked: Indices

@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.nodes.reading.plain_pickles import check_plain
-from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of, known_classes
+from fedgraft.domains.nodes.reading.pyg_objects import collection_of
 from fedgraft.domains.nodes.reading.pyg_sets import SETS, Published
+from fedgraft.domains.pyg_objects import known_classes
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.errors import InputError
 
 
-def read_set(root: Path, name: str) -> Collection:
+def read_set(root: Path, name: str) -> Collection[WholeGraph]:
     """A whole set, split by nobody.
 
     Args:
@@ -94,7 +97,7 @@ def _downloaded(root: Path, published: Published) -> Any:
             return getattr(library, published.loader)(str(root / published.title))
 
     try:
-        with known_classes():
+        with known_classes("Data"):
             return open_set()[0]
     except Exception as error:  # whatever a download and a library's own reading may raise
         raise InputError(
