@@ -39,7 +39,8 @@ class Unit:
 
     def told(self, numbers: Floats) -> NDArray[np.float32]:
         """The user's numbers in this unit, float32."""
-        return ((numbers - self.mean) / self.spread).astype(np.float32)
+        found: NDArray[np.float32] = ((numbers - self.mean) / self.spread).astype(np.float32)
+        return found
 
     def meant(self, numbers: Any) -> Floats:
         """Numbers in this unit in the user's, float64."""

@@ -112,6 +112,7 @@ class PublishingTask(Task[Shard, Prepared]):
     @abstractmethod
     def check(self, statistics: Arrays) -> None:
         """Server: raise `WireError` for what no client can have published; it costs that client its part in the run."""
+        return
 
     @property
     @abstractmethod

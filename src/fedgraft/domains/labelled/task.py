@@ -153,7 +153,9 @@ class LabelTask(
         places = [{str(name): place for place, name in enumerate(shard.ids)} for shard in shards]
         found: dict[int, list[int]] = {}
         for row, asked in enumerate(ids.T.tolist()):
-            having = [k for k, known in enumerate(places) if said[row] in (-1, k) and all(name in known for name in asked)]
+            having = [
+                k for k, known in enumerate(places) if said[row] in (-1, k) and all(name in known for name in asked)
+            ]
             if len(having) != 1:
                 raise InputError(f"{rows.row(row)}: {' and '.join(map(repr, asked))} must be of one client alone.")
             found.setdefault(having[0], []).append(row)

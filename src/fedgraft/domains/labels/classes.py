@@ -92,7 +92,7 @@ class Classes(Labels):
 
     def constant(self, label: Array) -> Array:
         """Return the most frequent class; of equally frequent ones the first."""
-        return np.bincount(label, minlength=1).argmax()
+        return np.asarray(np.bincount(label, minlength=1).argmax())
 
     def agreement(self, predicted: Array, label: Array) -> float:
         """Return the share of right classes."""

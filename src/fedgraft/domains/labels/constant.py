@@ -38,7 +38,8 @@ class Constant(Yardstick[Shard]):
         """Return the labels' metric over all clients' validation and test examples."""
         labels, views = self.kind(shards), self.views(shards)
         train = [view.label[view.split == 0] for view in views]
-        every = None if self.own and all(map(len, train)) else labels.constant(np.concatenate(train))
+        own = self.own and all(map(len, train))
+        every = np.zeros(0) if own else labels.constant(np.concatenate(train))
         told = [labels.constant(each) if self.own and len(each) else every for each in train]
         pairs = zip(told, views, strict=True)
         return agreement(labels, views, [np.broadcast_to(each, view.label.shape) for each, view in pairs])

@@ -130,7 +130,7 @@ class Several(Labels):
 
     def _parts(self, outputs: Tensor) -> list[Tensor]:
         """Return the outputs of every label, [n, width of one]."""
-        return list(outputs.split(self.each.width, dim=1))
+        return list(torch.split(outputs, self.each.width, dim=1))
 
     def _by_label(self, sums: Sums) -> list[Sums]:
         """Return the sums of every label by their own names; {} where there are none."""

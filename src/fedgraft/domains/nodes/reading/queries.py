@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
+from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
 from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of, owners_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
-from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.tables.asked import ids_near, places_known
 from fedgraft.domains.tables.features import check_given, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
