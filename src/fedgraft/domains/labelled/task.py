@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.plain import PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import FittedTask, PredictingTask
@@ -107,8 +108,12 @@ class LabelTask(
         return {"class_names": shard.classes, "label_names": shard.label_names, "ends": len(shard.ends)}
 
     def fitted(self, shards: Sequence[Labelled]) -> Self:
-        """With what the model must know of the data."""
-        return replace(self, **self.known_of(shards[0]))
+        """With what the model must know of the data; raises where clients differ in it."""
+        known = self.known_of(shards[0])
+        for shard in telling(shards):
+            if (other := self.known_of(shard)) != known:
+                raise InputError(f"{shards[0].name} and {shard.name} must be labelled alike; got {known} and {other}.")
+        return replace(self, **known)
 
     def prepare(self, shard: Labelled, shared: Arrays) -> LabelledData:
         """Inputs, and labels in the common unit; in the client's own where nothing is known of it."""

@@ -70,7 +70,7 @@ class Several(Labels):
 
     def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
         """Return the mean loss over the labels that an example has, float32 [n]; 0 where it has none."""
-        known = torch.from_numpy(is_known(label.numpy(force=True))).to(label.device)
+        known = torch.isfinite(label) if label.is_floating_point() else label >= 0
         total = outputs.new_zeros(len(label))
         for number, part in enumerate(self._parts(outputs)):
             rows = torch.nonzero(known[:, number])[:, 0]
