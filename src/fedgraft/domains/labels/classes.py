@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
@@ -11,9 +11,14 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.task_abilities import SHARE
-from fedgraft.contracts.values import Sums
+from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import counts
 from fedgraft.wire.layouts import Array
+
+PARTS: Final = 5
+"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
+PROFILE: Final = frozenset(f"label_{k}" for k in range(PARTS))
+"""Names of these shares."""
 
 
 @dataclass(frozen=True)
@@ -133,3 +138,14 @@ def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
         "probability": shares[np.arange(len(best)), best],
         **{f"{SHARE}{name}": shares[:, number] for number, name in enumerate(classes)},
     }
+
+
+def profile_of(label: Indices, classes: int) -> dict[str, float]:
+    """Return the shares of examples in consecutive parts of the list of classes, by `PROFILE`.
+
+    Args:
+        label: int64 [n], of training examples.
+        classes: how many there are.
+    """
+    counts = np.bincount(label * PARTS // max(1, classes), minlength=PARTS)
+    return {f"label_{k}": share for k, share in enumerate((counts / max(1, len(label))).tolist())}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgraft.contracts import Indices, Observations
+from fedgraft.contracts import Observations
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
@@ -19,13 +19,10 @@ from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import GraphModel, width_of
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
-
-LABEL_BINS = 5
-"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Graph(
         wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own.
     """
 
-    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+    profile: ClassVar[frozenset[str]] = PROFILE
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
@@ -82,11 +79,11 @@ class Graph(
 
     def describe(self, data: GraphData) -> dict[str, float]:
         """Shares of training graphs in consecutive parts of the list of classes."""
-        return _label_shares(data.label[data.train], data.variant.classes)
+        return profile_of(data.label[data.train], data.variant.classes)
 
     def survey(self, shard: GraphShard) -> dict[str, float]:
         """Return the number of training graphs, and what `describe` tells."""
-        return {**super().survey(shard), **_label_shares(shard.label[shard.rows("train")], len(shard.classes))}
+        return {**super().survey(shard), **profile_of(shard.label[shard.rows("train")], len(shard.classes))}
 
     @property
     def hidden_width(self) -> int:
@@ -137,9 +134,3 @@ class Graph(
             parts = [model.represent(batch.to(device)).cpu() for batch in batches]  # type: ignore[operator]
         hidden = torch.cat(parts).numpy() if parts else np.zeros((0, self.hidden_width), np.float32)
         return {"graph": source.ids[graphs]}, hidden
-
-
-def _label_shares(label: Indices, classes: int) -> dict[str, float]:
-    """Shares of graphs, by their labels [graphs], in consecutive parts of the list of classes."""
-    counts = np.bincount(label * LABEL_BINS // classes, minlength=LABEL_BINS)
-    return {f"label_{k}": share for k, share in enumerate((counts / max(1, len(label))).tolist())}

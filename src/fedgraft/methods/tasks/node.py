@@ -14,7 +14,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.domains.labels.classes import CountedClasses
+from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
@@ -38,9 +38,6 @@ from fedgraft.domains.nodes.training.smoothing import Neighbours
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
-
-LABEL_BINS = 5
-"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Node(
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
-    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+    profile: ClassVar[frozenset[str]] = PROFILE
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
@@ -179,7 +176,7 @@ class Node(
 
     def describe(self, data: NodeData) -> dict[str, float]:
         """Shares of training nodes in consecutive parts of the list of classes."""
-        return {f"label_{k}": share for k, share in enumerate(data.label_shares(LABEL_BINS))}
+        return profile_of(data.label[data.rows["train"]], self.classes)
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""

@@ -22,7 +22,7 @@ from fedgraft.contracts.task_abilities import (
     ProfiledTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
-from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
@@ -31,9 +31,6 @@ from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_typ
 from fedgraft.errors import InputError, require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
-
-LABEL_BINS = 5
-"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class TypedNode(
     """
 
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
-    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+    profile: ClassVar[frozenset[str]] = PROFILE
 
     encoder: MetapathEncoder
     metapaths: tuple[str, ...] = ()
@@ -140,7 +137,7 @@ class TypedNode(
 
     def describe(self, data: TypedData) -> dict[str, float]:
         """Shares of training nodes in consecutive parts of the list of classes."""
-        return {f"label_{k}": share for k, share in enumerate(data.label_shares(LABEL_BINS))}
+        return profile_of(data.part.label[data.rows["train"]], len(data.part.classes))
 
     def pooled(self, shards: Sequence[TypedGraph]) -> TypedGraph:
         """Return the whole graph, as far as clients have its edges."""

@@ -114,13 +114,6 @@ class NodeData:
             self.kept[keep] = key, computed
         return computed
 
-    def label_shares(self, parts: int) -> list[float]:
-        """Shares of training nodes in consecutive parts of the list of classes."""
-        part = np.arange(len(self.class_counts)) * parts // max(1, len(self.class_counts))
-        counts = np.bincount(part, self.class_counts, minlength=parts)
-        shares: list[float] = (counts / max(1, self.class_counts.sum())).tolist()
-        return shares
-
     @cached_property
     def shares(self) -> Tensor:
         """Float32 [classes]: share that each class has of the training nodes, `RAREST` at least."""
