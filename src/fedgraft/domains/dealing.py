@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.regression import groups_of
+from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array
 

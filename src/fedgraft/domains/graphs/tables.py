@@ -13,7 +13,7 @@ import pandas as pd
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
-from fedgraft.domains.regression import classes_hint, numbers_hint
+from fedgraft.domains.labels.known import classes_hint, numbers_hint
 from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated

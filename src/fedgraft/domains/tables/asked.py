@@ -1,4 +1,4 @@
-"""Questions and answers: whose is asked, and what the likeliest class is."""
+"""Say whose what is asked is."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.task_abilities import SHARE
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, unknown
-from fedgraft.wire.layouts import Array
 
 Places: TypeAlias = dict[int, int]
 """{client that has a node: which of its nodes}."""
@@ -74,18 +72,3 @@ def ids_near(ids: Sequence[NDArray[np.object_]], client: Indices) -> Callable[[i
         client: int64 [new], whose each new node is; -1 where nothing says so.
     """
     return lambda new: [str(name) for each in (ids if client[new] < 0 else [ids[client[new]]]) for name in each]
-
-
-def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
-    """Return columns: the likeliest class, how likely it is, and how likely each class is.
-
-    Args:
-        classes: names.
-        shares: float32 [asked, classes], predicted probabilities.
-    """
-    best, shares = shares.argmax(1), shares.astype(np.float64)
-    return {
-        "class": np.array(classes, dtype=object)[best],
-        "probability": shares[np.arange(len(best)), best],
-        **{f"{SHARE}{name}": shares[:, number] for number, name in enumerate(classes)},
-    }

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.regression import classes_hint, is_known
+from fedgraft.domains.labels.known import classes_hint, is_known
 from fedgraft.domains.tables.rows import Cells, Rows
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array

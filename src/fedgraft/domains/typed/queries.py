@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.tables.asked import ids_near, likeliest, places_known
+from fedgraft.domains.labels.classes import likeliest
+from fedgraft.domains.tables.asked import ids_near, places_known
 from fedgraft.domains.tables.features import new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows

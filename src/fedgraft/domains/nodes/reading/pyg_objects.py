@@ -11,8 +11,8 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains import pyg_objects as pyg
+from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
-from fedgraft.domains.regression import numbers_hint
 from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.rows import codes_of
 from fedgraft.errors import InputError

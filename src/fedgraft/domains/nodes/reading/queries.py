@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
+from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
 from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of, owners_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
-from fedgraft.domains.tables.asked import ids_near, likeliest, places_known
+from fedgraft.domains.tables.asked import ids_near, places_known
 from fedgraft.domains.tables.features import check_given, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.wire.layouts import Array, Tree
@@ -118,11 +119,6 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
         pointers=edges.indptr.astype(np.int64),
         senders=edges.indices.astype(np.int32),
     )
-
-
-def numbered(asked: Asked, numbers: Array) -> dict[str, Array]:
-    """Return the number of each node that was asked for, given those of all own nodes, float64 [own]."""
-    return {"node": asked.ids, "prediction": numbers[asked.nodes]}
 
 
 def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:

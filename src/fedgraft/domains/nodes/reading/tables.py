@@ -11,9 +11,9 @@ import pandas as pd
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.pyg_objects import compact
-from fedgraft.domains.regression import numbers_hint
 from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.features import dense_features, known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from fedgraft.contracts.scores import add
-from fedgraft.domains.nodes.base.classification_metrics import BINS, measures, names, sums_of
+from fedgraft.domains.labels.counts import BINS, measures, names, sums_of
 
 LIKELY = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1]], np.float32)
 LABEL = np.array([0, 2, 1, 1])
