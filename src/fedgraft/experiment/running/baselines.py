@@ -9,12 +9,10 @@ sending all their data once would cost.
 import hashlib
 import json
 import logging
-import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.scores import add
@@ -29,6 +27,7 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS, build_yardstick
 from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
+from fedgraft.experiment.storage.cache import folder, remembered
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.runtimes.processes import Processes
 
@@ -75,7 +74,7 @@ def raw_data(shards: Sequence[Any]) -> int | None:
     if made_when_used(shards):
         return None
     key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
-    return int(_remembered(key, lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
+    return int(remembered(_entry(key), lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
 
 
 def client_alone(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> Scores | None:
@@ -122,21 +121,7 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
 
-    return _remembered(_key(experiment, shards, name), score)
-
-
-def _remembered(key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What was computed once under a key, here or by an earlier run."""
-    path = _cache() / f"{key}.json"
-    if path.is_file():
-        return cast(dict[str, Any], json.loads(path.read_text()))
-    found = compute()
-    with suppress(OSError):  # where nothing can be kept, it is computed again next time
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.new")
-        temporary.write_text(json.dumps(found))
-        temporary.replace(path)
-    return found
+    return remembered(_entry(_key(experiment, shards, name)), score)
 
 
 def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
@@ -178,9 +163,8 @@ def _local(options: RuntimeOptions) -> RuntimeOptions:
     return Processes(options.threads, options.device, portable=options.portable, workers=0)
 
 
-def _cache() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "fedgraft" / "yardsticks"
+def _entry(key: str) -> Path:
+    return folder("yardsticks") / f"{key}.json"
 
 
 def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
