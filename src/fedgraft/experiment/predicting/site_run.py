@@ -84,7 +84,7 @@ def write_site_run(
         EXPERIMENT: recipe,
     }
     disk.replace(folder, contents, disk.PRIVATE)
-    note_made(experiment)
+    note_made(experiment.sections)
 
 
 def open_run(folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> FinishedRun:

@@ -17,6 +17,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment, contents
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import outside_names
+from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.storage.disk import read_bytes, read_model
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.storage.run_folder import Store
@@ -42,9 +43,9 @@ def trust(folder: str | Path) -> tuple[str, ...]:
     return names
 
 
-def note_made(experiment: Experiment) -> None:
-    """Note the classes outside fedgraft of a run that this user makes here."""
-    if names := outside_names(experiment.sections):
+def note_made(sections: Section) -> None:
+    """Note the classes outside fedgraft of a run that this user makes here, by its resolved options."""
+    if names := outside_names(sections):
         with suppress(OSError):  # where nothing can be kept, another process has to be told
             _note(names)
 
@@ -66,9 +67,9 @@ def stored_experiment(store: Store) -> Experiment:
     return Experiment.from_toml(text, str(where)).started(*parted(_first_model(store)))
 
 
-def given_network(experiment: Experiment) -> bytes:
-    """Return the network that an experiment was given as an instance, as a run's folder holds it; b"" for none."""
-    names = [name for name in outside_names(experiment.sections) if given_networks.is_given(name)]
+def given_network(sections: Section) -> bytes:
+    """Return the network that resolved options name as an instance, as a run's folder holds it; b"" for none."""
+    names = [name for name in outside_names(sections) if given_networks.is_given(name)]
     return given_networks.kept(names[0]) if names else b""
 
 
