@@ -9,7 +9,7 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes.recipe import outside_names
-from fedgraft.interface.given import changes_of
+from fedgraft.interface.python_arguments import changes_of
 from fedgraft.methods.codecs.chain import Chain
 from fedgraft.methods.codecs.quantized import Quantized
 from fedgraft.methods.data.shops import Shops

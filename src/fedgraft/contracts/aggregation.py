@@ -1,4 +1,4 @@
-"""What counts of what arrived? The contract of aggregation rules."""
+"""The contract of aggregation rules: merge the updates that arrived."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is sent? The contract of codecs."""
+"""The contract of codecs: encode what is sent."""
 
 from abc import ABC, abstractmethod
 from typing import Generic

@@ -1,4 +1,4 @@
-"""Who trains? The contract of client selectors, and two abilities."""
+"""The contract of client selectors: choose who trains. With two abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What only some tasks need: abstract classes that a task inherits beside `Task`."""
+"""Abilities of tasks: abstract classes that a task inherits beside `Task`."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence

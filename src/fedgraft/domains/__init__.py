@@ -1,1 +1,1 @@
-"""What tasks, data and yardsticks of one kind share."""
+"""Shards, models and measures that tasks, data and yardsticks of one kind share."""

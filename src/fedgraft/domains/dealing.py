@@ -1,4 +1,4 @@
-"""Who gets which example, and which of them test: what domains that cut one graph over clients deal alike."""
+"""Deal examples over clients, and choose those that test, for domains that cut one graph over clients."""
 
 import numpy as np
 from numpy.typing import NDArray

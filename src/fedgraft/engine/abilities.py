@@ -182,7 +182,7 @@ class Abilities:
         return self.owned.ensemble(received, memory) if self.owned else ()
 
     def blocks(self, data: Any) -> Sequence[Indices]:
-        """Return the training examples that may share a step; one block of all by default."""
+        """Return the training examples that may share a step, int64 [examples] each; one block of all by default."""
         return self.blocked.blocks(data) if self.blocked else [np.arange(self.task.examples(data), dtype=np.int64)]
 
     def choice(self, sums: Sums) -> float:

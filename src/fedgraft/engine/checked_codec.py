@@ -1,4 +1,4 @@
-"""What a codec made is what it said: it may be anybody's."""
+"""Check that a codec made what it said: it may be anybody's."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the server and every client have agreed on before the first round."""
+"""The plan: options that the server and every client have agreed on before the first round."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field

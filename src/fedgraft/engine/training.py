@@ -1,4 +1,4 @@
-"""How a client trains: the options, and the optimiser over a model's one flat vector."""
+"""Options of local training, and the optimiser over a model's one flat vector."""
 
 import math
 from dataclasses import dataclass

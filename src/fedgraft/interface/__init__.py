@@ -1,1 +1,1 @@
-"""What a person calls: command line, Python interface, live progress, the demonstration."""
+"""The command line, the Python interface, live progress, the demonstration."""

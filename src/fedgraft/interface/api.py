@@ -24,8 +24,8 @@ from fedgraft.experiment.storage.folder_check import check_free
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.interface.finished import Run
-from fedgraft.interface.given import changes_of, content_of, data_of
 from fedgraft.interface.progress import Progress
+from fedgraft.interface.python_arguments import changes_of, content_of, data_of
 from fedgraft.interface.seed_runs import Runs
 from fedgraft.interface.seeds import check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed

@@ -1,4 +1,4 @@
-"""What there is: recipes, studies and methods, each with the first line of its own documentation."""
+"""List recipes, studies and methods, each with the first line of its own documentation."""
 
 from fedgraft.errors import unknown
 from fedgraft.experiment.recipes.method_names import FAMILIES, names, one_line

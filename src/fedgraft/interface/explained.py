@@ -1,4 +1,4 @@
-"""What `fedgraft show` says: of recipes, methods, the sections of a recipe, and classes elsewhere."""
+"""Print what `fedgraft show` says: of recipes, methods, the sections of a recipe, and classes elsewhere."""
 
 import textwrap
 from collections.abc import Iterator, Mapping

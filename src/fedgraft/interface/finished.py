@@ -22,8 +22,8 @@ from fedgraft.experiment.recipes.units import human_bytes, human_failures, human
 from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.interface.facts import Facts
 from fedgraft.interface.python_words import python_words
+from fedgraft.interface.representation import Represented
 from fedgraft.reports.figures import figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.curve_figures import score
@@ -32,7 +32,7 @@ from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.stored_runs import RunFolder, yardsticks_of
 
 
-class Run(Facts):
+class Run(Represented):
     """A finished run.
 
     Args:
@@ -230,7 +230,7 @@ class Run(Facts):
         with python_words():
             return write_report(folders, Path(path), *options)
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _properties(self) -> list[tuple[str, str]]:
         said = self.summary
         metric, size = said["metric"], said["bytes"]
         return [

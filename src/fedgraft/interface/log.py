@@ -1,4 +1,4 @@
-"""What fedgraft logs, on standard error."""
+"""Log to standard error."""
 
 import logging
 

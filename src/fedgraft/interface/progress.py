@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live line on a terminal, plain lines elsewhere; all on standard error."""
+"""Show a run that goes on: a live line on a terminal, plain lines elsewhere; all on standard error."""
 
 import logging
 import math

@@ -9,16 +9,16 @@ import plotly.graph_objects as go
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.interface.compared import Comparison, compare
-from fedgraft.interface.facts import Facts
 from fedgraft.interface.finished import HasFolder, Run, folders_of
 from fedgraft.interface.python_words import python_words
+from fedgraft.interface.representation import Represented
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.seed_groups import SCORE, Group, group_rows, grouped, open_named, runs_in, shown_over
 from fedgraft.reports.stored.seed_means import run_of
 
 
-class Runs(Facts, Sequence[Run]):
+class Runs(Represented, Sequence[Run]):
     """Finished runs that differ in nothing but the seed: a sequence of `Run`.
 
     Args:
@@ -79,7 +79,7 @@ class Runs(Facts, Sequence[Run]):
     def __len__(self) -> int:
         return len(self._runs)
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _properties(self) -> list[tuple[str, str]]:
         told, first = self.summary, self._runs[0].summary
         return [
             ("recipe", first["recipe"]),

@@ -1,4 +1,4 @@
-"""What codecs share: all float32 arrays of a message as one vector, dimensions that only the sender knows, packed bits.
+"""Pack bits for codecs: all float32 arrays of a message as one vector, dimensions that only the sender knows.
 
 Codecs act on the float32 arrays of a layout, in order of their names, so that both ends agree whatever order a dict or
 a layout has. Dimensions that are `VARIABLE` in the layout a codec is given travel as one more array: `variable_axes`

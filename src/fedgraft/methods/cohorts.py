@@ -1,4 +1,4 @@
-"""What every client selector needs: whom the budget pays for, and orders of clients, ranked or random.
+"""Choose cohorts for client selectors: whom the budget pays for, and orders of clients, ranked or random.
 
 A selector ranks clients; `affordable` turns the ranking into a cohort that keeps the budget's promise. Few clients of
 many train, so orders are found only as far as somebody looks at them.

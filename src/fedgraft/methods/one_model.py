@@ -1,4 +1,4 @@
-"""What sharing methods have in common: models moved by the weighted sum of updates, always in the same order."""
+"""Move one global model by the weighted sum of updates, always in the same order."""
 
 from collections.abc import Sequence
 from typing import TypedDict

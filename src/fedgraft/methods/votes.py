@@ -1,4 +1,4 @@
-"""What robust aggregation rules have in common: one vote a client, and looks at all updates at once."""
+"""Robust aggregation rules' common part: one vote a client, and looks at all updates at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How many floating-point operations products take: counted where they are executed, a multiply-add as two.
+"""Count floating-point operations of products where they are executed, a multiply-add as two.
 
 Those of models and of codecs that multiply; decompositions, sums and entrywise functions are not products.
 """

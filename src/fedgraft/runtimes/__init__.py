@@ -1,1 +1,1 @@
-"""Where clients live: one runtime a file."""
+"""Runtimes, one per file: places where clients live."""

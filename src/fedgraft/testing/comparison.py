@@ -1,4 +1,4 @@
-"""How values are compared: to the last bit, and on their way over the wire."""
+"""Compare values to the last bit, and on their way over the wire."""
 
 from typing import Any
 

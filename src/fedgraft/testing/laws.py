@@ -1,4 +1,4 @@
-"""What a law is: a promise that every class of a family keeps, and that is checked by running the class.
+"""A law: a promise that every class of a family keeps, checked by running the class.
 
 A law is a small function that takes a case, such as an instance, and raises `AssertionError` by `expect`. A family's
 `Laws` say which of them apply to a class; `check` holds a class to all that do.

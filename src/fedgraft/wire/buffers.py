@@ -1,4 +1,4 @@
-"""What trees and messages have in common on the wire: how a blob starts, and arrays as raw little-endian buffers.
+"""Begin a blob, and write arrays as raw little-endian buffers, for trees and messages alike.
 
 Every blob starts with magic 2s | version u8 | form u8, and no size it declares is believed before it has been compared
 with the bytes that are there.
@@ -53,7 +53,7 @@ def buffer(array: Array) -> memoryview:
 
 
 def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, ...]) -> Array:
-    """A view of the bytes at `offset` as an array, which may not be aligned."""
+    """Return the bytes at `offset` as an array [shape], a view, which may not be aligned."""
     dtype = _little_endian(dtype_name)
     size, left = math.prod(shape) * dtype.itemsize, view.nbytes - offset
     if size > left:

@@ -1,4 +1,4 @@
-"""How much a message may stand for: a codec asks here before it makes room for what a sender says there is."""
+"""Bound how much a message may stand for: a codec asks here before it makes room for what a sender announces."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What can be told of a node's place in its graph without looking at any feature."""
+"""Describe a node's place in its graph without any feature."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

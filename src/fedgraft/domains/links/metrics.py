@@ -1,4 +1,4 @@
-"""How well scores tell pairs with an edge from pairs without: AUC, average precision, hits@k."""
+"""Measure how well scores tell pairs with an edge from pairs without: AUC, average precision, hits@k."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the data sets of MovieLens share: their options, and shards made from their files."""
+"""Options that the MovieLens data sets share, and shards made from their files."""
 
 import logging
 from collections.abc import Mapping

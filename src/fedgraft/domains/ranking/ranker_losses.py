@@ -1,4 +1,4 @@
-"""What a ranker learns from: a taken item against sampled ones, and factors that are to be independent."""
+"""Losses of a ranker: a taken item against sampled ones, and factors that are to be independent."""
 
 import itertools
 import math

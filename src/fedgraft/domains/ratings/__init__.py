@@ -1,1 +1,1 @@
-"""What a client knows of ratings: shards, biases, features, the graph, what is learnt of users elsewhere."""
+"""A client's ratings: shards, biases, features, the graph, statistics of users elsewhere."""

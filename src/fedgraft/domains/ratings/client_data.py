@@ -1,4 +1,4 @@
-"""What a client of the task `rating` trains on and is scored on: pairs by fold and by split."""
+"""A client's data under the task `rating`: pairs by fold and by split."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What a client knows of its users and items from a set of ratings: biases, and features of pairs and of nodes.
+"""Compute what a set of ratings says of users and items: biases, and features of pairs and of nodes.
 
 Everything here is computed from the `Known` ratings and from trust links, and from nothing else. Training examples get
 their features from a `Known` that lacks them (they lie in another fold), so that no rating can be seen by its own

@@ -1,4 +1,4 @@
-"""What users do at other clients, published once in a byte or two each: an exchange of statistics before training.
+"""Publish what users do at other clients, once, in a byte or two each, before training.
 
 Shops share customers. Each client publishes which users it has (one bit per user of the common id space, up to its
 last) and, of each, a mean of its residuals and a number of ratings, in one byte (`COARSE`) or two (`FINE`). The server

@@ -1,4 +1,4 @@
-"""Which target nodes a metapath joins: sparse matrices, never dense ones, made once for a client."""
+"""Join target nodes along metapaths: sparse matrices, never dense ones, made once for a client."""
 
 import itertools
 import zlib

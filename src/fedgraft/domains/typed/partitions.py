@@ -1,4 +1,4 @@
-"""Who holds which node of a typed graph: partitions of target nodes over clients, and of what they are joined to."""
+"""Partition target nodes of a typed graph over clients, and what they are joined to."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a client remembers between requests, and its bytes."""
+"""A client's memory between requests, and its bytes."""
 
 from typing import Any, TypeAlias, cast
 

@@ -1,4 +1,4 @@
-"""What comes after the last round: the answers of the best model are smoothed, where the task does that."""
+"""Smooth the answers of the best model after the last round, where the task does that."""
 
 import math
 from collections.abc import Sequence

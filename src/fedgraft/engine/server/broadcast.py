@@ -1,4 +1,4 @@
-"""What the server has sent of the global models: encoded once a version and group, and who has which."""
+"""Encode the global models once a version and group, and know who has which."""
 
 from collections.abc import Iterable
 from typing import Any

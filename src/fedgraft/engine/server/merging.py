@@ -1,4 +1,4 @@
-"""How a round's updates become the next model: who is left out, what is clipped, what counts, and then the merge."""
+"""Make the next model of a round's updates: leave out, clip, weigh, and merge."""
 
 from collections.abc import Sequence
 from dataclasses import replace

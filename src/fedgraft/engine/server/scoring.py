@@ -1,4 +1,4 @@
-"""How the global models are scored: by messages that are charged, or by the experimenter, outside the protocol."""
+"""Score the global models: by messages that are charged, or by the experimenter, outside the protocol."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a selector's choices are held to: distinct available clients, valid weights, and a budget that is a promise."""
+"""Check a selector's choices: distinct available clients, valid weights, and a budget that is a promise."""
 
 import math
 from collections.abc import Sequence

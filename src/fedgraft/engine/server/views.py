@@ -1,4 +1,4 @@
-"""What a selector sees before a round: clients' sizes, what each may cost, and what the budget still pays for."""
+"""Build what a selector sees before a round: clients' sizes, what each may cost, and what the budget still pays for."""
 
 import math
 from collections.abc import Sequence

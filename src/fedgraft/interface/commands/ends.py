@@ -1,4 +1,4 @@
-"""How a run ends on the command line: what came out, or how to go on."""
+"""End a run on the command line: print what came out, or how to go on."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 
 from fedgraft.errors import Interrupted, printable
-from fedgraft.interface.closing import closing_lines
 from fedgraft.interface.commands.options import print_json, say
+from fedgraft.interface.result_lines import result_lines
 from fedgraft.reports.stored.seed_groups import group_rows, grouped, open_named, render
 from fedgraft.runtimes.workers import signals
 
@@ -54,4 +54,4 @@ def show_summary(summary: Mapping[str, Any], folder: Path, as_json: bool) -> Non
     if as_json:
         print_json({**summary, "folder": str(folder)})
         return
-    print("\n".join(map(printable, closing_lines(summary, folder))))
+    print("\n".join(map(printable, result_lines(summary, folder))))

@@ -1,1 +1,1 @@
-"""What counts of what arrived? One file a rule."""
+"""Aggregation rules, one per file."""

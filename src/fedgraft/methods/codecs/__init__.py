@@ -1,1 +1,1 @@
-"""What is sent: one codec a file."""
+"""Codecs, one per file."""

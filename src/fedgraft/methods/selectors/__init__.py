@@ -1,1 +1,1 @@
-"""Who trains: one client selector per file."""
+"""Client selectors, one per file."""

@@ -1,4 +1,4 @@
-"""What advice is made of: for each task a few recipes, what clients can do alone, and what one place could do."""
+"""Candidates for advice: for each task a few recipes, what clients can do alone, and what one place could do."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which data are meant: the name of a data set, or a file whose columns tell which data set reads it."""
+"""Find the data that are meant: a data set's name, or a file whose columns tell which data set reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

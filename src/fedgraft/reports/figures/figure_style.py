@@ -1,4 +1,4 @@
-"""How figures of runs look: colours, fonts, margins, and lines whose labels do not overlap."""
+"""Style of figures of runs: colours, fonts, margins, and lines whose labels do not overlap."""
 
 import html
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where test examples lie for a trained model, in two dimensions."""
+"""Place test examples of a trained model in two dimensions."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What a run's model takes test examples for, class by class: counts of pairs, and the measures that they tell."""
+"""Count which classes a run's model takes test examples for, and the measures that these counts tell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What came out of runs with several seeds, said in sentences that are made of their numbers alone."""
+"""Say what came out of runs with several seeds, in sentences that are made of their numbers alone."""
 
 from collections.abc import Sequence
 

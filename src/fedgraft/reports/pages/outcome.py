@@ -1,4 +1,4 @@
-"""What came out of runs, said in sentences that are made of their numbers alone."""
+"""Say what came out of runs, in sentences that are made of their numbers alone."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

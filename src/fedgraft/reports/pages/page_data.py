@@ -1,4 +1,4 @@
-"""What the clients of runs have, as a page shows it: sizes, and shares of classes."""
+"""Show what the clients of runs have: sizes, and shares of classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

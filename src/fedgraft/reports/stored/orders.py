@@ -1,4 +1,4 @@
-"""What became of every order to train, on the simulated clock, as stored rounds tell it."""
+"""Trace every order to train on the simulated clock, as stored rounds tell it."""
 
 from dataclasses import dataclass, replace
 from typing import Any

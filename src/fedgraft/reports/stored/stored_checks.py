@@ -1,4 +1,4 @@
-"""Whether what a run has stored is what a run stores: every key of a summary and every field of a round."""
+"""Check that a run stored what a run stores: every key of a summary and every field of a round."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

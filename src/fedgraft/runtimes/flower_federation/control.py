@@ -1,4 +1,4 @@
-"""What is asked of the SuperLink: to register nodes, to list them, to run, stop and show."""
+"""Ask the SuperLink to register nodes, to list them, to run, stop and show."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What travels around a message: for whom it is, on what the client is to go on from, and what came of it.
+"""The envelope of a message: for whom it is, on what the client is to go on from, and what came of it.
 
 A message of the protocol is what the ledger counts. Its envelope is the transport's: some 200 bytes each way.
 """

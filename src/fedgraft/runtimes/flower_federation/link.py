@@ -1,4 +1,4 @@
-"""How orders reach nodes and answers come back, whatever carries them."""
+"""Carry orders to nodes and answers back, whatever carries them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Who is who: which node is which client, and what each said of itself when it joined."""
+"""Know which node is which client, and what each said of itself when it joined."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

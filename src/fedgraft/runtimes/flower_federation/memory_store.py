@@ -1,4 +1,4 @@
-"""What a node keeps of its client on disk: memories by their fingerprint, the set-up message, the round that waits."""
+"""Keep a node's client on disk: memories by their fingerprint, the set-up message, the round that waits."""
 
 import os
 import shutil

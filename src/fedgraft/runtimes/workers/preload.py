@@ -1,4 +1,4 @@
-"""What the server process that forks workers imports beforehand, so that no worker has to; imported by nobody else."""
+"""Import, in the server process that forks workers, what no worker then has to; imported by nobody else."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What runtimes have in common that keep the clients' memories themselves, and hand them to whoever serves a client."""
+"""Keep the clients' memories in the runtime itself, and hand them to whoever serves a client."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How worker processes begin and how they end."""
+"""Start worker processes and end them."""
 
 import errno
 import multiprocessing as mp

@@ -1,4 +1,4 @@
-"""Whether what clients keep of each other's features fits into the memory of the one machine that simulates them.
+"""Check that what clients keep of each other's features fits into the memory of the one machine that simulates them.
 
 A client far from the others needs room for its own halo alone; who simulates a hundred of them on a dense graph keeps
 nearly every node a hundred times, and would be killed minutes later without a word.

@@ -1,4 +1,4 @@
-"""Who holds which node: partitions of a graph over clients, and how many of its edges there are."""
+"""Partition a graph over clients, and count how many of its edges there are."""
 
 import heapq
 import logging

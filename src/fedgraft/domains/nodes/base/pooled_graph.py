@@ -1,4 +1,4 @@
-"""What yardsticks do with all clients' nodes in one place: put them there, make rows alike, count what is right."""
+"""Put all clients' nodes in one place for yardsticks, make rows alike, count what is right."""
 
 from collections.abc import Sequence
 

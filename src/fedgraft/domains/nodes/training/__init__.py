@@ -1,1 +1,1 @@
-"""What a model is trained on and how: a client's graph, drawn neighbours, halos, smoothed states."""
+"""A client's graph while it trains: drawn neighbours, halos, smoothed states, losses."""

@@ -1,4 +1,4 @@
-"""What clients tell each other once, before training: whose nodes they need, and raw features if these are shared.
+"""Agree, once before training, on whose nodes each client needs, and on raw features if these are shared.
 
 A client publishes the addresses of its halo, which of its own nodes have a neighbour elsewhere, and of these their
 degrees and, if they are shared, features. It gets back, for its halo, what their owners published, and which of its

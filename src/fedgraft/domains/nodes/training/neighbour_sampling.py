@@ -1,4 +1,4 @@
-"""Which states a batch of nodes is computed from: neighbours drawn over a client's CSR, layer by layer."""
+"""Draw the neighbours that a batch of nodes is computed from, over a client's CSR, layer by layer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a whole network is called on for a batch of nodes: all that is within its reach, as one graph.
+"""Find all nodes within reach of a batch, as one graph on which a whole network is called.
 
 Where `neighbour_sampling` has a layer of edges for each convolution, this has one graph for all of them. Edges between
 own nodes and neighbours elsewhere go both ways; of edges between neighbours elsewhere a client knows nothing.

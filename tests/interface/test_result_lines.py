@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedgraft.interface.closing import closing_lines
+from fedgraft.interface.result_lines import result_lines
 
 SUMMARY = {
     **{"recipe": "cefgl", "dataset": "molecules", "rounds": 3, "stopped_by": "rounds", "scored": 0, "failures": None},
@@ -16,7 +16,7 @@ SUMMARY = {
 
 
 def test_a_run_ends_with_what_came_out() -> None:
-    lines = closing_lines(SUMMARY, Path("runs/a"))
+    lines = result_lines(SUMMARY, Path("runs/a"))
     assert lines[-2].strip() == (
         "cefgl reaches accuracy 0.6000 on test at best validation, for 132 B. "
         "The yardstick majority (0.7000), for no bytes, is better by 0.1000. "

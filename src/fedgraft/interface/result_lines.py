@@ -1,4 +1,4 @@
-"""What a person is told once a run has ended."""
+"""Tell a person what came of a run once it has ended."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from fedgraft.reports.stored.comparison import clients_text, failures_text
 from fedgraft.reports.stored.stored_runs import METRIC_NAMES, yardsticks_of
 
 
-def closing_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
+def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
     """Return the lines: scores, what smoothing brought, bytes, yardsticks, failures, what came out, digest."""
     metric, total, raw = summary["metric"], summary["bytes"], summary.get("raw_data_bytes")
     return [

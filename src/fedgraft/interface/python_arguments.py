@@ -1,4 +1,4 @@
-"""What the user gave in Python: a recipe, options as keyword arguments, data of any kind."""
+"""Read what the user gave in Python: a recipe, options as keyword arguments, data of any kind."""
 
 from collections.abc import Mapping
 from pathlib import Path
