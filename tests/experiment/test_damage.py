@@ -8,7 +8,7 @@ import pytest
 from fedgraft.errors import FedgraftError, Interrupted
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.reports.stored import comparison
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_runs import toy
 
 MUTATIONS = 10
@@ -35,7 +35,7 @@ def runs(tmp_path_factory):
 
 def read(folder):
     """Everything that is read of a finished run."""
-    run = RunFolder(folder)
+    run = StoredRun(folder)
     assert len(run.rounds) == run.summary["rounds"]
     assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]
     assert isinstance(run.environment, dict)

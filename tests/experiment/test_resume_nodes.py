@@ -6,8 +6,8 @@ import pytest
 from fedgraft import wire
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.experiment.storage.run_folder import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.killed_runs import Killed, measured
 from helpers.node_runs import OFTEN, SMALL
 from helpers.toy_runs import same
@@ -31,7 +31,7 @@ ASKED = {key: value for key, value in EVERYTHING.items() if not key.startswith("
 
 def content(folder):
     """All of a run that must not depend on where it ran, nor on how often it was interrupted."""
-    store = Store.open(folder)
+    store = RunFolder.open(folder)
     state, memories = store.load()
     return {
         "summary": measured(store.summary()),
@@ -87,7 +87,7 @@ def test_interrupted_in_one_process_a_run_is_taken_up_by_two(tmp_path, whole, dy
     with pytest.raises(Killed):
         execute(load("fedais", EVERYTHING), folder)
     dying(0)
-    assert 0 < Store.open(folder).load()[0].round < 4
+    assert 0 < RunFolder.open(folder).load()[0].round < 4
     path = folder / "experiment.toml"
     path.write_text(path.read_text().replace("workers = 0", "workers = 2"))
 
@@ -103,7 +103,7 @@ def test_rows_that_are_asked_for_survive_as_well(tmp_path, dying, recipe):
     with pytest.raises(Killed):
         execute(load(recipe, ASKED), tmp_path / "run")
     dying(0)
-    assert 0 < Store.open(tmp_path / "run").load()[0].round < 4
+    assert 0 < RunFolder.open(tmp_path / "run").load()[0].round < 4
     assert measured(resume(tmp_path / "run")) == expected
     one, other = (content(tmp_path / name) for name in ("whole", "run"))
     assert not [part for part in one if not same(one[part], other[part])]
@@ -116,7 +116,7 @@ def test_what_scoring_at_clients_takes_survives_as_well(tmp_path, dying):
     with pytest.raises(Killed):
         execute(load("fedais", at_clients), tmp_path / "run")
     dying(0)
-    assert 0 < Store.open(tmp_path / "run").load()[0].round < 4
+    assert 0 < RunFolder.open(tmp_path / "run").load()[0].round < 4
     resume(tmp_path / "run")
     one, other = (content(tmp_path / name) for name in ("whole", "run"))
     assert not [part for part in one if not same(one[part], other[part])]
@@ -126,7 +126,7 @@ def test_operations_of_scoring_at_clients_are_entered_as_such_in_its_round(tmp_p
     ledgers = {}
     for at in ("server", "clients"):
         summary = execute(load("fedais", {**SMALL, "evaluation.at": at, "rounds": 2}), tmp_path / at)
-        run = RunFolder(tmp_path / at)
+        run = StoredRun(tmp_path / at)
         ledgers[at] = run.ledger[run.ledger["flops"] > 0].set_index(["purpose", "round"])["flops"]
         assert ledgers[at].sum() == summary["flops"] == run.rounds["flops"].sum()
     assert ledgers["clients"]["training"].equals(ledgers["server"]["training"])

@@ -5,7 +5,7 @@ import pytest
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.killed_runs import Killed, measured
 
 EVERYTHING = {
@@ -47,7 +47,7 @@ def killed_and_resumed(tmp_path, dying, recipe, changes, kills=(12, 7, 11, 18)):
             resume(folder)
     dying(0)
     assert measured(resume(folder)) == whole
-    assert Store.open(folder).load()[1] == Store.open(tmp_path / "whole").load()[1]
+    assert RunFolder.open(folder).load()[1] == RunFolder.open(tmp_path / "whole").load()[1]
     assert (folder / "ledger.jsonl").read_text() == (tmp_path / "whole" / "ledger.jsonl").read_text()
 
 
@@ -71,7 +71,7 @@ def test_agents_and_what_they_remember_survive_it(tmp_path, dying, shared, worke
     changes = {key: EVERYTHING[key] for key in kept} | {"data.papers": 30, "data.clients": 4, "selector.clients": 2}
     chosen = {"sampler.shared": shared, "runtime.workers": workers, "codec": CODEC}
     killed_and_resumed(tmp_path, dying, "rafhgl", {**changes, **chosen}, kills=(12, 9))
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     assert state.selector["agent"]["steps"] > 0
 
 
@@ -82,5 +82,5 @@ def test_answers_on_their_way_survive_it(tmp_path, dying, selector, workers):
     changes = {key: EVERYTHING[key] for key in kept} | LATE | FEW_RATINGS
     chosen = {"selector.name": selector, "runtime.workers": workers}
     killed_and_resumed(tmp_path, dying, "fedacs", {**changes, **chosen}, kills=(12, 9))
-    rows = Store.open(tmp_path / "run").rows()
+    rows = RunFolder.open(tmp_path / "run").rows()
     assert any(row["late"] for row in rows)

@@ -11,9 +11,9 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.errors import BudgetError, InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.finished_run import FinishedRun
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.wire import Message
 from helpers.killed_runs import Killed, measured
@@ -42,7 +42,7 @@ def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_sc
     assert after >= smoothing["before"]["validation"] - 0.05  # rows are rounded to a byte on their way
     assert summary["bytes"]["smoothing"] > 0
     assert smoothing["failed"] == {}
-    run = FinishedRun(folder)
+    run = open_run(folder)
     nodes = pd.DataFrame({"node": np.concatenate([shard.ids for shard in run.shards])})
     found = predict(run, {"nodes": nodes})
     label = np.concatenate([np.array(shard.classes)[shard.label] for shard in run.shards])
@@ -91,7 +91,7 @@ def test_killed_at_any_write_a_run_ends_as_if_it_had_not_been(tmp_path, dying, c
         execute(load("graft_node", changes), tmp_path / "run")
     except Killed:
         dying(0)
-        if not (tmp_path / "run" / "experiment.toml").is_file() or not Store.open(tmp_path / "run").has_checkpoint:
+        if not (tmp_path / "run" / "experiment.toml").is_file() or not RunFolder.open(tmp_path / "run").has_checkpoint:
             return
         resume(tmp_path / "run")
     assert measured(resume(tmp_path / "run")) == expected
@@ -106,7 +106,7 @@ def test_killed_between_training_and_smoothing_only_smoothing_is_left(tmp_path, 
         patch.setattr("fedgraft.engine.server.after_training.AfterTraining.run", lambda self, state: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             execute(load("graft_node", changes), tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     assert (state.round, state.finished, state.smoothed) == (3, "rounds", {})
     assert measured(resume(tmp_path / "run")) == expected
     assert measured(resume(tmp_path / "run")) == expected, "which is done once"
@@ -208,7 +208,7 @@ def test_no_message_depends_on_labels_of_test_nodes():
 def test_a_node_added_later_is_smoothed_over_its_edges(tmp_path):
     folder = tmp_path / "run"
     execute(load("graft_node", {**SMOOTHED, **LABELS, "rounds": 6}), folder)
-    run = FinishedRun(folder)
+    run = open_run(folder)
     shard = run.shards[0]
     features = {str(k): [0.0] for k in range(8)}
     nodes = pd.DataFrame({"node": ["new"], "client": [shard.name], **features})
@@ -242,7 +242,7 @@ def test_what_does_not_fit_is_refused():
 def test_edges_between_clients_that_do_not_fit_are_damage(tmp_path, name, change):
     experiment = load("graft_node", SMOOTHED)
     execute(experiment, tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     experiment = experiment.fitted(experiment.data.load(1))
     check_state(state, experiment.plan, experiment.selector, "state.bin")
     state.borders = {**state.borders, name: change(state.borders[name])}
@@ -253,7 +253,7 @@ def test_edges_between_clients_that_do_not_fit_are_damage(tmp_path, name, change
 def test_edges_between_clients_belong_to_a_task_that_smooths(tmp_path):
     experiment = load("graft_node", {**SMOOTHED, "task.smoothing": 0})
     execute(experiment, tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     assert (state.borders, state.smoothed) == ({}, {})
     state.borders = {"own": np.zeros(4, np.int64)}
     experiment = experiment.fitted(experiment.data.load(1))

@@ -40,7 +40,7 @@ from fedgraft.experiment.running.warm_start import Start
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.storage.provenance import Origin, check_clients, check_known, check_options, origin_of
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.signals import deferred
@@ -76,7 +76,7 @@ def execute(
     experiment: Experiment,
     folder: Path | None = None,
     watcher: Watcher | None = None,
-    keep: Callable[[Experiment, Store], Experiment] | None = None,
+    keep: Callable[[Experiment, RunFolder], Experiment] | None = None,
     sites: Sites | None = None,
     start: Start | None = None,
 ) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def execute(
         return _train(experiment, shards, store, None, watcher)
 
 
-def _execute_at(sites: Sites, experiment: Experiment, store: Store, watcher: Watcher) -> dict[str, Any]:
+def _execute_at(sites: Sites, experiment: Experiment, store: RunFolder, watcher: Watcher) -> dict[str, Any]:
     """Run a new experiment whose clients' data are at sites; the summary."""
     if given_network(experiment.sections):
         raise InputError(
@@ -123,7 +123,7 @@ def _execute_at(sites: Sites, experiment: Experiment, store: Store, watcher: Wat
 
 
 def _describe(
-    store: Store, experiment: Experiment, about: Mapping[str, Any], began: Origin, start: Start | None = None
+    store: RunFolder, experiment: Experiment, about: Mapping[str, Any], began: Origin, start: Start | None = None
 ) -> None:
     """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
     first, network = joined(experiment.plan.start, experiment.own), given_network(experiment.sections)
@@ -134,12 +134,12 @@ def _describe(
 
 
 @contextmanager
-def _new(folder: Path | None) -> Iterator[Store | None]:
+def _new(folder: Path | None) -> Iterator[RunFolder | None]:
     """Enter the new folder of a run, which is taken back where the run cannot begin; None where none is wanted."""
     if folder is None:
         yield None
         return
-    with Store.begin(folder) as store, store.taken_back():
+    with RunFolder.begin(folder) as store, store.taken_back():
         yield store
 
 
@@ -177,7 +177,19 @@ def resume(
 
     Raises `InputError` where rounds that were made would have been others with that number.
     """
-    with Store.open(folder) as store:
+    return go_on(RunFolder.open(folder), watcher, before, sites, rounds)
+
+
+def go_on(
+    store: RunFolder,
+    watcher: Watcher | None = None,
+    before: bool = False,
+    sites: Sites | None = None,
+    rounds: int | None = None,
+) -> dict[str, Any]:
+    """Take up the run of a folder that is open; arguments as of `resume`."""
+    with store:
+        folder = store.folder
         if before:
             store.go_back()
         where = str(folder / "experiment.toml")
@@ -232,7 +244,7 @@ def environment() -> dict[str, Any]:
 def _train(
     experiment: Experiment,
     shards: Sequence[Any],
-    store: Store | None,
+    store: RunFolder | None,
     stored: Stored | None,
     watcher: Watcher,
     runtime: Runtime | None = None,
@@ -275,7 +287,7 @@ def _check_number(stored: Stored | None, rounds: int) -> None:
 def _finish(
     experiment: Experiment,
     shards: Sequence[Any],
-    store: Store | None,
+    store: RunFolder | None,
     stored: Stored | None,
     watcher: Watcher,
     given: Runtime | None = None,
@@ -316,7 +328,7 @@ def _fingerprints(options: RuntimeOptions, runtime: Runtime) -> dict[int, bytes]
     return options.fingerprints(dict(runtime.memories(changed=False)))
 
 
-def _last_merged(store: Store | None) -> Stored | None:
+def _last_merged(store: RunFolder | None) -> Stored | None:
     """Return what a run that cannot go on had learnt until its last checkpoint, its rows cut off there.
 
     None where nothing was learnt, or nothing is stored.
@@ -339,7 +351,7 @@ def _with_what_is_kept(error: AllClientsFailedError, state: RunState, folder: Pa
     )
 
 
-def _machine_error(error: Exception, store: Store | None) -> MachineError | None:
+def _machine_error(error: Exception, store: RunFolder | None) -> MachineError | None:
     """An error of this machine, with how to go on; None for any other."""
     lacked = memory_shortage(error)
     if not (lacked or isinstance(error, MachineError)):

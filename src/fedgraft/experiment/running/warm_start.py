@@ -12,7 +12,7 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import Own, fitting
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
@@ -110,7 +110,8 @@ def start_from(folder: Path) -> Start:
 
     Raises `InputError` where there is no shared one: groups of clients have models of their own, or nothing is shared.
     """
-    run = FinishedRun(folder)
+    store = RunFolder.open(folder)
+    run = FinishedRun(store)
     sharing = run.experiment.sections["sharing"]["name"]
     groups = {name.partition("/")[0] for name in run.models if "/" in name}
     if groups:
@@ -120,4 +121,4 @@ def start_from(folder: Path) -> Start:
         )
     if not run.models:
         raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
-    return Start(folder, run.models, run.experiment.sections, Store.open(folder).origin(), run.own)
+    return Start(folder, run.models, run.experiment.sections, store.origin(), run.own)

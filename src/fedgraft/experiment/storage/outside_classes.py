@@ -20,7 +20,7 @@ from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.storage.disk import read_bytes, read_model
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays, digest
 
 _KNOWN: set[str] = set()
@@ -33,7 +33,7 @@ def trust(folder: str | Path) -> tuple[str, ...]:
     To import a class is to run its module's code. Raises `InputError` where the folder is no run's, or this user's
     state folder cannot be written.
     """
-    store = Store.open(Path(folder))
+    store = RunFolder.open(Path(folder))
     names = outside_names(contents(store.experiment_toml(), str(store.folder / EXPERIMENT)))
     if names:
         try:
@@ -50,7 +50,7 @@ def note_made(sections: Section) -> None:
             _note(names)
 
 
-def stored_experiment(store: Store) -> Experiment:
+def stored_experiment(store: RunFolder) -> Experiment:
     """Return the experiment of a run's folder.
 
     Raises `InputError`, before anything is imported, where it names classes outside fedgraft that no run of this user's
@@ -73,7 +73,7 @@ def given_network(sections: Section) -> bytes:
     return given_networks.kept(names[0]) if names else b""
 
 
-def _take_network(store: Store, text: str) -> None:
+def _take_network(store: RunFolder, text: str) -> None:
     """Keep the network of a run's folder for those who make its model; nothing of it is run here.
 
     Raises `InputError` if it is missing, or not the one that the run began with.
@@ -89,7 +89,7 @@ def _take_network(store: Store, text: str) -> None:
         given_networks.keep(content)
 
 
-def _first_model(store: Store) -> Arrays:
+def _first_model(store: RunFolder) -> Arrays:
     """Return the parameters that a run's models began with, see `own_parameters.joined`; {} where they were drawn.
 
     Raises `InputError` if they are missing, or not those that the run began with.
