@@ -22,9 +22,18 @@ from fedgraft.methods.data.shops import Shops
 from helpers.killed_runs import measured
 from helpers.toy_runs import looped, run, toy
 
-MANY = 40
-SHOPS = {"data.name": "shops", "data.clients": MANY, "data.categories": MANY, "data.items": 90, "data.count": 1200}
-QUICK = {**SHOPS, "rounds": 3, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
+MANY = 34
+"""More clients than have a digest, and than are kept at once."""
+SHOPS = {
+    "data.name": "shops",
+    "data.clients": MANY,
+    "data.categories": MANY,
+    "data.users": 200,
+    "data.items": 90,
+    "data.links": 400,
+    "data.count": 1200,
+}
+QUICK = {**SHOPS, "rounds": 2, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
 DATA = {
     "shops": Shops(users=300, items=90, categories=MANY, count=1200, clients=MANY, partition="skewed"),
     "molecules": Molecules(clients=MANY, graphs=10),
@@ -96,15 +105,21 @@ def test_a_catalogue_is_the_same_however_many_pairs_are_drawn_at_once(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("changes", "workers"), [({}, 0), ({}, 2), ({"task.share": "nothing"}, 0), ({"selector.name": "oort"}, 2)]
+    ("changes", "workers"),
+    [
+        ({}, 0),
+        pytest.param({"task.share": "nothing"}, 0, marks=pytest.mark.slow),
+        pytest.param({}, 2, marks=pytest.mark.slow),
+        pytest.param({"selector.name": "oort"}, 2, marks=pytest.mark.slow),
+    ],
 )
-def test_a_run_on_shards_made_when_used_is_a_run_on_all(changes, workers, monkeypatch):
-    expected = execute(eager(**changes))
+def test_a_run_on_shards_made_when_used_is_a_run_on_all(whole_run, changes, workers, monkeypatch):
+    expected = whole_run(eager(**changes)).summary
     monkeypatch.setattr(clients, "PREPARED", 3)
     found = execute(load("fedacs", {**QUICK, **changes, "runtime.workers": workers}))
     assert found["raw_data_bytes"] is None, "which would make the data of all clients at once"
     apart = {"dataset": "", "raw_data_bytes": 0, "data": None}
-    assert {**measured(found), **apart} == {**measured(expected), **apart}
+    assert {**measured(found), **apart} == {**expected, **apart}
 
 
 def test_the_parent_makes_no_shards_but_those_of_which_it_keeps_a_digest(made, tmp_path):

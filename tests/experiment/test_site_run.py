@@ -97,17 +97,25 @@ def sites_groups(root: Path) -> list[str]:
     return [name.partition("/")[0] for name in names if "/" in name] or [""]
 
 
-def test_the_servers_folder_says_where_the_data_are(case, tmp_path: Path) -> None:
+def test_the_servers_folder_says_where_the_data_are(case) -> None:
     name, root, _, sites, _ = case
     with pytest.raises(
         InputError, match=r"at the nodes of the federation; predict there: fedgraft predict NODEDIR/runs"
     ):
         predict(root / "run", asked_of(name), sites.names[0])
     assert compare([root / "run", root / "here"])[0]["run"] == "run"
-    write_report([root / "run"], tmp_path / "report.html")
+
+
+@pytest.mark.slow
+def test_a_page_is_written_at_the_server_but_for_representations(case, tmp_path: Path) -> None:
+    check_page(case[1] / "run", tmp_path)
+
+
+def check_page(run: Path, tmp_path: Path) -> None:
+    write_report([run], tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 10_000
     with pytest.raises(InputError, match="at the nodes of the federation"):
-        write_report([root / "run"], tmp_path / "report.html", representations=True)
+        write_report([run], tmp_path / "report.html", representations=True)
 
 
 # --- one of them more closely -----------------------------------------------------------------------------------------
@@ -135,6 +143,10 @@ def test_a_shared_model_answers_anywhere_for_own_tables(rating) -> None:
     root, sites = rating
     at_server = predict(root / "run", PAIRS, None, own)
     pd.testing.assert_frame_equal(predict(sites.run_folder(sites.names[1]), PAIRS, None, own), at_server)
+
+
+def test_a_page_is_written_at_the_server(rating, tmp_path: Path) -> None:
+    check_page(rating[0] / "run", tmp_path)
 
 
 def test_a_data_file_may_move(site, rating, tmp_path: Path) -> None:

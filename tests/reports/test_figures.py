@@ -27,7 +27,12 @@ def several(folder: Path, count: int, clients: int = 5) -> list[StoredRun]:
     return open_runs(paths)
 
 
-@pytest.mark.parametrize(("count", "clients"), [(1, 5), (6, 5), (1, 100), (6, 100)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("count", "clients"), [(1, 5), pytest.param(6, 5, marks=SLOW), pytest.param(1, 100, marks=SLOW), (6, 100)]
+)
 def test_every_figure_can_be_drawn(tmp_path: Path, count: int, clients: int) -> None:
     runs = several(tmp_path, count, clients)
     drawn = figures.every(runs)
@@ -70,7 +75,9 @@ def test_operations_are_shown_where_they_were_counted(tmp_path: Path) -> None:
     assert len(figures.every([run])) == 13
 
 
-@pytest.mark.parametrize("against", ["rounds", "bytes", "seconds", "simulated_seconds"])
+@pytest.mark.parametrize(
+    "against", ["rounds", *(pytest.param(each, marks=SLOW) for each in ("bytes", "seconds")), "simulated_seconds"]
+)
 def test_the_first_figure_is_against_what_was_asked_for(tmp_path: Path, against: str) -> None:
     titles = [figure.layout.title.text for figure in figures.every(several(tmp_path, 1), against=against)]
     assert f"against {against.replace('_', ' ')}</b>" in titles[0]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -31,9 +32,16 @@ def normal(*shape: int, std: float, g: torch.Generator) -> nn.Parameter:
     return nn.Parameter(torch.randn(*shape, generator=g) * std)
 
 
+_FIRST: WeakKeyDictionary[nn.Module, nn.Parameter] = WeakKeyDictionary()
+"""A parameter of each model that was asked about: to find one takes a walk over its layers."""
+
+
 def device_of(model: nn.Module) -> torch.device:
-    """Return where a model's parameters are."""
-    return next(model.parameters()).device
+    """Return where a model's parameters are; every step asks."""
+    first = _FIRST.get(model)
+    if first is None:
+        first = _FIRST[model] = next(model.parameters())
+    return first.device
 
 
 class Linear(nn.Linear):

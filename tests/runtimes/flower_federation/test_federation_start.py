@@ -25,11 +25,10 @@ from fedgraft.runtimes.flower_federation.certificates import authority, node_key
 from fedgraft.runtimes.flower_federation.folders import FederationFolder, NodeFolder
 from fedgraft.runtimes.flower_federation.making import make, write_connection
 from fedgraft.runtimes.flower_federation.superlink import register_all
-from helpers.federations import free_port
+from helpers.federations import WAIT_SECONDS, free_port
 
 pytestmark = pytest.mark.federation
 
-WAIT_SECONDS = 60
 RECIPE = load("fedacs").to_toml()
 SLEEPER = """import os
 import time
@@ -174,7 +173,7 @@ def test_a_registered_key_is_let_in_under_its_id_also_after_restarts_of_node_and
     assert set(states(folder)) == set(ids.values())
 
     server.terminate()
-    assert server.wait(30) == 143
+    assert server.wait(WAIT_SECONDS) == 143
     started(processes, folder, tmp_path / "server2.log")
     assert folder.node_ids() == ids, "nobody is registered twice"
     wait_for_state(folder, "north", "online", tmp_path / "again.log")
@@ -259,7 +258,7 @@ def test_ids_that_were_not_noted_are_found_and_lost_registrations_made_anew(fold
         register_all(folder, lambda: False)
 
     server.terminate()
-    assert server.wait(30) == 143
+    assert server.wait(WAIT_SECONDS) == 143
     folder.state.unlink()
     folder.note_node_ids(before)
     started(processes, folder, tmp_path / "server2.log")
@@ -274,7 +273,7 @@ def test_a_port_in_use_is_one_line(folder, processes, tmp_path):
         other.bind(("127.0.0.1", folder.port))
         other.listen()
         server = started(processes, folder, tmp_path / "server.log", fails=True)
-        assert server.wait(30) == 1
+        assert server.wait(WAIT_SECONDS) == 1
     said = (tmp_path / "server.log").read_text()
     assert said.startswith(f"error: Port {folder.port} cannot be listened at: Address already in use.")
     assert said.count("\n") == 1
@@ -283,7 +282,7 @@ def test_a_port_in_use_is_one_line(folder, processes, tmp_path):
 def test_a_server_that_cannot_begin_is_one_line(folder, processes, tmp_path):
     folder.certificate.write_text("nonsense")
     server = started(processes, folder, tmp_path / "server.log", fails=True)
-    assert server.wait(30) == 1
+    assert server.wait(WAIT_SECONDS) == 1
     said = (tmp_path / "server.log").read_text()
     assert said.startswith("error: Flower's SuperLink has ended (exit code ")
     assert said.count("\n") == 1

@@ -149,11 +149,15 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
 
 
 def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+    from threadpoolctl import threadpool_limits
+
     def score() -> Scores:
         STAGE.info("yardstick %s", name)
         try:
-            trained = name in TRAINED_YARDSTICKS
-            return _train(experiment, shards, name) if trained else build_yardstick(name).score(shards)
+            if name in TRAINED_YARDSTICKS:
+                return _train(experiment, shards, name)
+            with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
+                return build_yardstick(name).score(shards)
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
 

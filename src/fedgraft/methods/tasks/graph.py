@@ -20,7 +20,7 @@ from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import GraphModel, Together, width_of
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.node_tables import likeliest
+from fedgraft.domains.tables.asked import likeliest
 from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays

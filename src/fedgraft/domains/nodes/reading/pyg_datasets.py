@@ -6,7 +6,6 @@ written. PyG and OGB download the large ones themselves, and keep in the root wh
 
 import importlib
 import pickle
-import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.nodes.reading.planetoid_files import read_planetoid
-from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of, known_classes
+from fedgraft.domains.nodes.reading.pyg_objects import collection_of
 from fedgraft.domains.nodes.reading.pyg_sets import SETS, Published
+from fedgraft.domains.pyg_objects import known_classes
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.errors import InputError
 
 
-def read_set(root: Path, name: str) -> Collection:
+def read_set(root: Path, name: str) -> Collection[WholeGraph]:
     """A whole set, split by nobody.
 
     Args:
@@ -48,8 +50,7 @@ def _read(folder: Path, published: Published) -> tuple[Any, tuple[str, ...]]:
     """(the graph, names of its classes if the files tell)."""
     try:
         if len(published.files) > 1:
-            with warnings.catch_warnings():  # some pickles are of older libraries
-                return read_planetoid(folder, published.title.lower()), ()
+            return read_planetoid(folder, published.title.lower()), ()
         path = folder / published.files[0]
         if not zipfile.is_zipfile(path):  # np.load would leave it open
             raise zipfile.BadZipFile("it is no .npz archive, or cut off")
@@ -91,7 +92,7 @@ def _downloaded(root: Path, published: Published) -> Any:
             return getattr(library, published.loader)(str(root / published.title))
 
     try:
-        with known_classes():
+        with known_classes("Data"):
             return open_set()[0]
     except Exception as error:  # whatever a download and a library's own reading may raise
         raise InputError(
