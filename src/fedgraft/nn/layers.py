@@ -15,7 +15,7 @@ from fedgraft.nn.propagate import Sparse, Stacked, States
 
 def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "Linear":
     """A linear layer, uniform within 1/sqrt(inputs) as torch's own (He et al. 2015 with a = sqrt 5)."""
-    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
+    layer = Linear(inputs, outputs, bias)
     _draw(layer, inputs, g)
     return layer
 
@@ -45,7 +45,10 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 class Linear(nn.Linear):
-    """A linear layer of torch whose operations are counted."""
+    """A linear layer of torch whose operations are counted; what it holds before `linear` draws it is undefined."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing, where torch would draw from the global generator."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return float32 [..., outputs]."""

@@ -36,13 +36,13 @@ from fedgraft.reports.figures.figure_style import (
 )
 from fedgraft.reports.figures.time_figures import timeline, waiting
 from fedgraft.reports.stored.orders import is_timed
-from fedgraft.reports.stored.stored_runs import COSTS, RunFolder, default_target
+from fedgraft.reports.stored.stored_runs import COSTS, StoredRun, default_target
 
 MOST_LANES, MOST_NAMED = 200, 20
 """Clients that are shown of very many, those chosen most often, and how many of them are named on the axis."""
 
 
-def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> go.Figure:
+def bytes_to_target(runs: Sequence[StoredRun], target: float | None = None) -> go.Figure:
     """Bytes on the wire until the validation score first was as good as `target`.
 
     Args:
@@ -82,7 +82,7 @@ def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> g
     return figure
 
 
-def chosen(runs: Sequence[RunFolder]) -> go.Figure:
+def chosen(runs: Sequence[StoredRun]) -> go.Figure:
     """Clients by rounds, a panel a run: who was chosen when, and who of them failed."""
     check_drawable(runs, same_metric=False)
     figure, height, places = run_grid(runs, int(np.clip(max(run.clients for run in runs) * 18, 130, 420)))
@@ -116,7 +116,7 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
+def bytes_by_purpose(runs: Sequence[StoredRun]) -> go.Figure:
     """Draw the bytes by purpose and direction: two stacked bars a run."""
     check_drawable(runs, same_metric=False)
     sums = [run.sent for run in runs]
@@ -161,7 +161,7 @@ def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def every(runs: Sequence[RunFolder], target: float | None = None, against: str = "rounds") -> list[go.Figure]:
+def every(runs: Sequence[StoredRun], target: float | None = None, against: str = "rounds") -> list[go.Figure]:
     """All figures, in the order in which a report shows them.
 
     What runs of earlier versions have not counted is left out, and bytes to target if no run has a validation score. Of
@@ -188,7 +188,7 @@ def every(runs: Sequence[RunFolder], target: float | None = None, against: str =
     return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]
 
 
-def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _often_chosen(run: StoredRun) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The clients to show, ascending: all, or of very many those chosen most often."""
     if run.clients <= MOST_LANES:
         return np.arange(run.clients)
@@ -197,7 +197,7 @@ def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.sort(most[times[most] > 0])
 
 
-def _spells(run: RunFolder, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[go.Bar]:
+def _spells(run: StoredRun, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[go.Bar]:
     """Return bars over the rounds in a row in which a client was chosen, and those in which it failed."""
     cells = _choices(run)[shown]
     bars = []
@@ -222,7 +222,7 @@ def _spells(run: RunFolder, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     return bars
 
 
-def _choices(run: RunFolder) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
+def _choices(run: StoredRun) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
     """[clients, rounds]: 0 not chosen, 1 chosen, 2 chosen but failed."""
     cells = np.zeros((run.clients, max(len(run.rounds), 1)), dtype=np.int8)
     for column, (selected, failed) in enumerate(zip(run.rounds["selected"], run.rounds["failed"], strict=True)):
