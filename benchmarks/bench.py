@@ -1,7 +1,10 @@
-"""Time the hot paths against their limits: a table, and bench.json with {name: {"value", "limit", "better"}}.
+"""Time the hot paths against their limits and the last release: a table, and bench.json.
 
 Ratios are the result: their terms are measured in turns within one process, and medians are taken, so that they hold on
 a busy machine too. Milliseconds depend on the machine. A missed limit is reported and is no error.
+
+The last column is a figure over that of the last release (`last_release.json`); one that is worse by more than a tenth
+is marked. At a release `--keep VERSION` makes today's figures those of the last release.
 """
 
 import argparse
@@ -19,6 +22,11 @@ from skipped import Skipped
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 RESULT = Path(__file__).resolve().parents[1] / "bench.json"
+"""{name: {"value", "limit", "better"}} of the figures of one call."""
+LAST_RELEASE = Path(__file__).resolve().with_name("last_release.json")
+"""{"release": version, "values": {name: value}}, values as of `RESULT`."""
+MOST_WORSE = 1.1
+"""How many times as bad as at the last release a figure may be before it is marked."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,10 @@ class Figure:
     def reached(self, value: float) -> bool:
         """Whether a value is within the limit."""
         return value <= self.limit if self.better == "lower" else value >= self.limit
+
+    def worse(self, value: float, before: float) -> bool:
+        """Whether a value is worse than one of before by more than chance."""
+        return value > before * MOST_WORSE if self.better == "lower" else value * MOST_WORSE < before
 
 
 FIGURES = (
@@ -86,44 +98,61 @@ FIGURES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print as it goes, write bench.json."""
+    """Measure, print as it goes, write bench.json; with `--keep` also the figures of a release."""
     names = [figure.name for figure in FIGURES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME", action="append", choices=names, help=f"one of {', '.join(names)}")
-    wanted = parser.parse_args(arguments).only or names
+    parser.add_argument("--keep", metavar="VERSION", help="make these figures those of the last release")
+    options = parser.parse_args(arguments)
+    last = json.loads(LAST_RELEASE.read_text(encoding="utf-8"))
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    print(f"{os.cpu_count()} cores{load}\n{'':17} {'value':>9} {'limit':>12}           seconds")
-    results: dict[str, dict[str, float | str]] = {}
-    missed = []
+    print(f"{os.cpu_count()} cores{load}\n{'':17} {'value':>9} {'limit':>12}           seconds    / {last['release']}")
+    values: dict[str, float] = {}
     for figure in FIGURES:
-        if figure.name not in wanted:
-            continue
-        began = time.perf_counter()
-        try:
-            value = float(f"{figure.function()():.4g}")
-        except ModuleNotFoundError as error:
-            if not figure.needs or error.name != figure.needs:
-                raise
-            print(f"{figure.name:17} skipped: {figure.needs} is not installed (make install)")
-            continue
-        except Skipped as error:
-            print(f"{figure.name:17} skipped: {error}")
-            continue
-        elapsed = time.perf_counter() - began
-        sign = "<=" if figure.better == "lower" else ">="
-        verdict = "ok" if figure.reached(value) else "MISSED"
-        limit = f"{sign} {figure.limit:g} {figure.unit}"
-        print(
-            f"{figure.name:17} {value:6.2f} {figure.unit:2} {limit:>12} {verdict:>8} {elapsed:9.1f}",
-            flush=True,
-        )
-        results[figure.name] = {"value": value, "limit": figure.limit, "better": figure.better}
-        if not figure.reached(value):
-            missed.append(figure.name)
-            if figure.least:
-                print(f"{'':17} {_load(figure.least)():6.2f} {figure.unit:2} is the best that could be had here now")
+        if figure.name in (options.only or names):
+            value = _measured(figure, last["values"].get(figure.name))
+            if value is not None:
+                values[figure.name] = value
+    measured = {figure.name: figure for figure in FIGURES if figure.name in values}
+    results = {
+        name: {"value": values[name], "limit": figure.limit, "better": figure.better}
+        for name, figure in measured.items()
+    }
     RESULT.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    missed = [name for name, figure in measured.items() if not figure.reached(values[name])]
     print(f"Missed: {', '.join(missed)}" if missed else "All limits reached.", f"Figures in {RESULT.name}.")
+    if options.keep:
+        kept = {"release": options.keep, "values": {**last["values"], **values}}
+        LAST_RELEASE.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+
+
+def _measured(figure: Figure, before: float | None) -> float | None:
+    """Measure a figure and print its line; None where it cannot be measured here.
+
+    Args:
+        figure: what to measure.
+        before: its value at the last release; None for a new one.
+    """
+    began = time.perf_counter()
+    try:
+        value = float(f"{figure.function()():.4g}")
+    except ModuleNotFoundError as error:
+        if not figure.needs or error.name != figure.needs:
+            raise
+        print(f"{figure.name:17} skipped: {figure.needs} is not installed (make install)")
+        return None
+    except Skipped as error:
+        print(f"{figure.name:17} skipped: {error}")
+        return None
+    elapsed = time.perf_counter() - began
+    limit = f"{'<=' if figure.better == 'lower' else '>='} {figure.limit:g} {figure.unit}"
+    verdict = "ok" if figure.reached(value) else "MISSED"
+    change = "new" if before is None else f"{value / before:.2f}" + (" WORSE" if figure.worse(value, before) else "")
+    line = f"{figure.name:17} {value:6.2f} {figure.unit:2} {limit:>12} {verdict:>8} {elapsed:9.1f} {change:>10}"
+    print(line.rstrip(), flush=True)
+    if figure.least and not figure.reached(value):
+        print(f"{'':17} {_load(figure.least)():6.2f} {figure.unit:2} is the best that could be had here now")
+    return value
 
 
 def _load(path: str) -> Callable[..., float]:

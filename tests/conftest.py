@@ -18,6 +18,11 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests s
 install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Federations first: they take longest, and other tests run while their processes wait."""
+    items.sort(key=lambda item: item.get_closest_marker("federation") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in place of the user's own, in which runs with tests' classes are noted as made here."""

@@ -8,7 +8,7 @@ import pytest
 from fedgraft.errors import FedgraftError, Interrupted
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.reports.stored import comparison
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_runs import toy
 
 JUNK = [b"", b"\n", b"[]", b"{}", b"null\n", b"\xff\xfe\x00\n", b"[" * 3000, b"NaN", b'{"a": "\\ud800"}\n', bytes(300)]
@@ -33,7 +33,7 @@ def runs(tmp_path_factory):
 
 def read(folder):
     """Everything that is read of a finished run."""
-    run = RunFolder(folder)
+    run = StoredRun(folder)
     assert len(run.rounds) == run.summary["rounds"]
     assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]
     assert isinstance(run.environment, dict)

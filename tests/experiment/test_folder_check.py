@@ -10,7 +10,7 @@ import pytest
 from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import check_own, make, memory_name, memory_of
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.toy_runs import toy
 
 
@@ -78,7 +78,7 @@ def test_an_empty_folder_will_do_and_so_does_a_link_to_one(tmp_path):
 
 def test_what_a_start_that_was_killed_leaves_is_begun_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "discard", lambda store: None)  # a kill does not wait for it
+        patch.setattr(RunFolder, "discard", lambda store: None)  # a kill does not wait for it
         patch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             execute(toy(), tmp_path)

@@ -15,7 +15,7 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.provenance import MOST_DIGESTS, check_clients, digest_of, origin_of
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
@@ -232,7 +232,7 @@ def test_a_resumed_run_scores_the_same_sample_and_ends_by_the_same_patience(at, 
     with pytest.raises(KeyboardInterrupt):
         execute(load("fedacs", changes), tmp_path / "run", Stop())
     assert measured(resume(tmp_path / "run")) == measured(whole)
-    rows = [list(Store.open(tmp_path / name).rows()) for name in ("whole", "run")]
+    rows = [list(RunFolder.open(tmp_path / name).rows()) for name in ("whole", "run")]
     assert [row["scored"] for row in rows[0]] == [row["scored"] for row in rows[1]] == [3] * len(rows[0])
 
 
@@ -269,7 +269,7 @@ class Clocked:
 
 
 def test_checkpoints_that_take_long_come_rarely(monkeypatch, tmp_path):
-    clock, stored, checkpoint = Clocked(), [], Store.checkpoint
+    clock, stored, checkpoint = Clocked(), [], RunFolder.checkpoint
 
     def slow(store, state, memories):
         checkpoint(store, state, memories)
@@ -280,7 +280,7 @@ def test_checkpoints_that_take_long_come_rarely(monkeypatch, tmp_path):
         def after_round(self, state, row):
             clock.now += 5.0
 
-    monkeypatch.setattr(Store, "checkpoint", slow)
+    monkeypatch.setattr(RunFolder, "checkpoint", slow)
     monkeypatch.setattr("fedgraft.experiment.running.recorder.time", clock)
     execute(toy(rounds=13), tmp_path / "run", Watcher())
     assert stored == [0, 5, 9, 13, 13]

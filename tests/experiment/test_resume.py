@@ -12,7 +12,7 @@ from fedgraft import wire
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Terminated
 from helpers.killed_runs import Killed
 from helpers.toy_runs import EVERYTHING, execute_and_die, toy
@@ -32,7 +32,7 @@ def measured(point):
 
 def content(folder):
     """All of a run that must not depend on how often it was interrupted."""
-    store = Store.open(folder)
+    store = RunFolder.open(folder)
     _, memories = store.load()
     return {
         "summary": measured(store.summary()),
@@ -146,10 +146,10 @@ def test_ctrl_c_ends_the_round_stores_it_and_the_run_goes_on_later(tmp_path, who
     with pytest.raises(Interrupted, match="interrupted after round 5"):
         execute(experiment, tmp_path / "run", Presses(4))
     assert signal.getsignal(signal.SIGINT) is before
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     assert (state.round, state.finished, rounds(tmp_path / "run")) == (5, "", 5)
     with pytest.raises(InputError, match=r"has no summary\.json yet"):
-        Store.open(tmp_path / "run").summary()
+        RunFolder.open(tmp_path / "run").summary()
     with pytest.raises(Interrupted, match="interrupted after round 9"):
         resume(tmp_path / "run", Presses(8))
     finished(tmp_path / "run", whole, changed=("experiment",))
@@ -163,7 +163,7 @@ def test_ctrl_c_in_the_last_round_lets_the_run_finish(tmp_path, whole):
 def test_a_second_ctrl_c_stops_at_once_and_the_last_checkpoint_counts(tmp_path, whole):
     with pytest.raises(KeyboardInterrupt):
         execute(toy(**EVERYTHING), tmp_path / "run", Presses(4, times=2))
-    assert Store.open(tmp_path / "run").load()[0].round == 4
+    assert RunFolder.open(tmp_path / "run").load()[0].round == 4
     finished(tmp_path / "run", whole)
 
 
@@ -193,7 +193,7 @@ def test_a_thread_that_is_not_the_main_one_runs_as_well(whole):
 
 
 def test_a_finished_run_is_summarised_again_and_nothing_is_started(tmp_path, run, monkeypatch):
-    summary = Store.open(run.copy(tmp_path / "run")).summary()
+    summary = RunFolder.open(run.copy(tmp_path / "run")).summary()
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     monkeypatch.setattr(runner, "InProcess", None)
     assert resume(tmp_path / "run") == summary
@@ -218,11 +218,11 @@ def test_what_was_charged_after_the_last_round_is_stored_too(tmp_path):
     selector = {"name": "helpers.toy_methods:Scripted", "cohorts": [[0, 1], []], "probed": [2]}
     summary = execute(toy(selector=selector), tmp_path / "run")
     assert (summary["rounds"], summary["stopped_by"]) == (1, "nobody to select")
-    entries = list(Store.open(tmp_path / "run").entries())
+    entries = list(RunFolder.open(tmp_path / "run").entries())
     assert {entry["purpose"] for entry in entries if entry["round"] == 2} == {"probe", "header"}
     assert sum(entry["bytes"] for entry in entries) == summary["bytes"]["total"]
     assert resume(tmp_path / "run") == summary
-    assert list(Store.open(tmp_path / "run").entries()) == entries
+    assert list(RunFolder.open(tmp_path / "run").entries()) == entries
 
 
 def test_a_damaged_experiment_is_named(tmp_path, run):

@@ -6,8 +6,8 @@ import pytest
 from fedgraft import wire
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.experiment.storage.run_folder import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.killed_runs import Killed, measured
 from helpers.node_runs import OFTEN, SMALL
 from helpers.toy_runs import same
@@ -36,7 +36,7 @@ WRITES = 14, 22, 26
 
 def content(folder):
     """All of a run that must not depend on where it ran, nor on how often it was interrupted."""
-    store = Store.open(folder)
+    store = RunFolder.open(folder)
     state, memories = store.load()
     return {
         "summary": measured(store.summary()),
@@ -93,7 +93,7 @@ def test_killed_a_run_ends_as_if_it_had_not_been(tmp_path, run, whole, dying, ki
 @pytest.mark.slow
 def test_interrupted_in_one_process_a_run_is_taken_up_by_two(tmp_path, run, whole):
     folder = run.killed(22, tmp_path / "run")
-    assert 0 < Store.open(folder).load()[0].round < 4
+    assert 0 < RunFolder.open(folder).load()[0].round < 4
     path = folder / "experiment.toml"
     path.write_text(path.read_text().replace("workers = 0", "workers = 2"))
 
@@ -105,7 +105,7 @@ def test_interrupted_in_one_process_a_run_is_taken_up_by_two(tmp_path, run, whol
 def test_rows_that_are_asked_for_survive_as_well(whole_run, tmp_path, recipe):
     run = whole_run(load(recipe, ASKED), WRITES)
     folder = run.killed(26, tmp_path / "run")
-    assert 0 < Store.open(folder).load()[0].round < 4
+    assert 0 < RunFolder.open(folder).load()[0].round < 4
     assert measured(resume(folder)) == run.summary
     assert not differ(content(run.folder), content(folder))
 
@@ -113,7 +113,7 @@ def test_rows_that_are_asked_for_survive_as_well(whole_run, tmp_path, recipe):
 def test_what_scoring_at_clients_takes_survives_as_well(whole_run, tmp_path):
     run = whole_run(load("fedais", AT_CLIENTS), WRITES)
     folder = run.killed(22, tmp_path / "run")
-    assert 0 < Store.open(folder).load()[0].round < 4
+    assert 0 < RunFolder.open(folder).load()[0].round < 4
     resume(folder)
     assert not differ(content(run.folder), content(folder))
 
@@ -122,7 +122,7 @@ def test_operations_of_scoring_at_clients_are_entered_as_such_in_its_round(tmp_p
     ledgers = {}
     for at in ("server", "clients"):
         summary = execute(load("fedais", {**SMALL, "evaluation.at": at, "rounds": 2}), tmp_path / at)
-        run = RunFolder(tmp_path / at)
+        run = StoredRun(tmp_path / at)
         ledgers[at] = run.ledger[run.ledger["flops"] > 0].set_index(["purpose", "round"])["flops"]
         assert ledgers[at].sum() == summary["flops"] == run.rounds["flops"].sum()
     assert ledgers["clients"]["training"].equals(ledgers["server"]["training"])

@@ -5,7 +5,7 @@ import pytest
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.killed_runs import Killed, measured
 
 OFTEN = {"rounds": 6, "yardsticks": [], "checkpoint.every_seconds": 0}
@@ -68,8 +68,8 @@ def killed_and_resumed(run, folder, dying, kills=()):
             resume(folder)
     dying(0)
     assert measured(resume(folder)) == run.summary
-    state, memories = Store.open(folder).load()
-    assert memories == Store.open(run.folder).load()[1]
+    state, memories = RunFolder.open(folder).load()
+    assert memories == RunFolder.open(run.folder).load()[1]
     assert (folder / "ledger.jsonl").read_text() == (run.folder / "ledger.jsonl").read_text()
     return state
 
@@ -111,4 +111,4 @@ def test_agents_and_what_they_remember_survive_it(whole_run, tmp_path, dying, sh
 def test_answers_on_their_way_survive_it(whole_run, tmp_path, dying, selector, workers, kills):
     changes = SHOPS | OFTEN | LATE | {"selector.name": selector, "runtime.workers": workers}
     killed_and_resumed(whole_run(load("fedacs", changes), (FIRST,)), tmp_path / "run", dying, kills)
-    assert any(row["late"] for row in Store.open(tmp_path / "run").rows())
+    assert any(row["late"] for row in RunFolder.open(tmp_path / "run").rows())

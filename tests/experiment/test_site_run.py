@@ -10,7 +10,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.predicting.site_run import SiteRun, open_run, write_site_run
+from fedgraft.experiment.predicting.site_run import open_run, write_site_run
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.disk import read_model
 from fedgraft.reports.pages.html_report import write_report
@@ -83,7 +83,7 @@ def test_a_site_has_one_model_and_no_word_of_other_clients(case) -> None:
         models.add(digest(model))
         assert not any("/" in each for each in model)
         held = (folder / "summary.json").read_text() + (folder / "origin.json").read_text()
-        assert list(runner.Store.open(folder).summary()["test_per_client"]) == [client]
+        assert list(runner.RunFolder.open(folder).summary()["test_per_client"]) == [client]
         assert not any(f'"{other}"' in held for other in sites.names if other != client)
         assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.iterdir()))
     groups = {*sites_groups(root)}
@@ -188,7 +188,7 @@ def test_damage_is_one_line(site, name, content, message) -> None:
 
 def test_data_that_have_changed_are_refused(site) -> None:
     path = site[0] / "origin.json"
-    found = SiteRun(site[0])._store.origin()["clients"][site[1]]
+    found = open_run(site[0]).store.origin()["clients"][site[1]]
     path.write_text(path.read_text().replace(found, "0" * 32))
     with pytest.raises(InputError, match="have changed since the run began"):
         predict(site[0], PAIRS)

@@ -11,9 +11,9 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.errors import BudgetError, InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.finished_run import FinishedRun
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.wire import Message
 from helpers.killed_runs import measured
@@ -47,7 +47,7 @@ def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_sc
     assert after >= smoothing["before"]["validation"] - 0.05  # rows are rounded to a byte on their way
     assert summary["bytes"]["smoothing"] > 0
     assert smoothing["failed"] == {}
-    run = FinishedRun(whole.folder)
+    run = open_run(whole.folder)
     nodes = pd.DataFrame({"node": np.concatenate([shard.ids for shard in run.shards])})
     found = predict(run, {"nodes": nodes})
     label = np.concatenate([np.array(shard.classes)[shard.label] for shard in run.shards])
@@ -101,7 +101,7 @@ def test_any_number_of_workers_gives_the_same_bits(whole_run, workers):
 def test_killed_at_any_write_a_run_ends_as_if_it_had_not_been(whole_run, tmp_path, write):
     whole = whole_run(load("graft_node", SHORT), WRITES)
     folder = whole.killed(write, tmp_path / "run")
-    if not (folder / "experiment.toml").is_file() or not Store.open(folder).has_checkpoint:
+    if not (folder / "experiment.toml").is_file() or not RunFolder.open(folder).has_checkpoint:
         return
     resume(folder)
     assert measured(resume(folder)) == whole.summary
@@ -116,7 +116,7 @@ def test_killed_between_training_and_smoothing_only_smoothing_is_left(whole_run,
         patch.setattr("fedgraft.engine.server.after_training.AfterTraining.run", lambda self, state: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             execute(experiment, tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     assert (state.round, state.finished, state.smoothed) == (3, "rounds", {})
     assert measured(resume(tmp_path / "run")) == expected
     assert measured(resume(tmp_path / "run")) == expected, "which is done once"
@@ -219,7 +219,7 @@ def test_no_message_depends_on_labels_of_test_nodes():
 def test_a_node_added_later_is_smoothed_over_its_edges(tmp_path):
     folder = tmp_path / "run"
     execute(load("graft_node", {**SMOOTHED, **LABELS, "rounds": 6}), folder)
-    run = FinishedRun(folder)
+    run = open_run(folder)
     shard = run.shards[0]
     features = {str(k): [0.0] for k in range(8)}
     nodes = pd.DataFrame({"node": ["new"], "client": [shard.name], **features})
@@ -252,7 +252,7 @@ def test_what_does_not_fit_is_refused():
 )
 def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, change):
     experiment = load("graft_node", SMOOTHED)
-    state, _ = Store.open(whole_run(experiment).folder).load()
+    state, _ = RunFolder.open(whole_run(experiment).folder).load()
     experiment = experiment.fitted(experiment.data.load(1))
     check_state(state, experiment.plan, experiment.selector, "state.bin")
     state.borders = {**state.borders, name: change(state.borders[name])}
@@ -262,7 +262,7 @@ def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, chang
 
 def test_edges_between_clients_belong_to_a_task_that_smooths(whole_run):
     experiment = load("graft_node", {**SMOOTHED, "task.smoothing": 0})
-    state, _ = Store.open(whole_run(experiment).folder).load()
+    state, _ = RunFolder.open(whole_run(experiment).folder).load()
     assert (state.borders, state.smoothed) == ({}, {})
     state.borders = {"own": np.zeros(4, np.int64)}
     experiment = experiment.fitted(experiment.data.load(1))

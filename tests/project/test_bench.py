@@ -142,9 +142,13 @@ def test_bytes_of_a_value_count_shared_arrays_once():
     assert load("memory")._bytes({"a": array, "b": [array, (array,)]}) == 80
 
 
-def test_the_table_says_what_was_missed(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    """The table, of three figures that are 3.0 each; its files are in a folder of the test."""
     bench = load("bench")
     monkeypatch.setattr(bench, "RESULT", tmp_path / "bench.json")
+    monkeypatch.setattr(bench, "LAST_RELEASE", tmp_path / "last_release.json")
+    bench.LAST_RELEASE.write_text('{"release": "0.0.9", "values": {"good": 3.2, "bad": 2.5}}')
     monkeypatch.setattr(
         bench,
         "FIGURES",
@@ -155,6 +159,10 @@ def test_the_table_says_what_was_missed(tmp_path, monkeypatch, capsys):
         ),
     )
     monkeypatch.setattr(bench.Figure, "function", lambda self: lambda: 3.0)
+    return bench
+
+
+def test_the_table_says_what_was_missed(tmp_path, bench, capsys):
     bench.main(["--only", "good", "--only", "bad"])
     table = capsys.readouterr().out
     assert "ok" in table
@@ -163,6 +171,39 @@ def test_the_table_says_what_was_missed(tmp_path, monkeypatch, capsys):
         "good": {"value": 3.0, "limit": 2, "better": "higher"},
         "bad": {"value": 3.0, "limit": 2, "better": "lower"},
     }
+
+
+def test_the_table_says_what_became_of_the_last_release_s_figures(bench, capsys):
+    bench.main([])
+    head, good, bad, other = capsys.readouterr().out.splitlines()[1:5]
+    assert head.endswith("/ 0.0.9")
+    assert good.endswith(" 0.94")
+    assert bad.endswith(" 1.20 WORSE")
+    assert other.endswith(" new")
+
+
+@pytest.mark.parametrize(
+    ("better", "value", "worse"),
+    [("lower", 2.19, False), ("lower", 2.21, True), ("higher", 1.83, False), ("higher", 1.81, True)],
+)
+def test_a_figure_is_worse_when_it_is_so_by_more_than_a_tenth(better, value, worse):
+    assert load("bench").Figure("x", "timing:ratio", 2, better).worse(value, before=2.0) is worse
+
+
+def test_figures_are_kept_at_a_release_and_only_then(bench):
+    before = bench.LAST_RELEASE.read_text()
+    bench.main([])
+    assert bench.LAST_RELEASE.read_text() == before
+    bench.main(["--only", "bad", "--keep", "0.1.0"])
+    kept = json.loads(bench.LAST_RELEASE.read_text())
+    assert kept == {"release": "0.1.0", "values": {"good": 3.2, "bad": 3.0}}, "what was not measured stays"
+
+
+def test_the_last_release_s_figures_are_those_of_the_table():
+    bench = load("bench")
+    kept = json.loads(bench.LAST_RELEASE.read_text())
+    assert kept["values"].keys() <= {figure.name for figure in bench.FIGURES}
+    assert all(value > 0 for value in kept["values"].values())
 
 
 def test_a_figure_whose_package_is_missing_is_skipped_with_the_reason(tmp_path, monkeypatch, capsys):
@@ -215,6 +256,7 @@ def test_pyg_s_han_takes_the_same_steps(whole):
     np.testing.assert_allclose(found, ours.logits(), rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_figures_of_typed_graphs_are_positive_numbers(monkeypatch):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     monkeypatch.setattr(load("typed"), "WARM_UP", 1)
@@ -280,6 +322,7 @@ def test_the_floor_trains_the_same_model_where_the_first_layer_is_large():
         assert_equal(ours.model(), floor.arrays())
 
 
+@pytest.mark.slow
 def test_figures_of_node_classification_are_positive_numbers(monkeypatch):
     nodes = load("nodes")
     monkeypatch.setattr(nodes, "WARM_UP", 1)
@@ -290,6 +333,7 @@ def test_figures_of_node_classification_are_positive_numbers(monkeypatch):
     assert load("nodes_least").s256_over_least(FEW_NODES, repeats=1) > 0
 
 
+@pytest.mark.slow
 def test_the_usual_loop_over_nodes_is_timed_beside_ours(monkeypatch):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     usual = load("nodes_usual")
@@ -300,6 +344,7 @@ def test_the_usual_loop_over_nodes_is_timed_beside_ours(monkeypatch):
 SMALL_GRAPH = {"nodes": 120, "clients": 12, "degree": 4, "features": 8, "classes": 2, "hidden": (4, 4)}
 
 
+@pytest.mark.slow
 def test_scale_measures_each_federation_in_a_process_of_its_own(monkeypatch):
     scale = load("scale_nodes")
     small, large = (scale.Size(**{**SMALL_GRAPH, "nodes": nodes}) for nodes in (120, 240))
@@ -318,10 +363,11 @@ def test_scale_measures_each_federation_in_a_process_of_its_own(monkeypatch):
         assert found[1]["round_operations"] > found[0]["round_operations"]
 
 
+@pytest.mark.slow
 def test_scale_says_which_size_could_not_be_measured():
     scale = load("scale_nodes")
     with pytest.raises(RuntimeError, match=r"Size\(nodes=1, .* ended with exit code 1"):
-        scale.Served(scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
+        scale.Served(scale.serve, scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
 
 
 def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from fedgraft.nn.propagate import Sparse, Stacked, States
 
 def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "Linear":
     """A linear layer, uniform within 1/sqrt(inputs) as torch's own (He et al. 2015 with a = sqrt 5)."""
-    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
+    layer = Linear(inputs, outputs, bias)
     _draw(layer, inputs, g)
     return layer
 
@@ -31,13 +32,23 @@ def normal(*shape: int, std: float, g: torch.Generator) -> nn.Parameter:
     return nn.Parameter(torch.randn(*shape, generator=g) * std)
 
 
+_FIRST: WeakKeyDictionary[nn.Module, nn.Parameter] = WeakKeyDictionary()
+"""A parameter of each model that was asked about: to find one takes a walk over its layers."""
+
+
 def device_of(model: nn.Module) -> torch.device:
-    """Return where a model's parameters are."""
-    return next(model.parameters()).device
+    """Return where a model's parameters are; every step asks."""
+    first = _FIRST.get(model)
+    if first is None:
+        first = _FIRST[model] = next(model.parameters())
+    return first.device
 
 
 class Linear(nn.Linear):
-    """A linear layer of torch whose operations are counted."""
+    """A linear layer of torch whose operations are counted; what it holds before `linear` draws it is undefined."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing, where torch would draw from the global generator."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return float32 [..., outputs]."""

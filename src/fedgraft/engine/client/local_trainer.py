@@ -271,8 +271,10 @@ class LocalTrainer:
     def _train_draws(self, fresh: bool, hooks: _Hooks) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
-        with torch.set_grad_enabled(self._plan.blocked is not None):
-            encoded = self._encoded(self._flat.module, block)
+        encoded = None
+        if self._plan.blocked:
+            with torch.enable_grad():
+                encoded = self._encoded(self._flat.module, block)
         shared = None if encoded is None else encoded.detach().requires_grad_()
         count = len(walk.draws)
         while walk.draws:

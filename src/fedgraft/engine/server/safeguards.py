@@ -106,14 +106,14 @@ class Safeguards:
 def norm(arrays: Arrays) -> float:
     """Return the Euclidean norm of all numbers, in double precision where single is not enough."""
     total = 0.0
-    for array in arrays.values():
-        flat = array.reshape(-1)
-        with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
+        for array in arrays.values():
+            flat = array.reshape(-1)
             square = float(np.dot(flat, flat)) if flat.dtype.kind == "f" else math.inf
-        if not 1e-30 < square < math.inf:
-            wide = flat.astype(np.float64)
-            square = float(np.dot(wide, wide))
-        total += square
+            if not 1e-30 < square < math.inf:
+                wide = flat.astype(np.float64)
+                square = float(np.dot(wide, wide))
+            total += square
     return math.sqrt(total)
 
 
