@@ -1,5 +1,6 @@
 """A perceptron over all nodes in one place, by their features alone: what yardsticks begin with."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -89,7 +90,7 @@ class Perceptron:
 def _drawn(widths: Sequence[int], dtype: Any, g: np.random.RandomState) -> list[tuple[Floats, Floats]]:
     """Weights and biases of each layer, uniform as Glorot and Bengio have it (AISTATS 2010)."""
     layers = []
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(widths):
         bound = np.sqrt(6.0 / (inputs + outputs))
         weights, biases = g.uniform(-bound, bound, (inputs, outputs)), g.uniform(-bound, bound, outputs)
         layers.append((weights.astype(dtype), biases.astype(dtype)))
