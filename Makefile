@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-federation lint lint-types lint-style docs tutorials wheel \
+.PHONY: help install demo quick test test-all lint lint-types lint-style docs tutorials wheel \
   bench bench-nodes-scale bench-clients bench-selection bench-device same-results testbed study-fedacs \
   study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft clean
 
@@ -29,15 +29,22 @@ install: .venv/.installed  ## make .venv and install the tested versions into it
 demo: .venv/.installed  ## a first federated run, its figures and report, in ./demo
 	$(BIN)/python -m fedgraft.interface.demo $(ARGS)
 
-# One thread each: tests are small, and threads that fight for cores make them slower.
-test: export OMP_NUM_THREADS = 1
-test: .venv/.installed  ## run the tests
+# Tiers of tests: CONTRIBUTING.md says what each guards. One thread each: tests are small, and threads that fight for cores
+# make them slower. Bytecode is kept, whatever the shell says: each of many processes would compile everything anew.
+quick test test-all: export OMP_NUM_THREADS = 1
+unexport PYTHONDONTWRITEBYTECODE
+QUICK := tests/contracts tests/domains tests/engine tests/methods tests/nn tests/wire
+
+quick: .venv/.installed  ## run the tests of single parts; two minutes
+	$(BIN)/pytest $(QUICK) -n $(JOBS) --dist worksteal $(ARGS)
+
+test: .venv/.installed  ## run the tests, but for those that are long or start a federation's own processes; six minutes
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-# A file's tests share a federation, which is a dozen processes; the longest come first. Only folders with such tests are read.
-test-federation: export OMP_NUM_THREADS = 1
-test-federation: .venv/.installed  ## run the tests that start a federation's or a cluster's own processes
-	$(BIN)/pytest tests/project tests/runtimes -m federation -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+# A file's tests share a federation, which is a dozen processes that mostly wait: one file more at a time than there are cores.
+test-all: JOBS = $$(($$(nproc) + 1))
+test-all: .venv/.installed  ## run all tests
+	$(BIN)/pytest -m '' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: lint-types lint-style  ## check types, style, formatting and the floors of the architecture
 

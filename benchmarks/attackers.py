@@ -6,7 +6,6 @@ Cells that are stored are not run again. The table goes to the terminal and, bet
 """
 
 import argparse
-import json
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ import torch
 
 from fedgraft.contracts import randomness
 from fedgraft.experiment.experiment import load
+from fedgraft.reports.studies.stored_results import CELLS, StoredResults, write_result
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing.attackers import Attack, Attacked, noise, scaled
 from fedgraft.testing.runs import loop_of
@@ -53,7 +53,7 @@ class Cell:
     @property
     def file(self) -> str:
         """Name of its result."""
-        return f"{self.rule}-{self.attack.replace(' ', '_').replace(',', '')}-seed{self.seed}.json"
+        return f"{CELLS}/{self.rule}-{self.attack.replace(' ', '_').replace(',', '')}-seed{self.seed}.json"
 
 
 def run(cell: Cell, data: str) -> dict[str, Any]:
@@ -119,14 +119,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     cells = [Cell(rule, attack, seed) for seed in range(1, given.seeds + 1) for attack in ATTACKS for rule in RULES]
-    given.out.mkdir(parents=True, exist_ok=True)
-    missing = [cell for cell in cells if not (given.out / cell.file).exists()]
+    stored = StoredResults(given.out)
+    (given.out / CELLS).mkdir(parents=True, exist_ok=True)
+    missing = [cell for cell in cells if stored.read(cell.file) is None]
     print(f"{len(cells) - len(missing)} of {len(cells)} cells are done", file=sys.stderr)
     with ProcessPoolExecutor(given.jobs) as pool:
         for cell, result in zip(missing, pool.map(run, missing, [given.data] * len(missing)), strict=True):
-            (given.out / cell.file).write_text(json.dumps(result, indent=1) + "\n")
+            write_result(given.out, cell.file, result)
             print(f"{cell.file}: {result['test']:.4f}", file=sys.stderr)
-    found = {cell: json.loads((given.out / cell.file).read_text()) for cell in cells}
+    found = {cell: stored.read(cell.file) or {} for cell in cells}
+    stored.pack()
     written = table(found, given.seeds)
     print(written)
     if given.page.exists():

@@ -1,5 +1,6 @@
 """Round / bare floor: what the framework costs over a plain loop with the same kernels."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from timing import in_turns, ratio
 from workloads import ciao_sized, federation, prepare
 
 
-class Floor:
+class Bare(ABC):
     """The same training without a federation: no clients, no messages, no checks, no ledger, no report.
 
     Load the flat vector, train, add to the mean; the same task, batches, kernels and optimiser, so the same model.
@@ -21,7 +22,6 @@ class Floor:
     def __init__(self, plan: Plan, shards: Sequence[Any]) -> None:
         self._plan = plan
         self._data = prepare(plan, shards)
-        self._blocks = [plan.blocks(data) for data in self._data]
         examples = [plan.task.examples(data) for data in self._data]
         self._shares = [count / sum(examples) for count in examples]
         self.flat = plan.build_model()
@@ -36,6 +36,18 @@ class Floor:
             self._train(client, number)
             total.add_(self.flat.vector, alpha=share)
         self.model = total
+
+    @abstractmethod
+    def _train(self, client: int, number: int) -> None:
+        """Train the flat vector on a client's data, in round `number`."""
+
+
+class Floor(Bare):
+    """Of tasks whose examples come in blocks."""
+
+    def __init__(self, plan: Plan, shards: Sequence[Any]) -> None:
+        super().__init__(plan, shards)
+        self._blocks = [plan.blocks(data) for data in self._data]
 
     def _train(self, client: int, number: int) -> None:
         task, training, module = self._plan.task, self._plan.training, self.flat.module

@@ -1,7 +1,6 @@
 """Ranking: a round against a bare loop with the same kernels, and the time of a whole ranking, metrics included."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from statistics import median
@@ -17,10 +16,10 @@ from fedgraft.domains.ranking.metrics import score_users
 from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.client.local_trainer import SEEDS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.training import Optimizer
 from fedgraft.experiment import experiment
+from floor import Bare
 from timing import in_turns, ratio
-from workloads import federation, prepare
+from workloads import federation
 
 MOVIELENS = {"users": 943, "items": 1682, "count": 100_000, "text": 64, "image": 0, "topics": 20}
 """Sizes of MovieLens-100K with one modality, made up."""
@@ -42,26 +41,8 @@ def movielens_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
     return built.fitted(shards).plan, shards
 
 
-class Floor:
-    """The same training without a federation: no clients, no messages, no checks, no ledger, no report."""
-
-    def __init__(self, plan: Plan, shards: Sequence[Any]) -> None:
-        self._plan = plan
-        self._data = prepare(plan, shards)
-        examples = [plan.task.examples(data) for data in self._data]
-        self._shares = [count / sum(examples) for count in examples]
-        self.flat = plan.build_model()
-        self._optimizer = Optimizer(plan.training, self.flat)
-        self.model = self.flat.vector.clone()
-
-    def round(self, number: int) -> None:
-        """One round of all clients."""
-        total = torch.zeros_like(self.model)
-        for client, share in enumerate(self._shares):
-            self.flat.vector.copy_(self.model)
-            self._train(client, number)
-            total.add_(self.flat.vector, alpha=share)
-        self.model = total
+class Floor(Bare):
+    """Of ranking, whose draws have a seed each."""
 
     def _train(self, client: int, number: int) -> None:
         task, data = self._plan.task, self._data[client]

@@ -11,18 +11,40 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from own_tables import write_tables
+
 ROOT = Path(__file__).resolve().parents[1]
-COMPARED = ("digest", "bytes", "validation", "test", "test_at_best_validation", "flops", "simulated_seconds")
+COMPARED = (
+    "digest",
+    "bytes",
+    "validation",
+    "test",
+    "test_at_best_validation",
+    "flops",
+    "simulated_seconds",
+    "yardsticks",
+)
 SHOPS = ("data.users=120", "data.items=60", "data.count=1500", "rounds=4")
 MOLECULES = ("data.clients=4", "data.graphs=24", "rounds=5", "model.hidden=8")
 PLAIN_BLOCKS = ("data.name=blocks", "data.nodes=600", "data.clients=4", "rounds=4", "model.hidden=[16,8]")
 BLOCKS = (*PLAIN_BLOCKS, "selector.clients=3")
+NODES = ("data.name=nodes", "data.nodes={tables}/nodes.csv", "data.edges={tables}/edges.csv", "rounds=3")
+GRAPHS = ("data.name=graphs", "data.nodes={tables}/graph_nodes.csv", "data.edges={tables}/graph_edges.csv", "rounds=3")
+RATINGS = ("data.name=table", "data.ratings={tables}/ratings.csv", "data.trust={tables}/trust.csv", "rounds=3")
+TYPED = (
+    "data.name=typed_graph",
+    "data.target=paper",
+    "data.nodes={tables}/typed_nodes.csv",
+    "data.edges={tables}/typed_edges.csv",
+    "rounds=3",
+)
+FEW_DEVICES = ("data.clients=3", "selector.clients=2", "clock.devices=lognormal", "rounds=3")
 CHAIN = 'codec=[{name="low_rank",rank=2},{name="quantized",bits=4}]'
 RUNS: dict[str, tuple[str, ...]] = {
     "rating": ("fedacs", *SHOPS),
@@ -62,8 +84,36 @@ RUNS: dict[str, tuple[str, ...]] = {
     "node-fedsage": ("fedsage_plus", *BLOCKS, "runtime.workers=2"),
     "node-levers": ("three_levers", *PLAIN_BLOCKS, CHAIN),
     "node-scaffold": ("fedais", *BLOCKS, "sharing.name=scaffold", "codec=identity"),
+    "node-graft": ("graft_node", *PLAIN_BLOCKS[:-1]),
+    "node-regression": ("node_regression", *PLAIN_BLOCKS),
+    "link": ("links", *PLAIN_BLOCKS[:-1], "model.hidden=8"),
+    "typed": ("rafhgl", "data.name=typed_blocks", "data.clients=4", "selector.clients=2", "rounds=3"),
+    "ranking": ("reputation_ucb", "data.name=catalogue", *FEW_DEVICES),
+    "graph-graft": ("graft_graph", *MOLECULES[:-1]),
+    "rating-graft": ("graft_rating", *SHOPS),
+    "own-nodes": ("graft_node", *NODES),
+    "own-nodes-fedais": ("fedais", *NODES, "selector.clients=2", "model.hidden=[8,8]"),
+    "own-numbers": ("node_regression", *NODES, "data.nodes={tables}/numbers.parquet"),
+    "own-links": ("links", *NODES, "model.hidden=8"),
+    "own-typed": ("rafhgl", *TYPED, "selector.clients=2"),
+    "own-graphs": ("graft_graph", *GRAPHS, "data.graphs={tables}/graphs.csv"),
+    "own-sizes": (
+        "graph_regression",
+        *GRAPHS,
+        "data.graphs={tables}/sizes.csv",
+        "data.label=size",
+    ),
+    "own-ratings": ("graft_rating", *RATINGS, "data.clients=3"),
+    "own-ratings-time": ("fedacs", *RATINGS, "data.time=time", "data.clients=3"),
+    "own-clicks": (
+        "reputation_ucb",
+        "data.name=interactions",
+        "data.interactions={tables}/clicks.csv",
+        "data.items={tables}/items.csv",
+        *FEW_DEVICES,
+    ),
 }
-"""Short runs over all tasks, sharing methods, samplers, selectors and codecs."""
+"""Short runs over all tasks, sharing methods, samplers, selectors, codecs and readers of own tables."""
 
 
 @contextmanager
@@ -72,7 +122,7 @@ def checked_out(commit: str | None) -> Iterator[Path]:
     if commit is None:
         yield ROOT
         return
-    with tempfile.TemporaryDirectory() as parent:
+    with TemporaryDirectory() as parent:
         folder = Path(parent) / "tree"
         subprocess.run(
             ["git", "-C", str(ROOT), "worktree", "add", "--detach", str(folder), commit],
@@ -85,10 +135,12 @@ def checked_out(commit: str | None) -> Iterator[Path]:
             subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(folder)], check=True)
 
 
-def measured(tree: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
-    """What a run of a tree's code ends with; only "error" if it fails."""
+def measured(tree: Path, tables: Path, name: str) -> dict[str, Any]:
+    """What a run of a tree's code ends with; only "error" if it fails. Own tables are held against yardsticks."""
+    arguments = [argument.format(tables=tables) if "{tables}" in argument else argument for argument in RUNS[name]]
+    yardsticks = [] if name.startswith("own-") else ["yardsticks=[]"]
     done = subprocess.run(
-        [sys.executable, "-m", "fedgraft", "run", *arguments, "yardsticks=[]", "--seed", "3", "--json", "-q"],
+        [sys.executable, "-m", "fedgraft", "run", *arguments, *yardsticks, "--seed", "3", "--json", "-q"],
         env={**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"},
         cwd=tree,
         capture_output=True,
@@ -109,11 +161,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="runs whose name holds this word")
     options = parser.parse_args()
     different = 0
-    with checked_out(options.base) as before, checked_out(options.other) as after:
-        for name, arguments in RUNS.items():
+    with checked_out(options.base) as before, checked_out(options.other) as after, TemporaryDirectory() as folder:
+        write_tables(Path(folder))
+        for name in RUNS:
             if options.only not in name:
                 continue
-            one, two = measured(before, arguments), measured(after, arguments)
+            one, two = (measured(tree, Path(folder), name) for tree in (before, after))
             same = one == two and "error" not in one
             different += not same
             print(f"{name:16} {'same' if same else 'DIFFERENT'}  {one.get('digest', one.get('error'))}", flush=True)

@@ -9,7 +9,6 @@ clock are more where others use them. A missed limit is reported and is no error
 
 import argparse
 import json
-import multiprocessing as mp
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from fedgraft.runtimes.processes import Processes
 from fedgraft.runtimes.ray import Ray
 from memory import resident
 from scale_nodes import busy_seconds, workers
+from served import Served
 from timing import in_turns, ratio
 from workloads import NEVER, federation
 
@@ -96,47 +96,6 @@ class Size:
     runtime: str
 
 
-class Served:
-    """A federation in a process of its own.
-
-    Args:
-        size: of it.
-
-    Attributes:
-        told: what its set-up took.
-        rounds: what each round took.
-    """
-
-    def __init__(self, size: Size) -> None:
-        context = mp.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, size))
-        self._process.start()
-        theirs.close()
-        self.rounds: list[dict[str, float]] = []
-        self.told: dict[str, float] = self._pipe.recv()
-
-    def round(self, number: int) -> None:
-        """Round `number`, the next one."""
-        self._pipe.send(number)
-        self.rounds.append(self._pipe.recv())
-
-    def close(self) -> dict[str, float]:
-        """End it; what scoring took, and most memory."""
-        self._pipe.send(0)
-        last: dict[str, float] = self._pipe.recv()
-        self._process.join()
-        return last
-
-    def __enter__(self) -> "Served":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.join()
-        self._pipe.close()
-
-
 def serve(pipe: Connection, size: Size) -> None:
     """The federation's end of the pipe: tell of the set-up, of every round that is asked for, and of the end."""
     torch.set_num_threads(1)
@@ -175,8 +134,8 @@ def measure(name: str, runtime: str, sizes: Sequence[int], rounds: int) -> list[
     found = []
     for clients in sizes:
         with ExitStack() as stack:
-            first = stack.enter_context(Served(Size(name, sizes[0], runtime)))
-            this = stack.enter_context(Served(Size(name, clients, runtime)))
+            first = stack.enter_context(Served(serve, Size(name, sizes[0], runtime)))
+            this = stack.enter_context(Served(serve, Size(name, clients, runtime)))
             in_turns({"first": first.round, "this": this.round}, rounds, WARM_UP)
             cost = {
                 who: [each["processor_seconds"] for each in served.rounds[WARM_UP:]]

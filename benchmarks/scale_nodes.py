@@ -11,7 +11,6 @@ others do. A missed limit is reported and is no error.
 
 import argparse
 import json
-import multiprocessing as mp
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ import torch
 
 from fedgraft.experiment import experiment
 from memory import resident
+from served import Served
 from timing import in_turns, ratio
 from workloads import federation
 
@@ -96,50 +96,6 @@ LIMITS: tuple[tuple[str, str, int, str, float, str], ...] = (
     ("clients_and_nodes_x10", "clients and nodes", -1, "round_over_first", 1.3, "x"),
 )
 """Name, series, which of it, what of that, the most it may be, unit."""
-
-
-class Served:
-    """A federation in a process of its own.
-
-    Args:
-        size: of its graph.
-
-    Attributes:
-        told: what its set-up took.
-    """
-
-    def __init__(self, size: Size) -> None:
-        context = mp.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, size))
-        self._process.start()
-        theirs.close()
-        self.rounds: list[dict[str, float]] = []
-        try:
-            self.told: dict[str, float] = self._pipe.recv()
-        except EOFError:
-            self._process.join()
-            raise RuntimeError(f"{size} ended with exit code {self._process.exitcode}") from None
-
-    def round(self, number: int) -> None:
-        """Round `number`, the next one."""
-        self._pipe.send(number)
-        self.rounds.append(self._pipe.recv())
-
-    def close(self) -> dict[str, float]:
-        """End it; what it took in all."""
-        self._pipe.send(0)
-        last: dict[str, float] = self._pipe.recv()
-        self._process.join()
-        return last
-
-    def __enter__(self) -> "Served":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.join()
-        self._pipe.close()
 
 
 def serve(pipe: Connection, size: Size) -> None:
@@ -221,7 +177,7 @@ def measure(sizes: Sequence[Size], repeats: int, together: bool) -> Iterator[dic
     first: list[float] = []
     for group in [sizes] if together else [[size] for size in sizes]:
         with ExitStack() as stack:
-            running = [stack.enter_context(Served(size)) for size in group]
+            running = [stack.enter_context(Served(serve, size)) for size in group]
             for size, served in zip(group, running, strict=True):
                 for number in range(1, warm_up(size) + 1):
                     served.round(number)

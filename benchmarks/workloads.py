@@ -18,7 +18,7 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.experiment import experiment
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.selectors.all import All
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.wire.layouts import Arrays
@@ -75,7 +75,7 @@ class Federation:
         # A round is trained, not scored: the floors beside it do not score either.
         stopping = Stopping(rounds=NEVER)
         self._loop = Loop(plan, selector, self._runtime, Clock(), stopping, evaluation or Evaluation(every=NEVER))
-        self._store = Store.create(folder, "", {})
+        self._store = RunFolder.create(folder, "", {})
         self.plan, self.state = plan, self._loop.start()
         self._loop.ledger.drain()
 

@@ -9,13 +9,18 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-pytest_plugins = ["helpers.killed_runs"]
+pytest_plugins = ["helpers.killed_runs", "helpers.whole_runs"]
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests send it, and processes inherit this
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
 install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Federations first: they take longest, and other tests run while their processes wait."""
+    items.sort(key=lambda item: item.get_closest_marker("federation") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,6 +30,14 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """No write waits for the disk: processes end in tests, machines do not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture(scope="session")

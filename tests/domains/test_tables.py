@@ -4,34 +4,37 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.tables import (
-    as_numbers,
-    check_classes,
-    check_roles,
-    encode,
-    folder_of_tables,
-    numbers,
-    read_table,
-    renamed,
-    row_of,
-)
+from fedgraft.domains.tables.reader import read
+from fedgraft.domains.tables.rows import Cells, Rows, as_numbers, row_of
+from fedgraft.domains.tables.schema import Column, Table, check_roles, renamed
 from fedgraft.errors import InputError
+
+XZ = Table("t", (Column("x", "number"), Column("z", needed=False)), folder="clients")
+
+
+def cells(values: object, name: str = "x") -> Cells:
+    series = pd.Series(values)
+    return Cells(series, name, [("t", len(series))], np.arange(len(series)))
+
+
+def read_xz(given: Path | pd.DataFrame, **names: str) -> Rows:
+    return read(given, XZ, {"x": "x", "z": "z", **names}, "p", "p")
 
 
 def test_csv_values_stay_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("id,x\n007,1\nNA,2\n 7,3\n")
-    table, source = read_table(path, "p", {"p.id": "id", "p.x": "x"})
-    codes, names = encode(table, "id", source)
+    rows = read_xz(path, z="id")
+    codes, names = rows.read("z")
     assert names.tolist() == ["007", "7", "NA"]
     assert codes.tolist() == [0, 2, 1]
-    assert numbers(table, "x", source).tolist() == [1, 2, 3]
+    assert rows.read("x").tolist() == [1, 2, 3]
 
 
 def test_blanks_around_csv_values_go(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('id,x\ncat ,1 \n cat,2\t\n" cat ",3\n" ", \n')
-    table, _ = read_table(path, "p", {"p.id": "id", "p.x": "x"})
+    table = read_xz(path, z="id").frame
     assert table["id"].tolist()[:3] == ["cat"] * 3
     assert table["x"].tolist()[:3] == ["1", "2", "3"]
     assert table.iloc[3].isna().all()
@@ -40,8 +43,7 @@ def test_blanks_around_csv_values_go(tmp_path: Path) -> None:
 def test_parquet_integers_become_text(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pd.DataFrame({"id": [10, 9, 10], "x": [1.5, 2.5, 3.5]}).to_parquet(path)
-    table, source = read_table(path, "p", {"p.id": "id"})
-    assert encode(table, "id", source)[1].tolist() == ["10", "9"]
+    assert read_xz(path, z="id")["z"].codes()[1].tolist() == ["10", "9"]
 
 
 def test_rows_are_counted_per_file() -> None:
@@ -69,7 +71,7 @@ def test_rows_are_counted_per_file() -> None:
 )
 def test_numbers_name_the_row(values: list[object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        numbers(pd.DataFrame({"x": values}), "x", [("t", len(values))])
+        cells(values).numbers()
 
 
 @pytest.mark.parametrize(
@@ -82,11 +84,11 @@ def test_numbers_name_the_row(values: list[object], message: str) -> None:
 )
 def test_ids_name_the_row(values: list[object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        encode(pd.DataFrame({"id": values}), "id", [("t", 2)])
+        cells(values, "id").codes()
 
 
 def test_whole_floats_are_whole_numbers() -> None:
-    assert encode(pd.DataFrame({"id": [2.0, 1.0]}), "id", [("t", 2)])[1].tolist() == ["1", "2"]
+    assert cells([2.0, 1.0]).codes()[1].tolist() == ["1", "2"]
 
 
 def test_numbers_of_every_kind() -> None:
@@ -108,12 +110,12 @@ def test_numbers_of_every_kind() -> None:
 )
 def test_fractions_are_no_classes(values: list[object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        check_classes(pd.DataFrame({"y": values}), "y", [("t", len(values))])
+        cells(values, "y").check_classes()
 
 
 @pytest.mark.parametrize("values", [["1.5", "mild"], ["1.0", "2.0", None], [1.0, None], [True, False], [None]])
 def test_whole_numbers_and_text_are_classes(values: list[object]) -> None:
-    check_classes(pd.DataFrame({"y": values}), "y", [("t", len(values))])
+    cells(values, "y").check_classes()
 
 
 def test_a_column_has_one_role() -> None:
@@ -147,44 +149,44 @@ def test_bad_files(tmp_path: Path, name: str, content: bytes | None, message: st
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
-        read_table(tmp_path / name, "p", {"p.x": "x"})
+        read_xz(tmp_path / name)
 
 
 def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "ratings.csv").write_text("x\n1\n")
     with pytest.raises(InputError, match=r"Did you mean '.*/ratings\.csv'\?"):
-        read_table(tmp_path / "rating.csv", "p", {"p.x": "x"})
+        read_xz(tmp_path / "rating.csv")
 
 
 def test_two_columns_of_one_name() -> None:
     with pytest.raises(InputError, match=r"p: 2 columns are named 'x'; one is needed"):
-        read_table(pd.DataFrame([[1, 2]], columns=["x", "x"]), "p", {"p.x": "x"})
+        read_xz(pd.DataFrame([[1, 2]], columns=["x", "x"]))
     with pytest.raises(InputError, match=r"p: 2 columns are named '0'; one is needed"):
-        read_table(pd.DataFrame([[1, 2, 3]], columns=["x", "0", 0]), "p", {"p.x": "x"}, ["0"])
+        read_xz(pd.DataFrame([[1, 2, 3]], columns=["x", "0", 0]), z="0")
 
 
 def test_names_of_columns_are_text(tmp_path: Path) -> None:
     frame = pd.DataFrame({0: [1], 1: [2]})
     frame.to_parquet(tmp_path / "a.parquet")
     for given in (frame, tmp_path / "a.parquet"):
-        assert list(read_table(given, "p", {"p.x": "1"}, ["0"])[0]) == ["1", "0"]
+        assert list(read_xz(given, x="1", z="0").frame) == ["1", "0"]
 
 
 def test_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"folder .* holds no file that ends in \.csv or \.parquet"):
-        folder_of_tables(tmp_path, "p", {"p.x": "x"})
+        read_xz(tmp_path)
     (tmp_path / "b.csv").write_text("x,z\n1,2\n3,4\n")
     pd.DataFrame({"x": [5], "z": [6]}).to_parquet(tmp_path / "a.parquet")
     (tmp_path / "notes.txt").write_text("ignored")
-    tables, source = folder_of_tables(tmp_path, "p", {"p.x": "x"}, ["z"])
-    assert list(tables) == ["a", "b"]
-    assert [count for _, count in source] == [1, 2]
+    rows = read_xz(tmp_path)
+    assert list(rows.files) == ["a", "b"]
+    assert [count for _, count in rows.source] == [1, 2]
     (tmp_path / "c.csv").write_text("x\n1\n")
     with pytest.raises(InputError, match=r"c\.csv: no column 'z', which other files of the folder have"):
-        folder_of_tables(tmp_path, "p", {"p.x": "x"}, ["z"])
+        read_xz(tmp_path)
     (tmp_path / "a.csv").write_text("x\n1\n")
     with pytest.raises(InputError, match="holds two files named 'a'"):
-        folder_of_tables(tmp_path, "p", {"p.x": "x"})
+        read_xz(tmp_path)
 
 
 def test_columns_of_questions_are_renamed_once() -> None:

@@ -184,7 +184,7 @@ def test_a_pickle_does_not_run(file: Path, monkeypatch, content: bytes) -> None:
     [
         "os:system",
         "subprocess:Popen",
-        "fedgraft.experiment.storage.run_folder:Store",
+        "fedgraft.experiment.storage.run_folder:RunFolder",
         "fedgraft.domains:NodeShard",
         "fedgraft.domains.nodes.base.shards:np",
         "fedgraft.domains.nodes.base.shards:sparse.csr_matrix",

@@ -8,11 +8,9 @@ import pytest
 from fedgraft.errors import FedgraftError, Interrupted
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.reports.stored import comparison
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_runs import toy
 
-MUTATIONS = 10
-"""Of every file."""
 JUNK = [b"", b"\n", b"[]", b"{}", b"null\n", b"\xff\xfe\x00\n", b"[" * 3000, b"NaN", b'{"a": "\\ud800"}\n', bytes(300)]
 
 
@@ -35,7 +33,7 @@ def runs(tmp_path_factory):
 
 def read(folder):
     """Everything that is read of a finished run."""
-    run = RunFolder(folder)
+    run = StoredRun(folder)
     assert len(run.rounds) == run.summary["rounds"]
     assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]
     assert isinstance(run.environment, dict)
@@ -78,14 +76,16 @@ def files(folder):
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
 
 
+@pytest.mark.parametrize("accidents", [3, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["finished", "stopped"])
-def test_a_damaged_file_is_told_or_does_no_harm(runs, tmp_path, kind):
+def test_a_damaged_file_is_told_or_does_no_harm(runs, tmp_path, kind, accidents):
+    """So many accidents happen to every file."""
     root, digest = runs
     g = np.random.default_rng(1)
     contents = [(root / kind / name).read_bytes() for name in files(root / kind)]
     refused = 0
     for number, name in enumerate(files(root / kind)):
-        for _ in range(MUTATIONS):
+        for _ in range(accidents):
             folder = shutil.copytree(root / kind, tmp_path / "run")
             content = damaged(contents[number], contents, g)
             if content is None:
@@ -98,4 +98,4 @@ def test_a_damaged_file_is_told_or_does_no_harm(runs, tmp_path, kind):
             refused += isinstance(found, str)
             assert isinstance(found, str) or found["digest"] == digest, name
             shutil.rmtree(folder)
-    assert refused > 5 * MUTATIONS, "accidents are found"
+    assert refused > 5 * accidents, "accidents are found"

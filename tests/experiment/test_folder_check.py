@@ -10,7 +10,7 @@ import pytest
 from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import check_own, make, memory_name, memory_of
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.toy_runs import toy
 
 
@@ -78,7 +78,7 @@ def test_an_empty_folder_will_do_and_so_does_a_link_to_one(tmp_path):
 
 def test_what_a_start_that_was_killed_leaves_is_begun_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "discard", lambda store: None)  # a kill does not wait for it
+        patch.setattr(RunFolder, "discard", lambda store: None)  # a kill does not wait for it
         patch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             execute(toy(), tmp_path)
@@ -90,7 +90,13 @@ def test_what_a_start_that_was_killed_leaves_is_begun_again(tmp_path, monkeypatc
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("x"), Killed()])
 @pytest.mark.parametrize(
-    "where", ["run_folder.folders.make", "run_folder.disk.replace", "runner._begin", "runner._loaded"]
+    "where",
+    [
+        "storage.run_folder.folders.make",
+        "storage.run_folder.disk.replace",
+        "running.runner._begin",
+        "running.runner._loaded",
+    ],
 )
 def test_a_start_that_fails_leaves_all_as_it_was(tmp_path, monkeypatch, there, error, where):
     def fail(*_):
@@ -103,7 +109,7 @@ def test_a_start_that_fails_leaves_all_as_it_was(tmp_path, monkeypatch, there, e
     monkeypatch.setattr(f"fedgraft.experiment.{where}", fail)
     with pytest.raises((FedgraftError, RuntimeError, Killed, OSError)):
         execute(toy(), folder)
-    stopped = isinstance(error, Killed) and where == "runner._begin"
+    stopped = isinstance(error, Killed) and where == "running.runner._begin"
     if stopped:
         assert (folder / "experiment.toml").is_file(), "somebody who stops a run that has its name may resume it"
     else:

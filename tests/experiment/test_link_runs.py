@@ -12,8 +12,9 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.running.runner import execute, resume
-from helpers.killed_runs import Killed, measured
+from fedgraft.experiment.running.runner import execute
+from helpers.resumed_runs import resumed_alike, worked_alike
+from helpers.whole_runs import MakeRun
 
 SMALL = {
     "data.name": "blocks",
@@ -55,16 +56,14 @@ def run(tables: Path) -> Path:
     return tables / "run"
 
 
-def test_any_number_of_workers_and_a_kill_give_the_same_bits(tmp_path: Path, dying) -> None:
-    expected = measured(execute(load("links", {**SMALL, "task.neighbours": 3}), tmp_path / "whole"))
+def test_a_kill_makes_no_difference(whole_run: MakeRun, tmp_path: Path) -> None:
+    expected = resumed_alike(whole_run, load("links", {**SMALL, "task.neighbours": 3}), tmp_path / "run")
     assert 0 <= expected["test"] <= 1
-    changes = {**SMALL, "task.neighbours": 3, "runtime.workers": 2}
-    assert execute(load("links", changes), tmp_path / "two")["digest"] == expected["digest"]
-    dying(14)
-    with pytest.raises(Killed):
-        execute(load("links", {**SMALL, "task.neighbours": 3}), tmp_path / "run")
-    dying(0)
-    assert measured(resume(tmp_path / "run")) == expected
+
+
+@pytest.mark.slow
+def test_two_workers_make_no_difference(whole_run: MakeRun) -> None:
+    worked_alike(whole_run, load("links", {**SMALL, "task.neighbours": 3}))
 
 
 def test_the_seed_says_which_edges_are_held_out() -> None:

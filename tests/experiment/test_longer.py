@@ -5,14 +5,14 @@ import pytest
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.tiny import TINY
 from helpers.toy_runs import EVERYTHING, toy
 
 
 def content(folder):
     """All of a run but what a clock on the wall measured."""
-    store = Store.open(folder)
+    store = RunFolder.open(folder)
     summary = {key: value for key, value in store.summary().items() if key not in ("seconds", "curve")}
     curve = [[*point[:2], *point[3:]] for point in store.summary()["curve"]]
     rows = [{key: value for key, value in row.items() if key != "seconds"} for row in store.rows()]

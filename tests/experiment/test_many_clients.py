@@ -15,16 +15,25 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.provenance import MOST_DIGESTS, check_clients, digest_of, origin_of
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
 from helpers.killed_runs import measured
 from helpers.toy_runs import looped, run, toy
 
-MANY = 40
-SHOPS = {"data.name": "shops", "data.clients": MANY, "data.categories": MANY, "data.items": 90, "data.count": 1200}
-QUICK = {**SHOPS, "rounds": 3, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
+MANY = 34
+"""More clients than have a digest, and than are kept at once."""
+SHOPS = {
+    "data.name": "shops",
+    "data.clients": MANY,
+    "data.categories": MANY,
+    "data.users": 200,
+    "data.items": 90,
+    "data.links": 400,
+    "data.count": 1200,
+}
+QUICK = {**SHOPS, "rounds": 2, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
 DATA = {
     "shops": Shops(users=300, items=90, categories=MANY, count=1200, clients=MANY, partition="skewed"),
     "molecules": Molecules(clients=MANY, graphs=10),
@@ -96,15 +105,21 @@ def test_a_catalogue_is_the_same_however_many_pairs_are_drawn_at_once(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("changes", "workers"), [({}, 0), ({}, 2), ({"task.share": "nothing"}, 0), ({"selector.name": "oort"}, 2)]
+    ("changes", "workers"),
+    [
+        ({}, 0),
+        pytest.param({"task.share": "nothing"}, 0, marks=pytest.mark.slow),
+        pytest.param({}, 2, marks=pytest.mark.slow),
+        pytest.param({"selector.name": "oort"}, 2, marks=pytest.mark.slow),
+    ],
 )
-def test_a_run_on_shards_made_when_used_is_a_run_on_all(changes, workers, monkeypatch):
-    expected = execute(eager(**changes))
+def test_a_run_on_shards_made_when_used_is_a_run_on_all(whole_run, changes, workers, monkeypatch):
+    expected = whole_run(eager(**changes)).summary
     monkeypatch.setattr(clients, "PREPARED", 3)
     found = execute(load("fedacs", {**QUICK, **changes, "runtime.workers": workers}))
     assert found["raw_data_bytes"] is None, "which would make the data of all clients at once"
     apart = {"dataset": "", "raw_data_bytes": 0, "data": None}
-    assert {**measured(found), **apart} == {**measured(expected), **apart}
+    assert {**measured(found), **apart} == {**expected, **apart}
 
 
 def test_the_parent_makes_no_shards_but_those_of_which_it_keeps_a_digest(made, tmp_path):
@@ -217,7 +232,7 @@ def test_a_resumed_run_scores_the_same_sample_and_ends_by_the_same_patience(at, 
     with pytest.raises(KeyboardInterrupt):
         execute(load("fedacs", changes), tmp_path / "run", Stop())
     assert measured(resume(tmp_path / "run")) == measured(whole)
-    rows = [list(Store.open(tmp_path / name).rows()) for name in ("whole", "run")]
+    rows = [list(RunFolder.open(tmp_path / name).rows()) for name in ("whole", "run")]
     assert [row["scored"] for row in rows[0]] == [row["scored"] for row in rows[1]] == [3] * len(rows[0])
 
 
@@ -254,7 +269,7 @@ class Clocked:
 
 
 def test_checkpoints_that_take_long_come_rarely(monkeypatch, tmp_path):
-    clock, stored, checkpoint = Clocked(), [], Store.checkpoint
+    clock, stored, checkpoint = Clocked(), [], RunFolder.checkpoint
 
     def slow(store, state, memories):
         checkpoint(store, state, memories)
@@ -265,7 +280,7 @@ def test_checkpoints_that_take_long_come_rarely(monkeypatch, tmp_path):
         def after_round(self, state, row):
             clock.now += 5.0
 
-    monkeypatch.setattr(Store, "checkpoint", slow)
+    monkeypatch.setattr(RunFolder, "checkpoint", slow)
     monkeypatch.setattr("fedgraft.experiment.running.recorder.time", clock)
     execute(toy(rounds=13), tmp_path / "run", Watcher())
     assert stored == [0, 5, 9, 13, 13]

@@ -1,6 +1,5 @@
 """Runs of whole networks: in every kind of task, the same bits wherever they run, and what a folder keeps."""
 
-import shutil
 import subprocess
 import sys
 
@@ -17,7 +16,7 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage import outside_classes
 from helpers.killed_runs import measured
-from helpers.resumed_runs import ends_alike, killed
+from helpers.resumed_runs import KILL, resumed_alike, worked_alike
 from helpers.tiny import TINY
 
 OFTEN = {"runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0, "rounds": 3}
@@ -46,21 +45,24 @@ def instance_of(network):
     return {"name": "network", "module": given_networks.keep(given_networks.stored(network))}
 
 
+@pytest.mark.parametrize("recipe", RUNS)
+def test_a_resumed_run_ends_alike(whole_run, tmp_path, recipe):
+    resumed_alike(whole_run, load(recipe, RUNS[recipe]), tmp_path / "run")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RUNS)
-def test_two_workers_and_a_resumed_run_end_alike(tmp_path, dying, recipe):
-    ends_alike(load(recipe, RUNS[recipe]), tmp_path, dying)
+def test_two_workers_end_alike(whole_run, recipe):
+    worked_alike(whole_run, load(recipe, RUNS[recipe]))
 
 
 @pytest.mark.slow
-def test_so_does_a_run_of_an_instance_wherever_its_folder_is(tmp_path, dying, network, monkeypatch):
-    given = {**NODES, "model": instance_of(network)}
-    whole = measured(execute(load("fedall", given), tmp_path / "whole"))
-    assert measured(execute(load("fedall", {**given, "runtime.workers": 2}))) == whole
-    killed(load("fedall", given), tmp_path / "run", dying)
-    shutil.move(tmp_path / "run", tmp_path / "moved")
+def test_so_does_a_run_of_an_instance_wherever_its_folder_is(whole_run, tmp_path, network):
+    experiment = load("fedall", {**NODES, "model": instance_of(network)})
+    worked_alike(whole_run, experiment)
+    run = whole_run(experiment, (KILL,))
     given_networks._KEPT.clear()  # as in another process
-    assert measured(resume(tmp_path / "moved")) == whole
+    assert measured(resume(run.killed(KILL, tmp_path / "moved"))) == run.summary
 
 
 def test_an_instance_is_an_argument_and_its_weights_are_the_first_model(tmp_path, network):

@@ -48,6 +48,7 @@ def test_server_and_workers_use_the_same_kernels() -> None:
     assert here == there == ["AVX2", []]
 
 
+@pytest.mark.slow
 def test_workers_and_kills_do_not_change_the_digest(tmp_path: Path) -> None:
     expected = run(tmp_path / "0", "runtime.portable=true", "runtime.workers=0", "rounds=10")
     assert run(tmp_path / "2", "runtime.portable=true", "runtime.workers=2", "rounds=10") == expected

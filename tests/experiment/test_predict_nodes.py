@@ -14,8 +14,8 @@ from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.interface import cli
 from helpers.stored_runs import make_earlier
 
@@ -76,7 +76,7 @@ def part_of(shard: NodeShard) -> dict[str, pd.DataFrame]:
 
 
 def test_every_node_is_answered_by_its_client_from_what_it_was_told(run: Path) -> None:
-    finished = FinishedRun(run)
+    finished = open_run(run)
     ids = np.concatenate([shard.ids for shard in finished.shards])[::-1]
     found = predict(run, {"nodes": pd.DataFrame({"node": ids, "note": "kept", "class": "?"})})
     assert list(found) == ["note", *OUT]
@@ -100,7 +100,7 @@ def test_every_node_is_answered_by_its_client_from_what_it_was_told(run: Path) -
 
 
 def test_an_answer_does_not_depend_on_what_else_is_asked(run: Path) -> None:
-    ids = [str(FinishedRun(run).shards[client].ids[0]) for client in (2, 0, 1)]
+    ids = [str(open_run(run).shards[client].ids[0]) for client in (2, 0, 1)]
     together = predict(run, {"nodes": pd.DataFrame({"node": ids})})
     apart = [predict(run, {"nodes": pd.DataFrame({"node": [each]})}) for each in ids]
     pd.testing.assert_frame_equal(pd.concat(apart, ignore_index=True), together)
@@ -111,7 +111,7 @@ def test_an_answer_does_not_depend_on_what_else_is_asked(run: Path) -> None:
 
 
 def test_new_nodes_are_answered_with_their_neighbours(run: Path) -> None:
-    shard = FinishedRun(run).shards[1]
+    shard = open_run(run).shards[1]
     # Twins of a known node: y has its neighbours inside the client, z has none.
     v = int((shard.senders < shard.own).argmax())
     v = int(np.searchsorted(shard.pointers, v, side="right")) - 1
@@ -147,7 +147,7 @@ def test_own_tables_name_their_columns(tables: Path) -> None:
 
 
 def test_a_part_elsewhere_is_answered_from_itself_alone(run: Path, tmp_path: Path) -> None:
-    finished = FinishedRun(run)
+    finished = open_run(run)
     shard = finished.shards[2]
     part = part_of(shard)
     asked = {"nodes": pd.DataFrame({"node": shard.ids})}
@@ -275,5 +275,5 @@ def test_python_takes_tables_and_files(run: Path, tmp_path: Path) -> None:
     edges.to_parquet(tmp_path / "edges.parquet", index=False)
     files = opened.predict(tmp_path / "nodes.csv", edges=tmp_path / "edges.parquet")
     assert files[OUT].equals(found[OUT])
-    part = part_of(FinishedRun(run).shards[0])
+    part = part_of(open_run(run).shards[0])
     assert opened.predict(part["nodes"][["node"]], part["nodes"], own_edges=part["edges"])["client"].eq("own").all()

@@ -12,9 +12,9 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.finished_run import FinishedRun
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.toy_typed import own_tables
 
 QUICK: dict[str, Any] = {
@@ -59,7 +59,7 @@ def links(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
 
 
 def test_paths_of_tables_are_kept(run: Path) -> None:
-    kept = experiment.Experiment.from_toml(Store.open(run).experiment_toml())
+    kept = experiment.Experiment.from_toml(RunFolder.open(run).experiment_toml())
     assert kept.sections["data"]["nodes"] == {
         kind: str(run.parent / f"{kind}.csv") for kind in ("paper", "author", "venue")
     }
@@ -67,7 +67,7 @@ def test_paths_of_tables_are_kept(run: Path) -> None:
 
 
 def test_known_nodes_are_answered_by_their_clients(run: Path) -> None:
-    finished = FinishedRun(run)
+    finished = open_run(run)
     ids = np.concatenate([shard.ids["paper"] for shard in finished.shards])[::-1]
     found = predict(run, {"nodes": pd.DataFrame({"node": ids, "note": "kept"})})
     assert list(found) == ["note", *OUT]

@@ -16,8 +16,10 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.provenance import check_clients, check_options, digest_of, origin_of
-from helpers.killed_runs import Killed
 from helpers.node_runs import SMALL
+
+KILL = 30
+"""The write to disk at which a run is killed."""
 
 
 @dataclass
@@ -128,15 +130,19 @@ def test_of_a_run_of_an_older_version_nothing_is_known():
 @pytest.fixture
 def tables(tmp_path):
     """Options of a run on own tables, and where its nodes are."""
+    return written(tmp_path)
+
+
+def written(folder):
     g, count = np.random.default_rng(0), 40
     nodes = pd.DataFrame({"node": [f"n{v}" for v in range(count)], "label": np.where(np.arange(count) % 2, "x", "y")})
     nodes["client"], nodes["width"] = np.where(np.arange(count) < 20, "east", "west"), g.random(count)
     edges = pd.DataFrame({"source": g.integers(0, count, 90), "target": g.integers(0, count, 90)}).map("n{}".format)
-    nodes.to_csv(tmp_path / "nodes.csv", index=False)
-    edges.to_csv(tmp_path / "edges.csv", index=False)
-    data = {"name": "nodes", "nodes": str(tmp_path / "nodes.csv"), "edges": str(tmp_path / "edges.csv")}
+    nodes.to_csv(folder / "nodes.csv", index=False)
+    edges.to_csv(folder / "edges.csv", index=False)
+    data = {"name": "nodes", "nodes": str(folder / "nodes.csv"), "edges": str(folder / "edges.csv")}
     options = {key: value for key, value in SMALL.items() if not key.startswith("data.")}
-    return {**options, "data": data, "selector.clients": 2}, tmp_path / "nodes.csv"
+    return {**options, "data": data, "selector.clients": 2}, folder / "nodes.csv"
 
 
 def reversed_rows(path):
@@ -153,23 +159,21 @@ def test_a_model_does_not_answer_from_data_in_another_order(tmp_path, tables):
         predict(tmp_path / "run", asked)
 
 
-def stopped(folder, options, dying):
-    dying(30)
-    with pytest.raises(Killed):
-        execute(load("fedais", {**options, "rounds": 6, "checkpoint.every_seconds": 0}), folder)
-    dying(0)
-    return folder / "experiment.toml"
+@pytest.fixture(scope="module")
+def begun(whole_run, tmp_path_factory):
+    """A run on own tables, what a kill in its midst leaves of it, and where its nodes are: as they were, ever after."""
+    options, nodes = written(tmp_path_factory.mktemp("tables"))
+    return whole_run(load("fedais", {**options, "rounds": 6, "checkpoint.every_seconds": 0}), (KILL,)), nodes
 
 
-def test_a_run_does_not_go_on_with_other_data(tmp_path, tables, dying):
-    options, nodes = tables
-    stopped(tmp_path / "run", options, dying)
-    before = nodes.read_text()
+def test_a_run_does_not_go_on_with_other_data(begun, tmp_path):
+    run, nodes = begun
+    folder, before = run.killed(KILL, tmp_path / "run"), nodes.read_text()
     nodes.write_text(before.replace("x", "z"))
     with pytest.raises(InputError, match=r"changed since the run began|but the data have"):
-        resume(tmp_path / "run")
+        resume(folder)
     nodes.write_text(before)
-    assert resume(tmp_path / "run")["rounds"] == 6
+    assert resume(folder)["rounds"] == 6
 
 
 @pytest.mark.parametrize(
@@ -180,12 +184,19 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path, tables, dying):
         ("rounds = 6\n", "rounds = 1\n", r"rounds must be >= \d, as many as were made; got 1"),
     ],
 )
-def test_a_run_does_not_go_on_with_other_options(tmp_path, tables, dying, before, after, message):
-    path = stopped(tmp_path / "run", tables[0], dying)
+def test_a_run_does_not_go_on_with_other_options(begun, tmp_path, before, after, message):
+    path = begun[0].killed(KILL, tmp_path / "run") / "experiment.toml"
     text = path.read_text()
     assert text.count(before) == 1
     path.write_text(text.replace(before, after))
     with pytest.raises(InputError, match=message):
-        resume(tmp_path / "run")
-    path.write_text(text.replace("rounds = 6\n", "rounds = 7\n").replace("workers = 0\n", "workers = 1\n"))
-    assert resume(tmp_path / "run")["rounds"] == 7
+        resume(path.parent)
+    path.write_text(text.replace("rounds = 6\n", "rounds = 7\n"))
+    assert resume(path.parent)["rounds"] == 7
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_more_rounds_and_other_workers(begun, tmp_path):
+    path = begun[0].killed(KILL, tmp_path / "run") / "experiment.toml"
+    path.write_text(path.read_text().replace("rounds = 6\n", "rounds = 7\n").replace("workers = 0\n", "workers = 1\n"))
+    assert resume(path.parent)["rounds"] == 7

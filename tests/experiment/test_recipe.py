@@ -133,9 +133,9 @@ def test_a_whole_number_that_no_machine_counts_to_is_refused():
 
 
 def test_lists_and_keys_without_end_are_no_recipe(tmp_path):
-    (tmp_path / "dotted.toml").write_text("a." * 20_000 + "b = 1")
+    (tmp_path / "dotted.toml").write_text("a." * 2_000 + "b = 1")
     assert override(read_recipe(str(tmp_path / "dotted.toml"))[1], {}).keys() == {"a"}
-    deep = "[" * 20_000
+    deep = "[" * 2_000
     assert parse_override(f"rounds={deep}") == ("rounds", deep)
     (tmp_path / "deep.toml").write_text(f"rounds = {deep}")
     with pytest.raises(InputError, match=r"deep\.toml is not valid TOML: maximum recursion depth exceeded"):

@@ -9,9 +9,9 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.finished_run import FinishedRun
-from helpers.resumed_runs import ends_alike
+from helpers.resumed_runs import resumed_alike, worked_alike
 
 OFTEN = {"runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0, "rounds": 3}
 GRAPHS = {**OFTEN, "data.clients": 3, "data.graphs": 20, "model.hidden": 8}
@@ -53,10 +53,16 @@ OWN = {"graph_regression": ("graphs", graph_tables), "node_regression": ("nodes"
 
 
 @pytest.mark.parametrize("recipe", RUNS)
-def test_two_workers_and_a_resumed_run_end_alike(tmp_path, dying, recipe):
-    whole = ends_alike(load(recipe, RUNS[recipe]), tmp_path, dying)
+def test_a_resumed_run_ends_alike(whole_run, tmp_path, recipe):
+    whole = resumed_alike(whole_run, load(recipe, RUNS[recipe]), tmp_path / "run")
     assert {"rmse", "mae", "r2"} == set(whole["measures"]["test"])
     assert whole["better"] == "lower"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RUNS)
+def test_two_workers_end_alike(whole_run, recipe):
+    worked_alike(whole_run, load(recipe, RUNS[recipe]))
 
 
 @pytest.mark.parametrize("recipe", OWN)
@@ -107,7 +113,7 @@ def test_a_task_and_its_data_agree_on_what_labels_are():
 def test_a_stranger_is_told_the_unit_that_all_agreed_on(tmp_path):
     """Its own nodes have no label at all; and what clients published is charged: 24 bytes up, 16 down."""
     execute(load("node_regression", {**NODES, "task.share_states": False}), tmp_path / "run")
-    told = FinishedRun(tmp_path / "run").newcomer_memory["shared"]["unit"]
+    told = open_run(tmp_path / "run").newcomer_memory["shared"]["unit"]
     assert 40 < told[0] < 60
     assert 5 < told[1] < 15
     nodes = pd.DataFrame(np.zeros((4, 8)), columns=list("01234567")).assign(node=range(4))

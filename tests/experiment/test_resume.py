@@ -12,11 +12,15 @@ from fedgraft import wire
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Terminated
+from helpers.killed_runs import Killed
 from helpers.toy_runs import EVERYTHING, execute_and_die, toy
 
-KILLS = np.random.default_rng(1)
+WRITES = [6, 7, 10, 15, 16, 17, 19, 63]
+"""Those to disk at which a run is killed: as it begins, in the middle of a checkpoint, between two, at the end."""
+AGAIN = (6, 9, 12, 15, 30)
+slow = pytest.mark.slow
 
 
 def measured(point):
@@ -28,7 +32,7 @@ def measured(point):
 
 def content(folder):
     """All of a run that must not depend on how often it was interrupted."""
-    store = Store.open(folder)
+    store = RunFolder.open(folder)
     _, memories = store.load()
     return {
         "summary": measured(store.summary()),
@@ -41,10 +45,14 @@ def content(folder):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    execute(toy(**EVERYTHING), folder)
-    expected = content(folder)
+def run(whole_run):
+    """A run with every kind of memory, and what kills at these writes to disk leave of it."""
+    return whole_run(toy(**EVERYTHING), WRITES)
+
+
+@pytest.fixture(scope="module")
+def whole(run):
+    expected = content(run.folder)
     assert len(expected["rows"]) == 12
     assert all(row["terms"].keys() == {"probed loss", "score"} for row in expected["rows"])
     kept = [set(wire.unpack(memory)) for memory in expected["memories"].values() if memory]
@@ -68,6 +76,11 @@ def rounds(folder):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+def names(folder):
+    """Names of all files of a run."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
 def finished(folder, whole, changed=()):
     """Resume, and compare with the run that was never interrupted."""
     resume(folder)
@@ -77,49 +90,41 @@ def finished(folder, whole, changed=()):
             assert found[part] == expected, part
 
 
-@pytest.mark.parametrize("kill", range(10))
+@pytest.mark.parametrize("kill", [0, 1, *(pytest.param(number, marks=slow) for number in range(2, 10))])
 def test_killed_at_a_random_moment_a_run_ends_as_if_it_had_not_been(tmp_path, whole, kill):
-    folder, every = tmp_path / "run", [0, 0.05][kill % 2]
+    folder, every, g = tmp_path / "run", [0, 0.05][kill % 2], np.random.default_rng([1, kill])
     process = child(folder, every_seconds=every, pause_seconds=0.005)
-    until, moment = time.monotonic() + 60, int(KILLS.integers(0, 11))
+    until, moment = time.monotonic() + 60, int(g.integers(0, 11))
     while not ((folder / "experiment.toml").exists() and rounds(folder) >= moment) and time.monotonic() < until:
         time.sleep(0.001)
-    time.sleep(KILLS.uniform(0, 0.02))
+    time.sleep(g.uniform(0, 0.02))
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     finished(folder, whole, changed=("experiment",))
 
 
-@pytest.mark.parametrize("call", [6, 7, 10, 15, 16, 17, 19, 63])
-def test_killed_while_it_writes_a_run_ends_as_if_it_had_not_been(tmp_path, whole, call):
+@pytest.mark.parametrize("call", WRITES)
+def test_killed_while_it_writes_a_run_ends_as_if_it_had_not_been(tmp_path, run, whole, call):
+    finished(run.killed(call, tmp_path / "run"), whole)
+
+
+@pytest.mark.parametrize("call", [10, *(pytest.param(call, marks=slow) for call in WRITES if call != 10)])
+def test_a_kill_leaves_what_the_copy_of_a_run_says(tmp_path, run, whole, call):
     process = child(tmp_path / "run", at_call=call)
     process.join()
     assert process.exitcode == -signal.SIGKILL
+    assert names(tmp_path / "run") == names(run.killed(call, tmp_path / "copy"))
     finished(tmp_path / "run", whole)
 
 
-def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, whole, monkeypatch):
-    folder, fsync = tmp_path / "run", os.fsync
-
-    class Stop(BaseException):
-        """What nothing catches, like a kill."""
-
-    process = child(folder, at_call=10)
-    process.join()
-    for call in (6, 9, 12, 15, 30):
-        calls = 0
-
-        def dying(handle, call=call):
-            nonlocal calls
-            calls += 1
-            if calls == call:
-                raise Stop
-            fsync(handle)
-
-        monkeypatch.setattr(os, "fsync", dying)
-        with pytest.raises(Stop):
+@slow
+def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, run, whole, dying):
+    folder = run.killed(10, tmp_path / "run")
+    for call in AGAIN:
+        dying(call)
+        with pytest.raises(Killed):
             resume(folder)
-        monkeypatch.undo()
+    dying(0)
     finished(folder, whole)
 
 
@@ -141,10 +146,10 @@ def test_ctrl_c_ends_the_round_stores_it_and_the_run_goes_on_later(tmp_path, who
     with pytest.raises(Interrupted, match="interrupted after round 5"):
         execute(experiment, tmp_path / "run", Presses(4))
     assert signal.getsignal(signal.SIGINT) is before
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     assert (state.round, state.finished, rounds(tmp_path / "run")) == (5, "", 5)
     with pytest.raises(InputError, match=r"has no summary\.json yet"):
-        Store.open(tmp_path / "run").summary()
+        RunFolder.open(tmp_path / "run").summary()
     with pytest.raises(Interrupted, match="interrupted after round 9"):
         resume(tmp_path / "run", Presses(8))
     finished(tmp_path / "run", whole, changed=("experiment",))
@@ -158,7 +163,7 @@ def test_ctrl_c_in_the_last_round_lets_the_run_finish(tmp_path, whole):
 def test_a_second_ctrl_c_stops_at_once_and_the_last_checkpoint_counts(tmp_path, whole):
     with pytest.raises(KeyboardInterrupt):
         execute(toy(**EVERYTHING), tmp_path / "run", Presses(4, times=2))
-    assert Store.open(tmp_path / "run").load()[0].round == 4
+    assert RunFolder.open(tmp_path / "run").load()[0].round == 4
     finished(tmp_path / "run", whole)
 
 
@@ -187,8 +192,8 @@ def test_a_thread_that_is_not_the_main_one_runs_as_well(whole):
     assert measured(found[0]) == whole["summary"]
 
 
-def test_a_finished_run_is_summarised_again_and_nothing_is_started(tmp_path, monkeypatch):
-    summary = execute(toy(**EVERYTHING), tmp_path / "run")
+def test_a_finished_run_is_summarised_again_and_nothing_is_started(tmp_path, run, monkeypatch):
+    summary = RunFolder.open(run.copy(tmp_path / "run")).summary()
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     monkeypatch.setattr(runner, "InProcess", None)
     assert resume(tmp_path / "run") == summary
@@ -198,6 +203,7 @@ def test_a_finished_run_is_summarised_again_and_nothing_is_started(tmp_path, mon
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
+@slow
 def test_a_run_can_be_taken_up_by_any_number_of_workers(tmp_path, whole):
     with pytest.raises(Interrupted):
         execute(toy(**EVERYTHING), tmp_path / "run", Presses(6))
@@ -212,15 +218,15 @@ def test_what_was_charged_after_the_last_round_is_stored_too(tmp_path):
     selector = {"name": "helpers.toy_methods:Scripted", "cohorts": [[0, 1], []], "probed": [2]}
     summary = execute(toy(selector=selector), tmp_path / "run")
     assert (summary["rounds"], summary["stopped_by"]) == (1, "nobody to select")
-    entries = list(Store.open(tmp_path / "run").entries())
+    entries = list(RunFolder.open(tmp_path / "run").entries())
     assert {entry["purpose"] for entry in entries if entry["round"] == 2} == {"probe", "header"}
     assert sum(entry["bytes"] for entry in entries) == summary["bytes"]["total"]
     assert resume(tmp_path / "run") == summary
-    assert list(Store.open(tmp_path / "run").entries()) == entries
+    assert list(RunFolder.open(tmp_path / "run").entries()) == entries
 
 
-def test_a_damaged_experiment_is_named(tmp_path):
-    execute(toy(), tmp_path / "run")
+def test_a_damaged_experiment_is_named(tmp_path, run):
+    run.copy(tmp_path / "run")
     path = tmp_path / "run" / "experiment.toml"
     path.write_text(path.read_text()[:-20] + "= [")
     with pytest.raises(InputError, match=r"run/experiment\.toml is not valid TOML"):

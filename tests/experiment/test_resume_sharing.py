@@ -4,83 +4,111 @@ import pytest
 
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.running.runner import resume
+from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.killed_runs import Killed, measured
 
-EVERYTHING = {
-    "data.name": "molecules",
-    "data.clients": 4,
-    "data.graphs": 20,
-    "model.hidden": 8,
-    "rounds": 6,
-    "runtime.workers": 0,
-    "yardsticks": [],
-    "checkpoint.every_seconds": 0,
-    "dropout.rate": 0.2,
+OFTEN = {"rounds": 6, "yardsticks": [], "checkpoint.every_seconds": 0}
+IN_ONE_PROCESS = {"runtime.workers": 0}
+DROPPING = {"dropout.rate": 0.2}
+MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8}
+PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2}
+SHOPS = {
+    "data.name": "shops",
+    "data.users": 60,
+    "data.items": 120,
+    "data.categories": 4,
+    "data.links": 200,
+    "data.count": 1200,
+    "data.clients": 3,
 }
-CODEC = [{"name": "low_rank", "rank": 3}, {"name": "quantized", "bits": 5, "rounding": "stochastic"}]
-NOT_FOR_GRAPHS = {"fedsage_plus", "fedgnn", "fesog"}
-"""What survives it in a test of its own."""
+CODEC = {
+    "codec": [{"name": "low_rank", "rank": 3}, {"name": "quantized", "bits": 5, "rounding": "stochastic"}],
+}
+LATE = {
+    "clock.late": "semi_asynchronous",
+    "clock.deadline_seconds": 0.5,
+    "clock.devices": [
+        {"examples_per_second": speed, "mbit_down": 10, "mbit_up": 5, "availability": 0.9} for speed in (9000, 200, 300)
+    ],
+}
+OF_USERS_AND_ITEMS = {"fedgnn", "fesog"}
+SURVIVES_ELSEWHERE = {"fedsage_plus"}
+"""In a test of its own."""
+OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - SURVIVES_ELSEWHERE)
 OPTIONS = {"gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True}}
+SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]
+FIRST = 12
+"""The write to disk at which a run is killed first."""
+slow = pytest.mark.slow
+workers = pytest.mark.parametrize(
+    ("workers", "kills"), [(0, ()), *(pytest.param(number, (9,), marks=slow) for number in (1, 2))], ids=[0, 1, 2]
+)
+"""And the kills after the first."""
 
 
-DEVICES = [
-    {"examples_per_second": speed, "mbit_down": 10, "mbit_up": 5, "availability": 0.9} for speed in (9000, 200, 300)
-]
-LATE = {"clock.devices": DEVICES, "clock.late": "semi_asynchronous", "clock.deadline_seconds": 0.5}
-SHOPS = {"users": 60, "items": 120, "categories": 4, "links": 200, "count": 1200, "clients": 3}
-
-FEW_RATINGS = {"data.name": "shops", **{f"data.{option}": value for option, value in SHOPS.items()}}
+def of_graphs(name):
+    changes = MOLECULES | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | OPTIONS.get(name, {})
+    return load("cefgl", {**changes, "sharing.name": name})
 
 
-def killed_and_resumed(tmp_path, dying, recipe, changes, kills=(12, 7, 11, 18)):
-    """Run an experiment whole, and killed at so many writes to disk and resumed; both must end alike."""
-    whole = measured(execute(load(recipe, changes), tmp_path / "whole"))
-    folder = tmp_path / "run"
-    dying(kills[0])
-    with pytest.raises(Killed):
-        execute(load(recipe, changes), folder)
-    for call in kills[1:]:
+def of_ratings(recipe):
+    return load(recipe, SHOPS | OFTEN | IN_ONE_PROCESS | DROPPING)
+
+
+def killed_and_resumed(run, folder, dying, kills=()):
+    """Resume a run from its first kill, and kill it at so many writes to disk more; it must end as if it had not been.
+
+    Returns the state in which it ends.
+    """
+    run.killed(FIRST, folder)
+    for call in kills:
         dying(call)
         with pytest.raises(Killed):
             resume(folder)
     dying(0)
-    assert measured(resume(folder)) == whole
-    assert Store.open(folder).load()[1] == Store.open(tmp_path / "whole").load()[1]
-    assert (folder / "ledger.jsonl").read_text() == (tmp_path / "whole" / "ledger.jsonl").read_text()
+    assert measured(resume(folder)) == run.summary
+    state, memories = RunFolder.open(folder).load()
+    assert memories == RunFolder.open(run.folder).load()[1]
+    assert (folder / "ledger.jsonl").read_text() == (run.folder / "ledger.jsonl").read_text()
+    return state
 
 
-@pytest.mark.parametrize("name", sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS))
-def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(tmp_path, dying, name):
-    changes = {**EVERYTHING, "sharing.name": name, "codec": CODEC, **OPTIONS.get(name, {})}
-    killed_and_resumed(tmp_path, dying, "cefgl", changes)
+@pytest.mark.parametrize("name", OF_GRAPHS)
+def test_killed_a_run_ends_as_if_it_had_not_been(whole_run, tmp_path, dying, name):
+    killed_and_resumed(whole_run(of_graphs(name), (FIRST,)), tmp_path / "run", dying)
 
 
-@pytest.mark.parametrize("name", ["fedgnn", "fesog"])
-def test_tables_of_users_and_items_survive_it(tmp_path, dying, name):
-    kept = ("rounds", "runtime.workers", "yardsticks", "checkpoint.every_seconds", "dropout.rate")
-    killed_and_resumed(tmp_path, dying, name, {**{key: EVERYTHING[key] for key in kept}, **FEW_RATINGS})
+@slow
+@pytest.mark.parametrize("name", OF_GRAPHS)
+def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(whole_run, tmp_path, dying, name):
+    killed_and_resumed(whole_run(of_graphs(name), (FIRST,)), tmp_path / "run", dying, kills=(7, 11, 18))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", sorted(OF_USERS_AND_ITEMS))
+def test_tables_of_users_and_items_survive_it(whole_run, tmp_path, dying, name):
+    killed_and_resumed(whole_run(of_ratings(name), (FIRST,)), tmp_path / "run", dying)
+
+
+@slow
+@pytest.mark.parametrize("name", sorted(OF_USERS_AND_ITEMS))
+def test_tables_of_users_and_items_survive_it_again_and_again(whole_run, tmp_path, dying, name):
+    killed_and_resumed(whole_run(of_ratings(name), (FIRST,)), tmp_path / "run", dying, kills=(7, 11, 18))
+
+
+@workers
 @pytest.mark.parametrize("shared", [False, True])
-def test_agents_and_what_they_remember_survive_it(tmp_path, dying, shared, workers):
+def test_agents_and_what_they_remember_survive_it(whole_run, tmp_path, dying, shared, workers, kills):
     """Networks, moments and replay memories of the server's agent and of every client's; the latter shared, or not."""
-    kept = ("rounds", "yardsticks", "checkpoint.every_seconds", "dropout.rate")
-    changes = {key: EVERYTHING[key] for key in kept} | {"data.papers": 30, "data.clients": 4, "selector.clients": 2}
-    chosen = {"sampler.shared": shared, "runtime.workers": workers, "codec": CODEC}
-    killed_and_resumed(tmp_path, dying, "rafhgl", {**changes, **chosen}, kills=(12, 9))
-    state, _ = Store.open(tmp_path / "run").load()
+    changes = PAPERS | OFTEN | DROPPING | CODEC | {"sampler.shared": shared, "runtime.workers": workers}
+    run = whole_run(load("rafhgl", changes), (FIRST,))
+    state = killed_and_resumed(run, tmp_path / "run", dying, kills)
     assert state.selector["agent"]["steps"] > 0
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("selector", ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"])
-def test_answers_on_their_way_survive_it(tmp_path, dying, selector, workers):
-    kept = ("rounds", "yardsticks", "checkpoint.every_seconds")
-    changes = {key: EVERYTHING[key] for key in kept} | LATE | FEW_RATINGS
-    chosen = {"selector.name": selector, "runtime.workers": workers}
-    killed_and_resumed(tmp_path, dying, "fedacs", {**changes, **chosen}, kills=(12, 9))
-    rows = Store.open(tmp_path / "run").rows()
-    assert any(row["late"] for row in rows)
+@workers
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_answers_on_their_way_survive_it(whole_run, tmp_path, dying, selector, workers, kills):
+    changes = SHOPS | OFTEN | LATE | {"selector.name": selector, "runtime.workers": workers}
+    killed_and_resumed(whole_run(load("fedacs", changes), (FIRST,)), tmp_path / "run", dying, kills)
+    assert any(row["late"] for row in RunFolder.open(tmp_path / "run").rows())

@@ -14,7 +14,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import STATE, Store
+from fedgraft.experiment.storage.run_folder import STATE, RunFolder
 from helpers.toy_runs import same, toy
 
 
@@ -35,7 +35,7 @@ def row(round, loss=1.0):
 @pytest.fixture
 def store(tmp_path):
     """A folder with two rounds, the first of them in the checkpoint."""
-    store = Store.create(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"})
+    store = RunFolder.create(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"})
     store.append(None, [Entry(0, 0, "up", "header", 5)])
     store.checkpoint(state(0), [(0, b"memory 0"), (1, b"memory 1")])
     store.append(row(1), [Entry(1, 0, "up", "model", 10)])
@@ -49,7 +49,7 @@ def names(store):
 
 
 def test_a_checkpoint_comes_back_as_it_was(store):
-    loaded, memories = Store.open(store.folder).load()
+    loaded, memories = RunFolder.open(store.folder).load()
     assert same(loaded.to_tree(), state(1).to_tree())
     assert memories == {0: b"memory 0 of round 1", 1: b"memory 1"}
     assert len(names(store)) == 5, "this one, the one before, and three memories that either needs"
@@ -58,7 +58,7 @@ def test_a_checkpoint_comes_back_as_it_was(store):
 
 
 def test_loading_changes_nothing_and_rewinding_cuts_what_the_checkpoint_does_not_count(store):
-    again = Store.open(store.folder)
+    again = RunFolder.open(store.folder)
     again.load()
     assert [row["round"] for row in again.rows()] == [1, 2]
     again.rewind()
@@ -66,19 +66,19 @@ def test_loading_changes_nothing_and_rewinding_cuts_what_the_checkpoint_does_not
     assert [entry["round"] for entry in again.entries()] == [0, 1]
     again.append(row(2), [Entry(2, 0, "up", "model", 10)])
     again.checkpoint(state(2), [(1, b"memory 1 of round 2")])
-    assert Store.open(store.folder).load()[1] == {0: b"memory 0 of round 1", 1: b"memory 1 of round 2"}
+    assert RunFolder.open(store.folder).load()[1] == {0: b"memory 0 of round 1", 1: b"memory 1 of round 2"}
 
 
 def test_a_memory_that_becomes_what_it_was_is_not_written_over(store):
     store.checkpoint(state(2), [(0, b"memory 0 of round 1"), (1, b"")])
-    assert Store.open(store.folder).load()[1] == {0: b"memory 0 of round 1", 1: b""}
+    assert RunFolder.open(store.folder).load()[1] == {0: b"memory 0 of round 1", 1: b""}
 
 
 def test_a_row_cut_in_mid_line_is_cut_off(store):
     for name in ("rounds.jsonl", "ledger.jsonl"):
         path = store.folder / name
         path.write_bytes(path.read_bytes()[:-4])
-    again = Store.open(store.folder)
+    again = RunFolder.open(store.folder)
     assert [row["round"] for row in again.rows()] == [1], "a reader sees whole lines only"
     again.load()
     again.rewind()
@@ -93,7 +93,7 @@ def test_rows_that_the_checkpoint_counts_must_be_there(store, name, left):
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:left])
-    again = Store.open(store.folder)
+    again = RunFolder.open(store.folder)
     again.load()
     with pytest.raises(InputError, match=rf"{name} is damaged: it has {left or 0} bytes, the checkpoint counts \d+"):
         again.rewind()
@@ -117,7 +117,7 @@ def test_what_is_not_finite_is_null_in_rows(store):
 @given(data=st.data())
 def test_any_damage_of_a_checkpoint_is_found(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("run")
-    store = Store.create(folder, "", {})
+    store = RunFolder.create(folder, "", {})
     store.checkpoint(state(1), [(0, b"memory")])
     path = data.draw(st.sampled_from(sorted((folder / "checkpoint").iterdir())))
     content = bytearray(path.read_bytes())
@@ -127,44 +127,44 @@ def test_any_damage_of_a_checkpoint_is_found(tmp_path_factory, data):
         del content[data.draw(st.integers(0, len(content) - 1)) :]
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"{path.name} is damaged"):
-        Store.open(folder).load()
+        RunFolder.open(folder).load()
 
 
 def test_a_missing_memory_is_named(store):
     (path,) = (store.folder / "checkpoint").glob("client-1-*")
     path.unlink()
     with pytest.raises(InputError, match=rf"{path.name} cannot be read: No such file"):
-        Store.open(store.folder).load()
+        RunFolder.open(store.folder).load()
 
 
 def test_without_a_checkpoint_a_run_starts_afresh_unless_it_had_rounds(tmp_path, store):
-    young = Store.create(tmp_path / "young", "", {})
+    young = RunFolder.create(tmp_path / "young", "", {})
     young.append(None, [Entry(0, 0, "up", "header", 5)])
     assert young.load() is None
     young.rewind()
     assert list(young.entries()) == []
     (store.folder / "checkpoint" / STATE).unlink()
     with pytest.raises(InputError, match=r"state\.bin is missing, though rounds were stored"):
-        Store.open(store.folder).load()
+        RunFolder.open(store.folder).load()
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(store):
     with pytest.raises(InputError, match=r"holds a run already\. Continue it with 'fedgraft resume .*/run'"):
-        Store.create(store.folder, "", {})
+        RunFolder.create(store.folder, "", {})
     assert store.experiment_toml() == "recipe = 'toy'\n"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"^--out .*/file/run cannot be written: Not a directory\.$"):
-        Store.create(tmp_path / "file" / "run", "", {})
+        RunFolder.create(tmp_path / "file" / "run", "", {})
     with pytest.raises(InputError, match=r"^--out .*/file cannot be written: File exists|Not a directory"):
-        Store.create(tmp_path / "file", "", {})
+        RunFolder.create(tmp_path / "file", "", {})
 
 
 def test_other_folders_are_no_runs(tmp_path, store):
     with pytest.raises(InputError, match=r"is not a run's folder: it has no experiment\.toml"):
-        Store.open(tmp_path)
+        RunFolder.open(tmp_path)
     with pytest.raises(InputError, match=r"has no summary\.json yet; finish it with 'fedgraft resume"):
         store.summary()
     (store.folder / "summary.json").write_text("{")
@@ -186,23 +186,23 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
 
 
 def test_while_a_run_is_written_nobody_else_writes_there(tmp_path):
-    with Store.create(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"}) as ours:
+    with RunFolder.create(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"}) as ours:
         with pytest.raises(InputError, match="run is being written by another process"):
             resume(tmp_path / "run")
         with pytest.raises(InputError, match="holds a run already"):
             execute(toy(), tmp_path / "run")
         assert ours.experiment_toml() == "recipe = 'toy'\n"
-    with Store.open(tmp_path / "run"):
+    with RunFolder.open(tmp_path / "run"):
         pass
 
 
 def test_of_two_that_begin_at_once_the_slower_one_is_told_and_changes_nothing(tmp_path, monkeypatch):
-    with Store.create(tmp_path / "run", "recipe = 'first'\n", {}) as first:
+    with RunFolder.create(tmp_path / "run", "recipe = 'first'\n", {}) as first:
         monkeypatch.setattr(
             "fedgraft.experiment.storage.folder_check.check_free", lambda folder: None
         )  # as it was when the slower one looked
         with pytest.raises(InputError, match="being written by another process"):
-            Store.create(tmp_path / "run", "recipe = 'second'\n", {})
+            RunFolder.create(tmp_path / "run", "recipe = 'second'\n", {})
         assert first.experiment_toml() == "recipe = 'first'\n"
 
 
@@ -235,7 +235,7 @@ def test_a_full_disk_is_one_clear_error_and_the_last_checkpoint_is_intact(store,
         ):
             write(store)
     assert not [name for name in names(store) if name.endswith(".new")]
-    loaded, memories = Store.open(store.folder).load()
+    loaded, memories = RunFolder.open(store.folder).load()
     assert same(loaded.to_tree(), state(1).to_tree())
     assert memories == {0: b"memory 0 of round 1", 1: b"memory 1"}
 
@@ -289,7 +289,7 @@ def test_a_run_folder_holds_what_the_readme_says(tmp_path):
         "summary.json",
     }
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
-    entries = list(Store.open(tmp_path / "run").entries())
+    entries = list(RunFolder.open(tmp_path / "run").entries())
     assert sum(entry["bytes"] for entry in entries) == summary["bytes"]["total"]
 
 
@@ -298,5 +298,5 @@ def test_a_set_up_message_has_a_file_of_its_own_that_stays(store):
     (setup,) = (name for name in names(store) if name.startswith("setup-1-"))
     store.checkpoint(state(3), [(0, b"memory 0 of round 3")])
     assert setup in names(store)
-    _, memories = Store.open(store.folder).load()
+    _, memories = RunFolder.open(store.folder).load()
     assert memories == {0: b"memory 0 of round 3", 1: b"memory 1", ~0: b"set-up", ~1: b"set-up too"}

@@ -8,7 +8,7 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.in_process import InProcess
 from helpers.killed_runs import measured
 from helpers.toy_runs import toy
@@ -65,7 +65,7 @@ def test_failures_are_counted_over_the_whole_of_a_run_that_was_resumed(tmp_path,
 
     with pytest.raises(KeyboardInterrupt):
         execute(toy(task=broken(120), **EVERY), folder, Stop())
-    assert Store.open(folder).load()[0].failures["training"] == 2
+    assert RunFolder.open(folder).load()[0].failures["training"] == 2
     assert measured(resume(folder)) == measured(whole)
 
 
@@ -127,7 +127,7 @@ def test_a_run_that_cannot_go_on_leaves_a_summary_and_its_best_model(tmp_path, m
     ) as caught:
         execute(toy(rounds=6, **EVERY), folder)
     assert str(folder) in caught.value.kept
-    store = Store.open(folder)
+    store = RunFolder.open(folder)
     summary = store.summary()
     assert summary["stopped_by"] == "all clients failed"
     assert summary["digest"] == whole["digest"], "all that two rounds learnt"
@@ -162,14 +162,14 @@ def test_a_run_goes_on_from_the_checkpoint_before_the_last(tmp_path):
 
     assert resume(folder, Noting(), before=True)["digest"] == whole["digest"]
     assert rounds == [3, 4, 5]
-    assert [row["round"] for row in Store.open(folder).rows()] == [1, 2, 3, 4, 5]
+    assert [row["round"] for row in RunFolder.open(folder).rows()] == [1, 2, 3, 4, 5]
 
 
 def test_a_run_can_go_back_once_from_each_checkpoint(tmp_path):
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         execute(toy(rounds=5, sharing="scaffold", **EVERY), folder, Spoiling(3))
-    store = Store.open(folder)
+    store = RunFolder.open(folder)
     store.go_back()
     state, memories = store.load()
     assert state.round == 2

@@ -10,7 +10,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.predicting.site_run import SiteRun, open_run, write_site_run
+from fedgraft.experiment.predicting.site_run import open_run, write_site_run
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.disk import read_model
 from fedgraft.reports.pages.html_report import write_report
@@ -83,7 +83,7 @@ def test_a_site_has_one_model_and_no_word_of_other_clients(case) -> None:
         models.add(digest(model))
         assert not any("/" in each for each in model)
         held = (folder / "summary.json").read_text() + (folder / "origin.json").read_text()
-        assert list(runner.Store.open(folder).summary()["test_per_client"]) == [client]
+        assert list(runner.RunFolder.open(folder).summary()["test_per_client"]) == [client]
         assert not any(f'"{other}"' in held for other in sites.names if other != client)
         assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.iterdir()))
     groups = {*sites_groups(root)}
@@ -97,17 +97,25 @@ def sites_groups(root: Path) -> list[str]:
     return [name.partition("/")[0] for name in names if "/" in name] or [""]
 
 
-def test_the_servers_folder_says_where_the_data_are(case, tmp_path: Path) -> None:
+def test_the_servers_folder_says_where_the_data_are(case) -> None:
     name, root, _, sites, _ = case
     with pytest.raises(
         InputError, match=r"at the nodes of the federation; predict there: fedgraft predict NODEDIR/runs"
     ):
         predict(root / "run", asked_of(name), sites.names[0])
     assert compare([root / "run", root / "here"])[0]["run"] == "run"
-    write_report([root / "run"], tmp_path / "report.html")
+
+
+@pytest.mark.slow
+def test_a_page_is_written_at_the_server_but_for_representations(case, tmp_path: Path) -> None:
+    check_page(case[1] / "run", tmp_path)
+
+
+def check_page(run: Path, tmp_path: Path) -> None:
+    write_report([run], tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 10_000
     with pytest.raises(InputError, match="at the nodes of the federation"):
-        write_report([root / "run"], tmp_path / "report.html", representations=True)
+        write_report([run], tmp_path / "report.html", representations=True)
 
 
 # --- one of them more closely -----------------------------------------------------------------------------------------
@@ -135,6 +143,10 @@ def test_a_shared_model_answers_anywhere_for_own_tables(rating) -> None:
     root, sites = rating
     at_server = predict(root / "run", PAIRS, None, own)
     pd.testing.assert_frame_equal(predict(sites.run_folder(sites.names[1]), PAIRS, None, own), at_server)
+
+
+def test_a_page_is_written_at_the_server(rating, tmp_path: Path) -> None:
+    check_page(rating[0] / "run", tmp_path)
 
 
 def test_a_data_file_may_move(site, rating, tmp_path: Path) -> None:
@@ -176,7 +188,7 @@ def test_damage_is_one_line(site, name, content, message) -> None:
 
 def test_data_that_have_changed_are_refused(site) -> None:
     path = site[0] / "origin.json"
-    found = SiteRun(site[0])._store.origin()["clients"][site[1]]
+    found = open_run(site[0]).store.origin()["clients"][site[1]]
     path.write_text(path.read_text().replace(found, "0" * 32))
     with pytest.raises(InputError, match="have changed since the run began"):
         predict(site[0], PAIRS)

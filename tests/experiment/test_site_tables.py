@@ -134,7 +134,7 @@ def at_sites(task: str, tables: dict[str, pd.DataFrame], root: Path, suffix: str
 
 
 @pytest.mark.parametrize("task", RECIPES)
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", pytest.param(".parquet", marks=pytest.mark.slow)])
 def test_sites_with_tables_of_their_own_run_as_one_machine_with_all(tmp_path: Path, task: str, suffix: str) -> None:
     """Where splits are named or drawn client by client, and no edge joins two of them."""
     tables = tables_of(task)

@@ -11,18 +11,23 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.errors import BudgetError, InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.finished_run import FinishedRun
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.wire import Message
-from helpers.killed_runs import Killed, measured
+from helpers.killed_runs import measured
 from helpers.node_runs import SMALL, small
 from helpers.toy_runs import charged, looped
 
 SMOOTHED = {**SMALL, "task.smoothing": 2, "checkpoint.every_seconds": 0}
 LABELS = {"task.share_labels": True}
 RECIPES = ["graft_node", "fedlocal", "fedais", "fedgcn", "fedsage_plus"]
+SHARING = ["local", "fedper", "cefgl", "gcfl"]
+SHORT = {**SMOOTHED, **LABELS, "rounds": 2}
+WRITES = range(1, 40, 3)
+"""Those to disk at which a run is killed, from before its first checkpoint on."""
+slow = pytest.mark.slow
 
 
 def ran(experiment, shards, tamper=None):
@@ -35,14 +40,14 @@ def ran(experiment, shards, tamper=None):
 
 @pytest.mark.parametrize("labels", [{}, LABELS], ids=["plain", "labels"])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_scored(tmp_path, recipe, labels):
-    folder = tmp_path / "run"
-    summary = execute(load(recipe, {**SMOOTHED, **labels}), folder)
+def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_scored(whole_run, recipe, labels):
+    whole = whole_run(load(recipe, {**SMOOTHED, **labels}))
+    summary = whole.summary
     smoothing, after = summary["smoothing"], summary["measures"]["validation"]["accuracy"]
     assert after >= smoothing["before"]["validation"] - 0.05  # rows are rounded to a byte on their way
     assert summary["bytes"]["smoothing"] > 0
     assert smoothing["failed"] == {}
-    run = FinishedRun(folder)
+    run = open_run(whole.folder)
     nodes = pd.DataFrame({"node": np.concatenate([shard.ids for shard in run.shards])})
     found = predict(run, {"nodes": nodes})
     label = np.concatenate([np.array(shard.classes)[shard.label] for shard in run.shards])
@@ -51,12 +56,21 @@ def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_sc
     assert right[test].mean() == pytest.approx(summary["test_at_best_validation"])
 
 
-@pytest.mark.parametrize("sharing", ["local", "fedper", "cefgl", "gcfl"])
-def test_it_works_behind_models_of_their_own_and_of_groups(sharing, tmp_path):
-    changes = {**SMOOTHED, "sharing": {"name": sharing}, "evaluation.averaging": 0.0}
-    summary = execute(load("graft_node", changes), tmp_path / "run")
-    assert summary["bytes"]["smoothing"] > 0
-    assert measured(execute(load("graft_node", {**changes, "runtime.workers": 2}))) == measured(summary)
+def behind(sharing):
+    """A run whose models are the clients' own, or of groups."""
+    return {**SMOOTHED, "sharing": {"name": sharing}, "evaluation.averaging": 0.0}
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+def test_it_works_behind_models_of_their_own_and_of_groups(whole_run, sharing):
+    assert whole_run(load("graft_node", behind(sharing))).summary["bytes"]["smoothing"] > 0
+
+
+@slow
+@pytest.mark.parametrize("sharing", SHARING)
+def test_two_workers_give_the_same_behind_models_of_their_own_and_of_groups(whole_run, sharing):
+    there = execute(load("graft_node", {**behind(sharing), "runtime.workers": 2}))
+    assert measured(there) == whole_run(load("graft_node", behind(sharing))).summary
 
 
 def test_every_byte_is_charged():
@@ -76,52 +90,49 @@ def test_scored_at_clients_the_score_is_charged_too():
     assert sizes[1] > sizes[0] + 1000
 
 
-def test_one_and_two_workers_give_the_same_bits(tmp_path):
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=slow), 2])
+def test_any_number_of_workers_gives_the_same_bits(whole_run, workers):
     changes = {**SMOOTHED, **LABELS}
-    one, two, here = (measured(execute(load("fedais", {**changes, "runtime.workers": n}))) for n in (1, 2, 0))
-    assert one == two == here
+    there = execute(load("fedais", {**changes, "runtime.workers": workers}))
+    assert measured(there) == whole_run(load("fedais", changes)).summary
 
 
-@pytest.mark.parametrize("call", range(1, 40, 3))
-def test_killed_at_any_write_a_run_ends_as_if_it_had_not_been(tmp_path, dying, call):
-    changes = {**SMOOTHED, **LABELS, "rounds": 2}
-    expected = measured(execute(load("graft_node", changes), tmp_path / "whole"))
-    dying(call)
-    try:
-        execute(load("graft_node", changes), tmp_path / "run")
-    except Killed:
-        dying(0)
-        if not (tmp_path / "run" / "experiment.toml").is_file() or not Store.open(tmp_path / "run").has_checkpoint:
-            return
-        resume(tmp_path / "run")
-    assert measured(resume(tmp_path / "run")) == expected
-    ledgers = [(tmp_path / name / "ledger.jsonl").read_text() for name in ("whole", "run")]
+@pytest.mark.parametrize("write", WRITES)
+def test_killed_at_any_write_a_run_ends_as_if_it_had_not_been(whole_run, tmp_path, write):
+    whole = whole_run(load("graft_node", SHORT), WRITES)
+    folder = whole.killed(write, tmp_path / "run")
+    if not (folder / "experiment.toml").is_file() or not RunFolder.open(folder).has_checkpoint:
+        return
+    resume(folder)
+    assert measured(resume(folder)) == whole.summary
+    ledgers = [(each / "ledger.jsonl").read_text() for each in (whole.folder, folder)]
     assert ledgers[0] == ledgers[1]
 
 
-def test_killed_between_training_and_smoothing_only_smoothing_is_left(tmp_path, monkeypatch):
-    changes = {**SMOOTHED, **LABELS}
-    expected = measured(execute(load("graft_node", changes), tmp_path / "whole"))
+def test_killed_between_training_and_smoothing_only_smoothing_is_left(whole_run, tmp_path, monkeypatch):
+    experiment = load("graft_node", {**SMOOTHED, **LABELS})
+    expected = whole_run(experiment).summary
     with monkeypatch.context() as patch:
         patch.setattr("fedgraft.engine.server.after_training.AfterTraining.run", lambda self, state: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            execute(load("graft_node", changes), tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+            execute(experiment, tmp_path / "run")
+    state, _ = RunFolder.open(tmp_path / "run").load()
     assert (state.round, state.finished, state.smoothed) == (3, "rounds", {})
     assert measured(resume(tmp_path / "run")) == expected
     assert measured(resume(tmp_path / "run")) == expected, "which is done once"
 
 
-def test_the_digest_covers_how_answers_are_smoothed():
-    one, other = (execute(load("graft_node", {**SMOOTHED, "task.smoothing": hops}))["digest"] for hops in (1, 2))
+def test_the_digest_covers_how_answers_are_smoothed(whole_run):
+    runs = (whole_run(load("graft_node", {**SMOOTHED, "task.smoothing": hops})) for hops in (1, 2))
+    one, other = (run.summary["digest"] for run in runs)
     assert one != other
 
 
 def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
-    free = execute(load("graft_node", {**SMOOTHED, "rounds": 50}))
+    free = execute(load("graft_node", {**SMOOTHED, "rounds": 20}))
     for share in (0.5, 0.9):
         budget = int(free["bytes"]["total"] * share)
-        found = execute(load("graft_node", {**SMOOTHED, "rounds": 50, "budget.bytes": budget}))
+        found = execute(load("graft_node", {**SMOOTHED, "rounds": 20, "budget.bytes": budget}))
         assert found["stopped_by"] == "budget"
         assert found["bytes"]["total"] <= budget
         assert found["bytes"]["smoothing"] == free["bytes"]["smoothing"]
@@ -208,7 +219,7 @@ def test_no_message_depends_on_labels_of_test_nodes():
 def test_a_node_added_later_is_smoothed_over_its_edges(tmp_path):
     folder = tmp_path / "run"
     execute(load("graft_node", {**SMOOTHED, **LABELS, "rounds": 6}), folder)
-    run = FinishedRun(folder)
+    run = open_run(folder)
     shard = run.shards[0]
     features = {str(k): [0.0] for k in range(8)}
     nodes = pd.DataFrame({"node": ["new"], "client": [shard.name], **features})
@@ -239,10 +250,9 @@ def test_what_does_not_fit_is_refused():
         ("pointers", lambda pointers: pointers[::-1].copy()),
     ],
 )
-def test_edges_between_clients_that_do_not_fit_are_damage(tmp_path, name, change):
+def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, change):
     experiment = load("graft_node", SMOOTHED)
-    execute(experiment, tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(whole_run(experiment).folder).load()
     experiment = experiment.fitted(experiment.data.load(1))
     check_state(state, experiment.plan, experiment.selector, "state.bin")
     state.borders = {**state.borders, name: change(state.borders[name])}
@@ -250,10 +260,9 @@ def test_edges_between_clients_that_do_not_fit_are_damage(tmp_path, name, change
         check_state(state, experiment.plan, experiment.selector, "state.bin")
 
 
-def test_edges_between_clients_belong_to_a_task_that_smooths(tmp_path):
+def test_edges_between_clients_belong_to_a_task_that_smooths(whole_run):
     experiment = load("graft_node", {**SMOOTHED, "task.smoothing": 0})
-    execute(experiment, tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(whole_run(experiment).folder).load()
     assert (state.borders, state.smoothed) == ({}, {})
     state.borders = {"own": np.zeros(4, np.int64)}
     experiment = experiment.fitted(experiment.data.load(1))

@@ -26,29 +26,36 @@ class Stop:
             raise Interrupted("stopped", 2)
 
 
-@pytest.mark.parametrize("sharing", ["fedavg", "fedper"])
-def test_its_best_model_so_far_answers_as_that_of_a_run_of_so_many_rounds(tmp_path, caplog, sharing):
-    given = {
-        **TINY,
-        "rounds": 4,
-        "training.schedule": "constant",
-        "checkpoint.every_seconds": 0,
-        "sharing.name": sharing,
-    }
+def given(sharing):
+    changes = {"rounds": 4, "training.schedule": "constant", "checkpoint.every_seconds": 0, "sharing.name": sharing}
+    return {**TINY, **changes}
+
+
+@pytest.fixture
+def stopped(tmp_path, sharing):
+    """The folder of a run that was stopped after two of four rounds."""
     with pytest.raises(Interrupted):
-        execute(experiment.load("fedacs", given), tmp_path / "stopped", Stop(2))
-    execute(experiment.load("fedacs", {**given, "rounds": 2}), tmp_path / "whole")
+        execute(experiment.load("fedacs", given(sharing)), tmp_path / "stopped", Stop(2))
+    return tmp_path / "stopped"
+
+
+@pytest.mark.parametrize("sharing", ["fedavg", "fedper"])
+def test_its_best_model_so_far_answers_as_that_of_a_run_of_so_many_rounds(tmp_path, stopped, caplog, sharing):
+    execute(experiment.load("fedacs", {**given(sharing), "rounds": 2}), tmp_path / "whole")
     with caplog.at_level(logging.WARNING):
-        found = predict(tmp_path / "stopped", {"pairs": PAIRS})
+        found = predict(stopped, {"pairs": PAIRS})
     assert "has not finished: its model is the best of 2 rounds" in caplog.text
     pd.testing.assert_frame_equal(found, predict(tmp_path / "whole", {"pairs": PAIRS}))
-    run = fedgraft.open(tmp_path / "stopped")
+    run = fedgraft.open(stopped)
     assert (len(run.history), run.summary["stopped_by"]) == (2, "stopped")
-    assert (
-        run.summary["test_at_best_validation"] == fedgraft.open(tmp_path / "whole").summary["test_at_best_validation"]
-    )
-    assert run.report(tmp_path / "report.html").exists()
-    resume(tmp_path / "stopped")
+    whole = fedgraft.open(tmp_path / "whole")
+    assert run.summary["test_at_best_validation"] == whole.summary["test_at_best_validation"]
+    resume(stopped)
     caplog.clear()
-    predict(tmp_path / "stopped", {"pairs": PAIRS})
+    predict(stopped, {"pairs": PAIRS})
     assert "has not finished" not in caplog.text
+
+
+@pytest.mark.parametrize("sharing", ["fedavg", pytest.param("fedper", marks=pytest.mark.slow)])
+def test_a_page_is_made_of_it(tmp_path, stopped, sharing):
+    assert fedgraft.open(stopped).report(tmp_path / "report.html").exists()

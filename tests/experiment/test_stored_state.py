@@ -14,11 +14,11 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage import run_folder
-from fedgraft.experiment.storage.run_folder import FORMAT, Store
+from fedgraft.experiment.storage.run_folder import FORMAT, RunFolder
 from fedgraft.experiment.storage.stored_state import LATER_FIELDS, _misfit
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored import comparison
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.node_runs import SMALL
 from helpers.stored_runs import make_earlier, repack, unpacked
 from helpers.toy_runs import EVERYTHING, toy
@@ -116,18 +116,18 @@ def test_a_digit_that_is_another_is_found_in_what_the_checkpoint_counts(run, nam
 @pytest.mark.parametrize("name", ["rounds.jsonl", "ledger.jsonl"])
 def test_readers_of_a_finished_run_find_it_too(run, tmp_path, name):
     resume(run)
-    for use in (RunFolder, lambda folder: comparison.compare([folder]), lambda folder: report(folder, tmp_path)):
+    for use in (StoredRun, lambda folder: comparison.compare([folder]), lambda folder: report(folder, tmp_path)):
         use(run)
     path = run / name
     content = path.read_bytes()
     for changed in (content.replace(b"1", b"2", 1), content[:-1], content + b"\n", b""):
         path.write_bytes(changed)
-        for use in (RunFolder, lambda folder: comparison.compare([folder]), lambda folder: report(folder, tmp_path)):
+        for use in (StoredRun, lambda folder: comparison.compare([folder]), lambda folder: report(folder, tmp_path)):
             with pytest.raises(InputError, match=rf"{name} is damaged"):
                 use(run)
     shutil.rmtree(run / "checkpoint")
     with pytest.raises(InputError, match=rf"{name} is damaged"):
-        _ = RunFolder(run).rounds, RunFolder(run).ledger
+        _ = StoredRun(run).rounds, StoredRun(run).ledger
 
 
 def report(folder, tmp_path):
@@ -157,7 +157,7 @@ def test_a_run_of_an_earlier_version_is_read_and_not_resumed(run, tmp_path, fini
         resume(run)
     if finished:
         assert comparison.compare([run])[0]["rounds"] == 4
-        assert len(RunFolder(run).rounds) == 4
+        assert len(StoredRun(run).rounds) == 4
         report(run, tmp_path)
 
 
@@ -382,7 +382,7 @@ def test_what_was_not_changed_goes_on(nodes, tmp_path):
     repack(run, unpacked(run))
     changes = {**SMALL, "rounds": 4, "yardsticks": []}
     assert resume(run)["digest"] == execute(load("fedais", changes))["digest"]
-    assert Store.open(run).load()[0].round == 4
+    assert RunFolder.open(run).load()[0].round == 4
 
 
 def test_arrays_are_told_where_numpy_names_them_by_an_alias():

@@ -8,7 +8,7 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
-from helpers.resumed_runs import ends_alike
+from helpers.resumed_runs import KILL, resumed_alike, worked_alike
 
 SMALL = {
     "data.name": "molecules",
@@ -41,8 +41,15 @@ def test_a_head_of_its_own_changes_no_bit_of_the_network(tmp_path, sharing):
 
 
 @pytest.mark.parametrize("changes", [COUNTED, EVERYWHERE])
-def test_one_worker_two_and_a_resumed_run_end_alike(tmp_path, dying, changes):
-    ends_alike(load("cefgl", changes), tmp_path, dying, workers=(1, 2))
+def test_a_resumed_run_ends_alike(whole_run, tmp_path, changes):
+    resumed_alike(whole_run, load("cefgl", changes), tmp_path / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("changes", [COUNTED, EVERYWHERE])
+def test_one_worker_and_two_end_alike(whole_run, changes, workers):
+    worked_alike(whole_run, load("cefgl", changes), workers)
 
 
 @pytest.mark.parametrize("sharing", sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS))
@@ -60,9 +67,9 @@ def test_a_shared_layer_is_charged():
     assert shared["bytes"]["up"] - without["bytes"]["up"] >= 3 * (64 + 1) * 8 * 4
 
 
-def test_new_graphs_are_answered_by_the_stored_run(tmp_path):
+def test_new_graphs_are_answered_by_the_stored_run(whole_run):
     """Each graph apart as all at once, a kind that nobody knows among them."""
-    execute(load("cefgl", COUNTED), tmp_path / "run")
+    run = whole_run(load("cefgl", COUNTED), (KILL,)).folder
     tables = {
         "nodes": pd.DataFrame(
             {"graph": ["a"] * 3 + ["b"] * 2, "node": [0, 1, 2, 0, 1], "kind": ["C", "C", "?", "C", "C"]}
@@ -70,12 +77,9 @@ def test_new_graphs_are_answered_by_the_stored_run(tmp_path):
         "edges": pd.DataFrame({"graph": ["a", "a", "b"], "source": [0, 1, 0], "target": [1, 2, 1]}),
         "graphs": pd.DataFrame({"graph": ["a", "b"], "client": ["assay-1", "assay-1"]}),
     }
-    found = predict(tmp_path / "run", tables)
+    found = predict(run, tables)
     apart = pd.concat(
-        [
-            predict(tmp_path / "run", {name: table[table["graph"] == graph] for name, table in tables.items()})
-            for graph in "ab"
-        ],
+        [predict(run, {name: table[table["graph"] == graph] for name, table in tables.items()}) for graph in "ab"],
         ignore_index=True,
     )
     assert found["class"].tolist() == apart["class"].tolist()

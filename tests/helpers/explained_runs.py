@@ -1,12 +1,12 @@
 """Stored runs whose rounds tell why clients were chosen."""
 
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.fake_runs import write_run
 
 
 def explained(folder, terms, clients=4, cohorts=None, failed=None):
     """A stored run with these terms, a round each, whose cohorts are the first two clients if none are given."""
-    run = RunFolder(write_run(folder, clients=clients, rounds=len(terms)))
+    run = StoredRun(write_run(folder, clients=clients, rounds=len(terms)))
     run.rounds["terms"] = terms
     run.rounds["selected"] = cohorts or [(0, 1)] * len(terms)
     run.rounds["failed"] = failed or [{} for _ in terms]

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES, Entry
 from fedgraft.engine.server.stopping import Row
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 
 TOML = """recipe = "{recipe}"
 seed = {seed}
@@ -58,7 +58,7 @@ def write_run(
     """
     g = np.random.default_rng(seed)
     experiment = toml or TOML.format(recipe=recipe, dataset=dataset, seed=seed, rounds=rounds, cohort=cohort)
-    store = Store.create(folder, experiment, ENVIRONMENT)
+    store = RunFolder.create(folder, experiment, ENVIRONMENT)
     totals = dict.fromkeys((*DIRECTIONS, *PURPOSES), 0)
 
     def entries(round: int, amounts: list[tuple[int, str, str, int]]) -> list[Entry]:

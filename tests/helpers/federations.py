@@ -18,7 +18,8 @@ import pytest
 from fedgraft.interface.cli import main
 from fedgraft.runtimes.flower_federation.folders import file_name
 
-WAIT_SECONDS = 90
+WAIT_SECONDS = 300
+"""Far more than anything takes: other tests, and other federations, run at the same time."""
 SHOPS = (
     *("fedacs", "data.clients=2", "data.users=200", "data.items=150", "data.count=4000"),
     *("rounds=4", "evaluation.every=2", "yardsticks=[]"),
@@ -75,6 +76,15 @@ def free_port():
             return port
 
 
+def ended(process):
+    """Wait for a process that was told to end."""
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 class Federation:
     """Processes of one federation; `kill` and `start` by name.
 
@@ -104,8 +114,10 @@ class Federation:
         return self
 
     def __exit__(self, *error):
-        for name in list(self.processes):
-            self.kill(name, signal.SIGTERM)
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        while self.processes:
+            ended(self.processes.popitem()[1])
 
     def start_server(self):
         (self.root / "server.log").unlink(missing_ok=True)
@@ -143,11 +155,7 @@ class Federation:
     def kill(self, name, number=signal.SIGKILL):
         process = self.processes.pop(name)
         process.send_signal(number)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        ended(process)
 
     def run(self, out, *changes, code=0):
         command = ("run", self.recipe, "--on", self.root, "--out", out, "--json", *changes)

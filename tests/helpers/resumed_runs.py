@@ -1,24 +1,20 @@
-"""Runs that end with the same bits with workers, and after a kill; `dying` is the fixture of `killed_runs`."""
-
-import pytest
+"""Runs that end with the same bits with workers, and after a kill."""
 
 from fedgraft.experiment.running.runner import execute, resume
-from helpers.killed_runs import Killed, measured
+from helpers.killed_runs import measured
+
+KILL = 12
+"""The write to disk at which a run is killed."""
 
 
-def killed(experiment, folder, dying):
-    """Run until the twelfth write to disk, which is the last."""
-    dying(12)
-    with pytest.raises(Killed):
-        execute(experiment, folder)
-    dying(0)
+def resumed_alike(whole_run, experiment, folder):
+    """Check that a run that is killed and resumed in `folder` ends as the whole one; return the whole one's summary."""
+    run = whole_run(experiment, (KILL,))
+    assert measured(resume(run.killed(KILL, folder))) == run.summary
+    return run.summary
 
 
-def ends_alike(experiment, folder, dying, workers=(2,)):
-    """Check that a run ends with the same bits with so many workers, and killed and resumed; return its summary."""
-    whole = measured(execute(experiment, folder / "whole"))
-    for number in workers:
-        assert measured(execute(experiment.with_changes({"runtime.workers": number}))) == whole
-    killed(experiment, folder / "run", dying)
-    assert measured(resume(folder / "run")) == whole
-    return whole
+def worked_alike(whole_run, experiment, workers=2):
+    """Check that a run ends with the same bits with so many workers."""
+    there = execute(experiment.with_changes({"runtime.workers": workers}))
+    assert measured(there) == whole_run(experiment, (KILL,)).summary

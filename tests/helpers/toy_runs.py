@@ -12,7 +12,8 @@ from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.server.exchange import PURPOSE_OF_KIND
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.experiment import build
-from fedgraft.experiment.running.runner import _loop, execute
+from fedgraft.experiment.running.loops import loop_of
+from fedgraft.experiment.running.runner import execute
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.wire import Message
 
@@ -86,7 +87,7 @@ def looped(experiment, tamper=None, shards=None):
         InProcess(experiment.plan, shards, experiment.runtime.workers, experiment.runtime.threads), tamper
     )
     try:
-        yield _loop(experiment, runtime), runtime
+        yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None), runtime
     finally:
         runtime.close()
 

@@ -104,6 +104,7 @@ def test_ratings_without_anything_in_common_are_not(fedgraft, tmp_path: Path) ->
     assert not Path("advice/recipe.toml").exists()
 
 
+@pytest.mark.slow
 def test_nodes_whose_classes_mean_something_else_at_each_client_are_not(fedgraft, tmp_path: Path) -> None:
     write_nodes(tmp_path)
     found = fedgraft("advise", "nodes.csv", "20kB", "rounds=12", *QUICK, "--json").json()
@@ -133,7 +134,9 @@ LISTS = {
 }
 
 
-@pytest.mark.parametrize("task", LISTS)
+@pytest.mark.parametrize(
+    "task", [each if each == "node_regression" else pytest.param(each, marks=pytest.mark.slow) for each in LISTS]
+)
 def test_a_task_that_is_named_has_a_list_of_its_own(fedgraft, tmp_path: Path, task: str) -> None:
     """Simple yardsticks are better on so little data, and it says so."""
     arguments, recipes, alone, central = LISTS[task]

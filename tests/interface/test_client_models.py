@@ -7,7 +7,7 @@ import torch
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.predicting.site_run import open_run
 from helpers.tiny import TINY
 
 CHANGES = {**TINY, "rounds": 3, "yardsticks": [], "selector.name": "all"}
@@ -62,7 +62,7 @@ def test_each_client_has_a_trained_model_of_its_own(run):
 
 
 def test_it_is_what_predictions_are_made_with_and_what_was_scored(run, monkeypatch):
-    finished, used = FinishedRun(run.folder), {}
+    finished, used = open_run(run.folder), {}
     task = type(finished.plan.task)
     predict = task.predict
 

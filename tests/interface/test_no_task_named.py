@@ -15,7 +15,16 @@ MODULES = (
     "experiment/predicting/predict.py",
     *(
         f"interface/{name}.py"
-        for name in ("cli", "api", "finished", "given", "named_tables", "json_tables", "request_schema", "serve")
+        for name in (
+            "cli",
+            "api",
+            "finished",
+            "python_arguments",
+            "named_tables",
+            "json_tables",
+            "request_schema",
+            "serve",
+        )
     ),
     *(f"interface/commands/{name}.py" for name in ("predict", "serve", "run", "resume", "compare", "report", "study")),
 )

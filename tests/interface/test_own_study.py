@@ -7,6 +7,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.reports.studies import study_files
+from fedgraft.reports.studies.stored_results import StoredResults, write_result
 from fedgraft.reports.studies.study import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "study.md").read_text(encoding="utf-8")
@@ -22,7 +23,24 @@ def test_the_page_s_example_runs_and_goes_on_where_it_stopped(fedgraft) -> None:
     assert sorted(path.stem for path in Path("studies/my/cells").iterdir()) == sorted(cells)
     again = fedgraft("study", "my.toml", "--seeds", 1, "--jobs", 1, "--match", "shops-3-*", "--page", "my.md")
     assert "2 of 2 cells are done; 0 to run" in again.err
-    assert "| oort |" in Path("my.md").read_text()
+    page = Path("my.md").read_bytes()
+    assert b"| oort |" in page
+    asked = ("study", "my.toml", "--seeds", 1, "--jobs", 1, "--page", "my.md")
+    packed = fedgraft(*asked, "--match", "shops-3-*", "--pack")
+    assert "3 results are now in studies/my/results.jsonl.xz." in packed.err
+    assert [path.name for path in Path("studies/my").rglob("*.*") if path.name != ".lock"] == ["results.jsonl.xz"]
+    again = fedgraft(*asked, "--match", "shops-3-*")
+    assert "2 of 2 cells are done; 0 to run" in again.err
+    assert Path("my.md").read_bytes() == page
+    folder, name = Path("studies/my"), f"cells/{cells[0]}.json"
+    write_result(folder, name, StoredResults(folder).read(name))  # as a run of the cell does: it joins
+    assert "1 results are now in studies/my/results.jsonl.xz." in fedgraft(*asked, "--match", "shops-3-*").err
+    assert not list(Path("studies/my/cells").iterdir())
+    Path("studies/my/results.jsonl.xz").write_bytes(b"half")
+    broken = fedgraft(*asked)
+    assert broken.code == 2
+    assert broken.err.count("\n") == 1
+    assert "studies/my/results.jsonl.xz is damaged" in broken.err
 
 
 def test_every_key_is_on_the_page() -> None:

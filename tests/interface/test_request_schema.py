@@ -3,7 +3,7 @@
 import jsonschema
 import pytest
 
-from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.interface.request_schema import request_schema
 from helpers.served_runs import OWN, QUESTIONS, RUNS, make_runs
 
@@ -15,7 +15,7 @@ def folders(tmp_path_factory):
 
 @pytest.mark.parametrize("task", RUNS)
 def test_it_takes_what_is_answered_and_nothing_else(folders, task: str) -> None:
-    schema = request_schema(FinishedRun(folders[task]), 100, False)
+    schema = request_schema(open_run(folders[task]), 100, False)
     jsonschema.Draft202012Validator.check_schema(schema)
     check = jsonschema.Draft202012Validator(schema).is_valid
     good = QUESTIONS[task]
@@ -38,7 +38,7 @@ def test_it_takes_what_is_answered_and_nothing_else(folders, task: str) -> None:
 
 
 def test_own_tables_belong_to_the_first_one_which_may_be_needed(folders) -> None:
-    run = FinishedRun(folders["rating"])
+    run = open_run(folders["rating"])
     tables = QUESTIONS["rating"]["tables"]
     for needed in (False, True):
         check = jsonschema.Draft202012Validator(request_schema(run, 100, needed)).is_valid
@@ -48,7 +48,7 @@ def test_own_tables_belong_to_the_first_one_which_may_be_needed(folders) -> None
 
 
 def test_a_number_of_answers_is_for_tasks_that_give_several(folders) -> None:
-    counted = {task: "count" in request_schema(FinishedRun(folders[task]), 9, False)["properties"] for task in RUNS}
+    counted = {task: "count" in request_schema(open_run(folders[task]), 9, False)["properties"] for task in RUNS}
     assert counted == {"rating": False, "node": False, "graph": False, "ranking": True}
 
 
@@ -62,6 +62,6 @@ def test_a_number_of_answers_is_for_tasks_that_give_several(folders) -> None:
     ],
 )
 def test_columns_are_told_in_the_words_of_the_task(folders, task: str, words: str) -> None:
-    told = request_schema(FinishedRun(folders[task]), 9, False)["properties"]["tables"]["description"]
+    told = request_schema(open_run(folders[task]), 9, False)["properties"]["tables"]["description"]
     assert words in told
     assert "Args:" not in told

@@ -46,7 +46,7 @@ SOME_TASKS = {
     "typed_node": ("prototypes", "spreadgnn"),
 }
 CELLS = [(task, sharing) for task in TASKS for sharing in (*ANY_TASK, *SOME_TASKS.get(task, ()))]
-WITH_EVERY_METHOD = ("rating", "node", "graph")
+WITH_EVERY_METHOD = ("node",)
 ALIKE = ("fedprox", "gcfl", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {

@@ -256,6 +256,7 @@ def test_pyg_s_han_takes_the_same_steps(whole):
     np.testing.assert_allclose(found, ours.logits(), rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_figures_of_typed_graphs_are_positive_numbers(monkeypatch):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     monkeypatch.setattr(load("typed"), "WARM_UP", 1)
@@ -321,6 +322,7 @@ def test_the_floor_trains_the_same_model_where_the_first_layer_is_large():
         assert_equal(ours.model(), floor.arrays())
 
 
+@pytest.mark.slow
 def test_figures_of_node_classification_are_positive_numbers(monkeypatch):
     nodes = load("nodes")
     monkeypatch.setattr(nodes, "WARM_UP", 1)
@@ -331,6 +333,7 @@ def test_figures_of_node_classification_are_positive_numbers(monkeypatch):
     assert load("nodes_least").s256_over_least(FEW_NODES, repeats=1) > 0
 
 
+@pytest.mark.slow
 def test_the_usual_loop_over_nodes_is_timed_beside_ours(monkeypatch):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     usual = load("nodes_usual")
@@ -341,6 +344,7 @@ def test_the_usual_loop_over_nodes_is_timed_beside_ours(monkeypatch):
 SMALL_GRAPH = {"nodes": 120, "clients": 12, "degree": 4, "features": 8, "classes": 2, "hidden": (4, 4)}
 
 
+@pytest.mark.slow
 def test_scale_measures_each_federation_in_a_process_of_its_own(monkeypatch):
     scale = load("scale_nodes")
     small, large = (scale.Size(**{**SMALL_GRAPH, "nodes": nodes}) for nodes in (120, 240))
@@ -359,10 +363,11 @@ def test_scale_measures_each_federation_in_a_process_of_its_own(monkeypatch):
         assert found[1]["round_operations"] > found[0]["round_operations"]
 
 
+@pytest.mark.slow
 def test_scale_says_which_size_could_not_be_measured():
     scale = load("scale_nodes")
     with pytest.raises(RuntimeError, match=r"Size\(nodes=1, .* ended with exit code 1"):
-        scale.Served(scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
+        scale.Served(scale.serve, scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
 
 
 def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):

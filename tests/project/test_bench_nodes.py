@@ -31,6 +31,7 @@ class Loop:
             raise ValueError("no such round")
 
 
+@pytest.mark.slow
 def test_a_loop_apart_does_its_rounds_in_turn_and_times_itself(timing, tmp_path):
     notes = tmp_path / "notes"
     with timing.Apart(Loop, notes) as apart:
@@ -42,6 +43,7 @@ def test_a_loop_apart_does_its_rounds_in_turn_and_times_itself(timing, tmp_path)
     assert len({process for _, process in rounds}) == 1
 
 
+@pytest.mark.slow
 def test_a_round_that_fails_apart_fails_here(timing, tmp_path):
     with timing.Apart(Loop, tmp_path / "notes") as apart, pytest.raises(EOFError):
         apart.round(3)

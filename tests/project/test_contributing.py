@@ -68,6 +68,7 @@ def test_the_example_keeps_the_house_style(project):
     run(project, "ruff", "format", "--no-cache", "--check", *examples())
 
 
+@pytest.mark.slow
 def test_the_laws_find_the_example_and_it_keeps_them(project):
     tests = ["tests/contracts/test_selectors.py", "tests/methods/selectors/test_round_robin.py"]
     summary = run(project, "pytest", "-p", "no:cacheprovider", "-k", "round_robin", "-rA", *tests)
@@ -75,6 +76,7 @@ def test_the_laws_find_the_example_and_it_keeps_them(project):
         assert re.search(rf"^PASSED .*{law}", summary, re.MULTILINE), summary
 
 
+@pytest.mark.slow
 def test_methods_elsewhere_keep_the_laws_and_run(elsewhere):
     options = ["-p", "no:cacheprovider", "-W", "error", "-W", "ignore:`torch.jit.script`:DeprecationWarning"]
     for test in ("test_my_methods.py", "test_my_network.py"):

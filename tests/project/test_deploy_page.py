@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from fedgraft.interface.cli import app
 from helpers import site_tables
-from helpers.federations import call_here, environment, free_port
+from helpers.federations import WAIT_SECONDS, call_here, environment, free_port
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -39,7 +39,6 @@ name = "gat"
 [selector]
 name = "all"
 """
-WAIT_SECONDS = 90
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -88,7 +87,7 @@ class Reader:
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
-            process.wait(30)
+            process.wait(WAIT_SECONDS)
         self.processes = []
 
 

@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from fedgraft.experiment import experiment as experiments
@@ -25,6 +26,7 @@ def smaller(load):
     return build
 
 
+@pytest.mark.slow
 def test_every_block_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     build = smaller(experiments.build)

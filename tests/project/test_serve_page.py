@@ -10,6 +10,8 @@ import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
@@ -33,6 +35,7 @@ def shape(text: str) -> object:
     return json.loads(re.sub(r'"[0-9a-f]{32}"', '"DIGEST"', text), parse_float=lambda _: "NUMBER")
 
 
+@pytest.mark.slow
 def test_every_block_works(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     server, address, said = None, "", ""

@@ -35,6 +35,7 @@ def said(tmp_path_factory):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_page_s_tests_pass_and_print_what_it_says(said):
     assert list(FILES) == ["my_selectors.py", "test_my_selectors.py", "test_my_runtime.py"]
     passed = re.findall(r"^PASSED test_my_selectors.*$", said, re.MULTILINE)

@@ -8,7 +8,7 @@ from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.errors import InputError
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.stored.choices import LAST_ROUNDS, agent_choices, is_explained, term_means
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.explained_runs import explained, of
 from helpers.fake_runs import write_run
 
@@ -80,7 +80,7 @@ def test_a_cohort_larger_than_what_the_agent_values(tmp_path):
 
 
 def test_runs_without_terms_have_nothing_to_tell(tmp_path):
-    run = RunFolder(write_run(tmp_path / "a"))
+    run = StoredRun(write_run(tmp_path / "a"))
     assert not is_explained(run)
     assert agent_choices(run) is None
     assert agent_choices(explained(tmp_path / "b", [{"score": of(1.0)}])) is None

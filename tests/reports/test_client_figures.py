@@ -7,8 +7,9 @@ import torch
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.reports.figures.client_figures import (
     FEW_CLIENTS,
     bytes_by_codec,
@@ -17,7 +18,7 @@ from fedgraft.reports.figures.client_figures import (
     score_per_client,
 )
 from fedgraft.reports.figures.tsne import embed
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 TINY = {
     "data.name": "molecules",
@@ -35,7 +36,7 @@ TINY = {
 def graph_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("graphs") / "run"
     execute(experiment.load("cefgl", TINY), folder)
-    return RunFolder(folder)
+    return StoredRun(folder)
 
 
 def test_every_client_has_a_dot_at_its_score(graph_run):
@@ -48,7 +49,7 @@ def test_every_client_has_a_dot_at_its_score(graph_run):
 
 def test_scores_of_many_clients_are_one_curve(graph_run):
     many = {f"client {k}": (k * 7 % (FEW_CLIENTS + 1)) / 100 for k in range(FEW_CLIENTS + 1)}
-    graph_run = RunFolder(graph_run.path)
+    graph_run = StoredRun(graph_run.path)
     graph_run.summary = {**graph_run.summary, "test_per_client": many}
     (curve,) = score_per_client([graph_run]).data
     assert list(curve.y) == sorted(many.values())
@@ -80,7 +81,7 @@ def test_codecs_are_named_as_people_would(content, text):
 
 
 def test_test_examples_lie_somewhere_for_each_channel(graph_run):
-    points = embed(graph_run.path)
+    points = embed(graph_run.store)
     assert set(points["channel"]) == {"own model", "shared alone"}
     assert points["client"].nunique() == 3
     assert points[["x", "y"]].notna().all().all()
@@ -116,11 +117,11 @@ def test_names_of_clients_and_classes_are_text_not_markup(graph_run):
 
 def test_ratings_have_no_hidden_layer_to_show(finished_run):
     with pytest.raises(InputError, match="task 'rating' has no hidden layer"):
-        embed(finished_run)
+        embed(RunFolder.open(finished_run))
 
 
 def test_a_client_s_model_has_the_score_of_the_summary(graph_run):
-    run = FinishedRun(graph_run.path)
+    run = open_run(graph_run.path)
     for number, name in enumerate(run.names):
         task, data = run.plan.task, run.prepared(number)
         with torch.no_grad():
@@ -129,8 +130,8 @@ def test_a_client_s_model_has_the_score_of_the_summary(graph_run):
 
 
 def test_classes_of_new_graphs(graph_run):
-    names = FinishedRun(graph_run.path).names
-    kind = FinishedRun(graph_run.path).shards[0].kind_names[0]
+    names = open_run(graph_run.path).names
+    kind = open_run(graph_run.path).shards[0].kind_names[0]
     nodes = pd.DataFrame({"graph": ["g"] * 3, "node": [0, 1, 2], "kind": [kind, kind, "unheard of"]})
     edges = pd.DataFrame({"graph": ["g", "g"], "source": [0, 1], "target": [1, 2]})
     found = predict(graph_run.path, {"nodes": nodes, "edges": edges}, client=names[0])

@@ -9,6 +9,7 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.reports.pages.confusion import Confusion, added, confusion_of
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.pages.page_classes import MOST_CLASSES, ClassPart, class_parts
@@ -56,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> fedgraft.Run:
 
 
 def test_a_runs_answers_are_those_that_were_scored(run: fedgraft.Run, tmp_path: Path) -> None:
-    found = confusion_of(run.folder)
+    found = confusion_of(RunFolder.open(run.folder))
     assert found is not None
     assert found.classes == tuple(run.summary["data"]["classes"])
     assert found.examples == sum(row["test"] for row in run.summary["data"]["clients"])

@@ -14,20 +14,25 @@ from hypothesis import strategies as st
 from fedgraft.errors import InputError
 from fedgraft.reports.figures import figures
 from fedgraft.reports.figures.figure_style import RUN_COLOURS, score_range, spread_apart
-from fedgraft.reports.stored.stored_runs import RunFolder, open_runs
+from fedgraft.reports.stored.stored_runs import StoredRun, open_runs
 from helpers.fake_runs import TOML, write_run
 
 BASIC = {"bar", "pie", "scatter"}
 """What the script draws that a report carries."""
 
 
-def several(folder: Path, count: int, clients: int = 5) -> list[RunFolder]:
+def several(folder: Path, count: int, clients: int = 5) -> list[StoredRun]:
     ends = [0.95 + 0.01 * i for i in range(count)]
     paths = [write_run(folder / f"run-{i}", clients=clients, end=end, seed=i) for i, end in enumerate(ends)]
     return open_runs(paths)
 
 
-@pytest.mark.parametrize(("count", "clients"), [(1, 5), (6, 5), (1, 100), (6, 100)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("count", "clients"), [(1, 5), pytest.param(6, 5, marks=SLOW), pytest.param(1, 100, marks=SLOW), (6, 100)]
+)
 def test_every_figure_can_be_drawn(tmp_path: Path, count: int, clients: int) -> None:
     runs = several(tmp_path, count, clients)
     drawn = figures.every(runs)
@@ -70,7 +75,9 @@ def test_operations_are_shown_where_they_were_counted(tmp_path: Path) -> None:
     assert len(figures.every([run])) == 13
 
 
-@pytest.mark.parametrize("against", ["rounds", "bytes", "seconds", "simulated_seconds"])
+@pytest.mark.parametrize(
+    "against", ["rounds", *(pytest.param(each, marks=SLOW) for each in ("bytes", "seconds")), "simulated_seconds"]
+)
 def test_the_first_figure_is_against_what_was_asked_for(tmp_path: Path, against: str) -> None:
     titles = [figure.layout.title.text for figure in figures.every(several(tmp_path, 1), against=against)]
     assert f"against {against.replace('_', ' ')}</b>" in titles[0]
@@ -116,7 +123,7 @@ def test_yardsticks_are_labelled_lines_and_arrows_where_they_are_far_off(tmp_pat
         "good": -8.0,
         "local_only": None,
     }
-    figure = figures.score([RunFolder(write_run(tmp_path / "a", yardsticks=yardsticks))])
+    figure = figures.score([StoredRun(write_run(tmp_path / "a", yardsticks=yardsticks))])
     assert [line.y0 for line in figure.layout.shapes] == [0.949, 0.9495]
     assert [note.text for note in figure.layout.annotations] == [
         "▼ good -8",
@@ -133,14 +140,14 @@ def test_yardsticks_are_labelled_lines_and_arrows_where_they_are_far_off(tmp_pat
 
 
 def test_the_runs_rule_the_axis_of_scores(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", yardsticks={"near": 0.9, "far": 9.0}))
+    run = StoredRun(write_run(tmp_path / "a", yardsticks={"near": 0.9, "far": 9.0}))
     run.curve["validation"] = run.curve["test"] = np.linspace(1.2, 0.95, len(run.curve))
     scores = run.curve[["validation", "test"]].to_numpy()
     low, high, cut = score_range([run], ("validation", "test"))
     assert not cut
     assert low < 0.9 < scores.max() < high < 1.5
     for better, beyond in (("lower", 9.0), ("higher", -9.0)):
-        run = RunFolder(write_run(tmp_path / better, better=better, yardsticks={"far": beyond}))
+        run = StoredRun(write_run(tmp_path / better, better=better, yardsticks={"far": beyond}))
         low, high, _ = score_range([run], ("test",))
         assert high - low < 2.5 * 1.2 * np.ptp(run.curve["test"])
 
@@ -155,11 +162,11 @@ def test_spread_labels_keep_their_distance_and_order(places: list[float], gap: f
 
 
 def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
-    low, high, cut = score_range([RunFolder(write_run(tmp_path / "a", start=40.0, rounds=60))], ("validation",))
+    low, high, cut = score_range([StoredRun(write_run(tmp_path / "a", start=40.0, rounds=60))], ("validation",))
     assert cut
     assert low < 0.949
     assert high < 30
-    steady = RunFolder(write_run(tmp_path / "b"))
+    steady = StoredRun(write_run(tmp_path / "b"))
     steady.curve["validation"] = np.linspace(1.2, 0.95, len(steady.curve))
     low, high, cut = score_range([steady], ("validation",))
     assert not cut
@@ -167,7 +174,7 @@ def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
 
 
 def test_runs_without_any_score_can_be_drawn(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", yardsticks={}))
+    run = StoredRun(write_run(tmp_path / "a", yardsticks={}))
     run.curve[["validation", "test"]] = math.nan
     assert len(figures.every([run])) == 11
     with pytest.raises(InputError, match="no target to reach"):
@@ -188,7 +195,7 @@ def test_bytes_to_target_says_what_was_not_reached(tmp_path: Path) -> None:
     assert nobody[0].text[0] == f"not reached (best {runs[0].best_validation:.4g})"
 
 
-def chosen_cells(run: RunFolder) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+def chosen_cells(run: StoredRun) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """(client, round) of those drawn as chosen, and of those drawn as failed."""
     chosen, failed = figures.chosen([run]).data[:2]
     return tuple(  # type: ignore[return-value]
@@ -202,7 +209,7 @@ def chosen_cells(run: RunFolder) -> tuple[set[tuple[int, int]], set[tuple[int, i
 
 
 def test_bars_say_who_was_chosen_and_who_failed(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", clients=5, cohort=2, rounds=10))
+    run = StoredRun(write_run(tmp_path / "a", clients=5, cohort=2, rounds=10))
     chosen, failed = chosen_cells(run)
     rows = run.rounds.to_dict("records")
     assert failed == {(client, row["round"]) for row in rows for client in row["failed"]}
@@ -212,7 +219,7 @@ def test_bars_say_who_was_chosen_and_who_failed(tmp_path: Path) -> None:
 
 
 def test_who_failed_at_something_else_than_training_is_not_shown_as_chosen(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", clients=5, cohort=2, rounds=5, failures=False))
+    run = StoredRun(write_run(tmp_path / "a", clients=5, cohort=2, rounds=5, failures=False))
     others = [
         {k: "scoring: gone" if k % 2 else "probe: gone" for k in range(5) if k not in s} for s in run.rounds["selected"]
     ]
@@ -223,14 +230,14 @@ def test_who_failed_at_something_else_than_training_is_not_shown_as_chosen(tmp_p
 
 
 def test_rounds_in_a_row_are_one_bar(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", clients=2, cohort=2, rounds=20, failures=False))
+    run = StoredRun(write_run(tmp_path / "a", clients=2, cohort=2, rounds=20, failures=False))
     bars = figures.chosen([run]).data[0]
     assert (list(bars.base), list(bars.x), list(bars.y)) == ([0.5, 0.5], [20, 20], [0, 1])
     assert bars.customdata.tolist() == [[0, 1, 20], [1, 1, 20]]
 
 
 def test_training_loss_is_that_of_the_rounds(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", rounds=4))
+    run = StoredRun(write_run(tmp_path / "a", rounds=4))
     (line,) = figures.training_loss([run]).data
     assert (list(line.x), list(line.y)) == ([1, 2, 3, 4], [1.0, 1 / 2, 1 / 3, 1 / 4])
 
@@ -261,7 +268,7 @@ def texts(content: object) -> Iterator[str]:
 def test_names_are_text_not_markup(tmp_path: Path, clients: int) -> None:
     toml = TOML.format(recipe="r", dataset="d", seed=1, rounds=8, cohort=2) + f"[codec]\nname = {json.dumps(NAME)}\n"
     folder = write_run(tmp_path / "a", yardsticks={NAME: 1.0}, metric=NAME, toml=toml)
-    run = RunFolder(folder, label=NAME)
+    run = StoredRun(folder, label=NAME)
     run.summary["test_per_client"] = {f"{NAME} {client}": 1.0 for client in range(clients)}
     drawn = figures.every([run])
     shown = [text for figure in drawn for text in texts(json.loads(figure.to_json()))]
@@ -283,4 +290,4 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least one run"):
         figures.chosen([])
     with pytest.raises(InputError, match="different metrics"):
-        figures.score([*runs, RunFolder(write_run(tmp_path / "b", metric="auc", better="higher"))])
+        figures.score([*runs, StoredRun(write_run(tmp_path / "b", metric="auc", better="higher"))])

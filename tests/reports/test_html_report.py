@@ -10,6 +10,7 @@ import pytest
 from plotly.offline import get_plotlyjs_version
 
 from fedgraft.errors import InputError
+from fedgraft.reports.figures import figures
 from fedgraft.reports.pages.html_report import plotly_basic, write_report
 from helpers.fake_runs import write_run
 
@@ -41,6 +42,12 @@ def read(path: Path) -> Page:
     return Page(path.read_text(encoding="utf-8"))
 
 
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has the first of its figures, which takes a tenth of the time; for tests that are of the rest."""
+    monkeypatch.setattr(figures, "every", lambda runs, target, against: [figures.score(runs, against)])
+
+
 def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     out = write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", cohort=3)], tmp_path / "new" / "r.html")
     assert [path.name for path in out.parent.iterdir()] == ["r.html"]
@@ -56,6 +63,7 @@ def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     assert policy.startswith("default-src 'none'")
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_the_page_says_what_was_run(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / "a", end=0.95), write_run(tmp_path / "b", end=1.05, recipe="random", seed=2)]
     text = read(write_report(folders, tmp_path / "r.html", "rmse=1.0", "Who trains?")).text
@@ -83,6 +91,7 @@ def test_the_script_is_of_the_version_that_draws_figures_elsewhere() -> None:
     assert found[1] == get_plotlyjs_version().partition(".")[0]
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_the_page_begins_with_what_came_out(tmp_path: Path) -> None:
     page = read(write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", end=1.0)], tmp_path / "r.html"))
     assert page.text.index("a is best: RMSE") < page.text.index("Scores")
@@ -94,6 +103,7 @@ def changed(folder: Path, **changes: Any) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_data_and_further_measures_are_shown_where_a_run_tells_them(tmp_path: Path) -> None:
     clients = [
         {"name": f"<i>shop {k}", "train": 10 * k + 3, "validation": 1, "test": 2, "classes": [k, 3]} for k in range(2)
@@ -147,6 +157,7 @@ def test_equal_runs_give_an_equal_page(tmp_path: Path) -> None:
     assert first == second
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_different_data_is_warned_about(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / "a"), write_run(tmp_path / "b", dataset="epinions", clients=7)]
     text = read(write_report(folders, tmp_path / "r.html")).text
@@ -155,6 +166,7 @@ def test_different_data_is_warned_about(tmp_path: Path) -> None:
     assert "★" not in text
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_failures_are_warned_about(tmp_path: Path) -> None:
     counted = {"setup": 0, "probe": 1, "training": 2, "scoring": 0}
     folders = [write_run(tmp_path / "a", counted=counted), write_run(tmp_path / "b")]
@@ -172,6 +184,7 @@ def told(round: int, chosen: tuple[int, ...]) -> dict[str, dict[int, float]]:
     }
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_a_page_says_why_clients_were_chosen(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", terms=told, rounds=3)
     page = read(write_report([folder], tmp_path / "r.html"))
@@ -194,6 +207,7 @@ def test_a_page_says_why_clients_were_chosen(tmp_path: Path) -> None:
     assert not [tag for tag, _ in page.tags if tag == "h3"]
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_of_several_runs_those_that_tell_have_a_part_each(tmp_path: Path) -> None:
     terms = {f"<b>{EVIL}": {0: 1.0}}
     folders = [
@@ -213,6 +227,7 @@ def test_of_several_runs_those_that_tell_have_a_part_each(tmp_path: Path) -> Non
     assert "Why these clients" not in read(write_report(folders[1:2], tmp_path / "b.html")).text
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_long_cohorts_are_cut(tmp_path: Path) -> None:
     terms = {"agent": {client: float(client) for client in range(60)}}
     folder = write_run(tmp_path / "a", clients=60, cohort=30, terms=lambda round, chosen: terms)
@@ -229,6 +244,7 @@ def test_whatever_a_run_holds_is_shown_as_text(tmp_path: Path) -> None:
     assert page.text.count(EVIL) >= 6
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_what_a_run_holds_is_no_template(tmp_path: Path) -> None:
     toml = "recipe = 'x'\nnote = '{{ 7 * 7 }}{% raw %}{# gone #}'\n"
     text = read(write_report([write_run(tmp_path / "a", toml=toml)], tmp_path / "r.html", title="{{ title }}")).text
@@ -242,6 +258,7 @@ def test_control_characters_of_a_folder_are_visible(tmp_path: Path) -> None:
     assert page.count(r"a\x1b[31m") >= 3  # summary, runs, settings
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_the_best_run_is_marked(tmp_path: Path) -> None:
     page = read(write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", end=1.0)], tmp_path / "r.html"))
     classes = [attributes.get("class") for tag, attributes in page.tags if tag == "td"]
@@ -249,6 +266,7 @@ def test_the_best_run_is_marked(tmp_path: Path) -> None:
     assert "★ best of the runs." in page.text
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_every_setting_is_open_in_print(tmp_path: Path) -> None:
     page = write_report([write_run(tmp_path / "a")], tmp_path / "r.html").read_text(encoding="utf-8")
     script = re.findall(r"<script>(.*?)</script>", page, re.S)[-1]
@@ -266,6 +284,7 @@ def test_a_run_without_scores_can_be_reported(tmp_path: Path) -> None:
     assert "Bytes to validation" not in write_report([folder], tmp_path / "r.html").read_text()
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_what_cannot_be_reported_is_refused(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a")
     other = write_run(tmp_path / "b", metric="auc", better="higher")

@@ -8,7 +8,7 @@ import pytest
 from fedgraft.experiment import experiment
 from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.stored.orders import COMMUNICATION, TRAINING, UNHEARD, WAITING, is_timed, orders, seconds_by_state
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.fake_runs import write_run
 from helpers.tiny import TINY
 
@@ -94,7 +94,7 @@ def run_with(folder, **changes):
     execute(
         experiment.load("fedacs", {**given, **{key.replace("__", "."): each for key, each in changes.items()}}), folder
     )
-    return RunFolder(folder)
+    return StoredRun(folder)
 
 
 @pytest.mark.parametrize("late", ["wait", "drop", "semi_asynchronous"])
@@ -133,7 +133,7 @@ def test_seconds_by_state_are_those_of_the_orders(tmp_path):
 
 
 def test_runs_of_earlier_versions_have_no_times(tmp_path):
-    run = RunFolder(write_run(tmp_path / "a"))
+    run = StoredRun(write_run(tmp_path / "a"))
     assert is_timed(run)
     run.rounds["timings"] = [{}] * len(run.rounds)
     assert not is_timed(run)

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save
 
 from fedgraft.errors import InputError
-from fedgraft.reports.stored.stored_runs import RunFolder, default_target, open_runs
+from fedgraft.reports.stored.stored_runs import StoredRun, default_target, open_runs
 from helpers.fake_runs import ENVIRONMENT, write_run
 
 
@@ -17,7 +17,7 @@ def edit_summary(folder: Path, **changes: Any) -> None:
 
 
 def test_a_run_is_read_back_as_tables(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", clients=5, cohort=2, rounds=10))
+    run = StoredRun(write_run(tmp_path / "a", clients=5, cohort=2, rounds=10))
     assert run.label == "a"
     assert (run.metric, run.better, run.clients) == ("rmse", "lower", 5)
     assert list(run.curve.columns) == [
@@ -37,18 +37,18 @@ def test_a_run_is_read_back_as_tables(tmp_path: Path) -> None:
 
 def test_terms_are_read_back_by_the_numbers_of_clients(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", rounds=2, terms=lambda round, chosen: {"score": {0: 0.5, 3: round + 0.25}})
-    assert list(RunFolder(folder).rounds["terms"]) == [{"score": {0: 0.5, 3: 1.25}}, {"score": {0: 0.5, 3: 2.25}}]
+    assert list(StoredRun(folder).rounds["terms"]) == [{"score": {0: 0.5, 3: 1.25}}, {"score": {0: 0.5, 3: 2.25}}]
 
 
 def test_rounds_of_versions_without_terms_have_none(tmp_path: Path) -> None:
     path = write_run(tmp_path / "a", rounds=2) / "rounds.jsonl"
     path.write_text(path.read_text().replace(', "terms": {}', ""))
     assert "terms" not in path.read_text()
-    assert list(RunFolder(tmp_path / "a").rounds["terms"]) == [{}, {}]
+    assert list(StoredRun(tmp_path / "a").rounds["terms"]) == [{}, {}]
 
 
 def test_rounds_without_a_score_are_nan_and_not_in_the_curve(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", rounds=7, every=3))
+    run = StoredRun(write_run(tmp_path / "a", rounds=7, every=3))
     assert run.curve["round"].tolist() == [0, 3, 6, 7]
     assert run.rounds["validation"].isna().tolist() == [True, True, False, True, True, False, False]
 
@@ -57,7 +57,7 @@ def test_reaching_is_the_first_point_that_is_good_enough(tmp_path: Path) -> None
     folder = write_run(tmp_path / "a", rounds=3)
     curve = [[0, 10, 0.0, 1.2, 1.2, None], [1, 20, 1.0, None, None, None], [2, 30, 2.0, 1.0, 1.1, None]]
     edit_summary(folder, curve=[*curve, [3, 40, 3.0, 0.9, 1.1, None]])
-    run = RunFolder(folder)
+    run = StoredRun(folder)
     point = run.reaching(1.0)
     assert point is not None
     assert point["bytes"] == 30
@@ -95,11 +95,11 @@ def test_different_metrics_are_not_compared(tmp_path: Path) -> None:
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
-        RunFolder(tmp_path / "nothing")
+        StoredRun(tmp_path / "nothing")
     with pytest.raises(InputError, match=r"has no experiment\.toml"):
-        RunFolder(tmp_path)
+        StoredRun(tmp_path)
     with pytest.raises(InputError, match=r"no summary\.json yet; finish it with 'fedgraft resume"):
-        RunFolder(write_run(tmp_path / "a", finished=False))
+        StoredRun(write_run(tmp_path / "a", finished=False))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_damaged_summary_is_named(tmp_path: Path, changes: dict[str, Any], mes
     folder = write_run(tmp_path / "a", rounds=2)
     edit_summary(folder, **changes)
     with pytest.raises(InputError, match=rf"summary\.json is damaged: {message}"):
-        RunFolder(folder)
+        StoredRun(folder)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"recipe": "x"}'])
@@ -129,7 +129,7 @@ def test_half_a_summary_is_named(tmp_path: Path, content: str) -> None:
     folder = write_run(tmp_path / "a", rounds=2)
     (folder / "summary.json").write_text(content)
     with pytest.raises(InputError, match=r"summary\.json is damaged"):
-        RunFolder(folder)
+        StoredRun(folder)
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:
@@ -164,22 +164,22 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     ]:
         before = (folder / name).read_text()
         (folder / name).write_text(content)
-        run = RunFolder(folder)
+        run = StoredRun(folder)
         with pytest.raises(InputError, match=message):
             _ = run.rounds, run.ledger, run.environment
         (folder / name).write_text(before)
     (folder / "ledger.jsonl").unlink()
     with pytest.raises(InputError, match=r"ledger\.jsonl is missing"):
-        _ = RunFolder(folder).ledger
+        _ = StoredRun(folder).ledger
     for content, message in [("[", "Invalid"), ("", r"it is empty\.$")]:
         (folder / "experiment.toml").write_text(content)
         with pytest.raises(InputError, match=rf"experiment\.toml is damaged: {message}"):
-            RunFolder(folder)
+            StoredRun(folder)
 
 
 @pytest.mark.parametrize(("name", "read"), [("environment.json", "environment"), ("model.safetensors", "shared_bytes")])
 def test_a_missing_file_is_called_missing(tmp_path: Path, name: str, read: str) -> None:
-    run = RunFolder(write_run(tmp_path / "a", rounds=2))
+    run = StoredRun(write_run(tmp_path / "a", rounds=2))
     (run.path / name).unlink()
     with pytest.raises(InputError, match=rf"a/{name} is missing\.$"):
         getattr(run, read)
@@ -192,17 +192,17 @@ def test_what_is_no_utf_8_is_damaged(tmp_path: Path, name: str) -> None:
     path = write_run(tmp_path / "a", rounds=2) / name
     path.write_bytes(b"\xff" + path.read_bytes())
     with pytest.raises(InputError, match=rf"{name}(, line 1)? is damaged: it is not UTF-8 text"):
-        _ = (run := RunFolder(tmp_path / "a")).environment, run.rounds, run.ledger
+        _ = (run := StoredRun(tmp_path / "a")).environment, run.rounds, run.ledger
 
 
 def test_a_model_is_what_was_written(tmp_path: Path) -> None:
-    run = RunFolder(write_run(tmp_path / "a", rounds=2))
+    run = StoredRun(write_run(tmp_path / "a", rounds=2))
     assert run.shared_bytes == 20_000
     path = tmp_path / "a" / "model.safetensors"
     content = path.read_bytes()
     for changed in (content[:-1] + b"\x01", content[:50], b"", b"x" * 60, content.replace(b"F32", b"F64", 1)):
         path.write_bytes(changed)
         with pytest.raises(InputError, match=r"model\.safetensors is damaged: "):
-            _ = RunFolder(tmp_path / "a").shared_bytes
+            _ = StoredRun(tmp_path / "a").shared_bytes
     path.write_bytes(save({"weight": np.zeros(3, np.float32)}))  # as earlier versions, and others, write it
-    assert RunFolder(tmp_path / "a").shared_bytes == 12
+    assert StoredRun(tmp_path / "a").shared_bytes == 12

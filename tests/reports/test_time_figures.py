@@ -9,7 +9,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.reports.figures.time_figures import MOST_CLIENTS, MOST_ROUNDS, timeline, waiting
 from fedgraft.reports.stored.orders import STATES, WAITING, seconds_by_state
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.fake_runs import write_run
 
 NEVER = {"failed": {}, "timings": {}, "late": (), "staleness": {}, "began": 0.0}
@@ -22,7 +22,7 @@ LATE = [
 
 def run_of(folder, rows, clients=4):
     """A stored run with other rows."""
-    run = RunFolder(write_run(folder, clients=clients))
+    run = StoredRun(write_run(folder, clients=clients))
     run.rounds = pd.DataFrame([{**NEVER, "round": number, **row} for number, row in enumerate(rows, 1)])
     return run
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from fedgraft.errors import InputError
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.comparison import compare, render
-from fedgraft.reports.stored.stored_runs import RunFolder, joined_raw_data, joined_yardsticks
+from fedgraft.reports.stored.stored_runs import StoredRun, joined_raw_data, joined_yardsticks
 from fedgraft.reports.studies.panel_runs import raw_data_line
 from helpers.fake_runs import write_run
 
@@ -45,7 +45,7 @@ def test_earlier_runs_and_unknown_figures_show_nothing(tmp_path: Path) -> None:
 
 def test_where_local_only_is_a_yardstick_it_is_shown_once(tmp_path: Path) -> None:
     alone = {"validation": 1.2, "test": 1.25}
-    run = RunFolder(told(tmp_path / "a", yardsticks={"local_only": 1.25}, client_alone=alone))
+    run = StoredRun(told(tmp_path / "a", yardsticks={"local_only": 1.25}, client_alone=alone))
     assert joined_yardsticks([run.summary]) == [("local_only", 1.25)]
 
 
@@ -55,7 +55,7 @@ def test_where_local_only_is_a_yardstick_it_is_shown_once(tmp_path: Path) -> Non
 )
 def test_damaged_ones_are_named(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"{next(iter(changes))} is"):
-        RunFolder(told(tmp_path / "a", **changes))
+        StoredRun(told(tmp_path / "a", **changes))
 
 
 def test_a_study_says_it_where_its_cells_know() -> None:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, TypeVar, overload
 
 import pandas as pd
 
@@ -76,41 +76,57 @@ class QueriedData(Data[Shard]):
         """
 
 
-class OwnShardData(Data[Shard]):
+@dataclass(frozen=True)
+class Purpose:
+    """What one client's own tables are read for.
+
+    Args:
+        name: of the client.
+        client: which one it is, 0, 1 ...
+        seed: the experiment's, by which data are split that do not say how.
+        trains: whether they are to train on; else a trained model answers by them, and all of them are known.
+    """
+
+    name: str = "own"
+    client: int = 0
+    seed: int = 0
+    trains: bool = False
+
+
+ANSWER: Final = Purpose()
+"""To answer by a trained model where the run's data are not."""
+
+
+class ClientTables(Data[Shard]):
+    """Read one client's shard from tables of its own; the abilities that follow say which tables, and what for."""
+
+    @abstractmethod
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> Shard:
+        """Return one client's shard, from its tables alone, read as those of all clients are.
+
+        Args:
+            task: the run's, or the recipe's; what clients must have in common, such as names of classes, it must know.
+            tables: {name: table}, the first one of the ability's, and perhaps others.
+            purpose: what they are read for.
+
+        Raises `InputError`, naming the option, where a recipe does not say what all sites must have in common.
+        """
+
+
+class OwnShardData(ClientTables[Shard]):
     """Ability: read one client's own shard from its tables, for a trained model used where the run's data are not."""
 
     own_tables: ClassVar[tuple[str, ...]]
     """Names of the tables that such a shard is made of, such as "data"; the first one is required."""
 
-    @abstractmethod
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> Shard:
-        """Return the shard of a client named "own", all of it known, read as the run's data are.
 
-        `task` is the run's, fitted to its data; `tables` holds the first of `own_tables` and perhaps others.
-        """
-
-
-class SiteData(Data[Shard]):
+class SiteData(ClientTables[Shard]):
     """Ability: read one client's data at its site from tables of its own, where nobody has those of all clients."""
 
     site_tables: ClassVar[tuple[str, ...]]
     """Names of such tables, such as "ratings"; the first one is required."""
     common_tables: ClassVar[tuple[str, ...]] = ()
     """Those of them that are the same file at all sites, such as "users", by which all number."""
-
-    @abstractmethod
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> Shard:
-        """Return the shard of a client, split by `seed`, from its tables alone.
-
-        Args:
-            task: the recipe's; what all sites must have in common, such as names of classes, it must know.
-            tables: {one of `site_tables`: table}.
-            client: which client it is, 0, 1 ...
-            name: of the client.
-            seed: the experiment's.
-
-        Raises `InputError`, naming the option, where the recipe does not say what all sites must have in common.
-        """
 
 
 Key = TypeVar("Key")

@@ -92,11 +92,6 @@ class SmoothingTask(Task[Shard, Prepared]):
         """Return sums as `evaluate`, of the answers as a choice smooths them."""
 
 
-def smoothing_of(task: Task[Any, Any]) -> SmoothingTask[Any, Any] | None:
-    """Return the task if it smooths answers, else None."""
-    return task if isinstance(task, SmoothingTask) and task.hops else None
-
-
 def coded(rows: NDArray[np.float32]) -> NDArray[np.int8]:
     """Return rows as they travel and are kept: the nearest step of each number; beyond [-1, 1] the end."""
     return np.rint(np.clip(rows, -1, 1) * STEPS).astype(np.int8)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import ClassVar, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import torch
 
@@ -25,10 +25,15 @@ def example_losses(found: Loss) -> torch.Tensor:
 class Task(ABC, Generic[Shard, Prepared]):
     """Turn a client's shard into losses and scores of a model."""
 
-    metric: ClassVar[str]
-    """Name of the score, such as "accuracy"."""
-    better: ClassVar[str]
-    """Which scores are better: "lower" or "higher"."""
+    @property
+    @abstractmethod
+    def metric(self) -> str:
+        """Name of the score, such as "accuracy"."""
+
+    @property
+    @abstractmethod
+    def better(self) -> str:
+        """Which scores are better: "lower" or "higher"."""
 
     @property
     @abstractmethod

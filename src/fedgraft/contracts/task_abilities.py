@@ -93,29 +93,37 @@ class SurveyedTask(Task[Shard, Prepared]):
 
 
 class PublishingTask(Task[Shard, Prepared]):
-    """Ability: let clients publish statistics once before training, and get combined ones back."""
+    """Ability: let clients publish statistics once before training, and get combined ones back.
+
+    What is abstract does nothing here: a class that adds to what others publish calls it.
+    """
 
     @property
     @abstractmethod
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes, charged as statistics; empty for nothing."""
+        return Layout(())
 
     @abstractmethod
     def statistics(self, shard: Shard) -> Arrays:
         """Return what a client publishes: arrays of `statistics_layout`."""
+        return {}
 
     @abstractmethod
     def check(self, statistics: Arrays) -> None:
         """Server: raise `WireError` for what no client can have published; it costs that client its part in the run."""
+        return
 
     @property
     @abstractmethod
     def combined_layout(self) -> Layout:
         """Layout of what a client gets back."""
+        return Layout(())
 
     @abstractmethod
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Server: return {client: what it gets back}, from {client: what it published}; may be a lazy mapping."""
+        return {}
 
     def common(self, shared: Arrays) -> Arrays:
         """Return those of the arrays that a client got back that all got alike; none by default.
@@ -306,23 +314,6 @@ class DetailedScores(Task[Shard, Prepared]):
     def choice(self, sums: Sums) -> float:
         """Return what a model is chosen by on validation; better in the same direction as the score, its default."""
         return self.score(sums)
-
-
-class Accuracy(DetailedScores[Shard, Prepared]):
-    """Score a classification, from sums of right answers, examples and losses."""
-
-    metric: ClassVar[str] = "accuracy"
-    better: ClassVar[str] = "higher"
-
-    def score(self, sums: Sums) -> float:
-        """Return the accuracy."""
-        return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else float("nan")
-
-    def choice(self, sums: Sums) -> float:
-        """Return the accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
-        if not sums.get("count"):
-            return float("nan")
-        return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
 
 
 SHARE: Final = "probability_"

@@ -1,10 +1,12 @@
 """Deal examples over clients, and choose those that test, for domains that cut one graph over clients."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.regression import groups_of
+from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array
 
@@ -17,6 +19,25 @@ FEWEST = 5
 """Nodes of a client that a Dirichlet partition leaves it at least: about one a fold."""
 DRAWS = 1000
 """Draws of the shares of clients with too few nodes before a partition is given up; a draw costs little."""
+
+
+def check_dealt(owner: str, is_split: bool, fold: int, named: int, clients: int, said: Mapping[str, str]) -> None:
+    """Raise `InputError` for options of splitting and dealing where the data say how.
+
+    Args:
+        owner: what errors call the data set.
+        is_split: whether the data name a split.
+        fold: the option.
+        named: how many clients the data name; 0 = none.
+        clients: the option.
+        said: {option: value, as errors show it} of those that are not as usual.
+    """
+    if is_split and fold:
+        raise InputError(f"{owner}.fold = {fold} is for data without a split; these have one.")
+    if named:
+        require(clients in (0, named), f"{owner}.clients", f"{named}, as the data name, or 0", clients)
+        for option, value in said.items():
+            raise InputError(f"{owner}.{option} = {value} is for data without clients; these name {named}.")
 
 
 def iid(nodes: int, clients: int, g: np.random.Generator) -> NDArray[np.int32]:

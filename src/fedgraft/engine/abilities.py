@@ -22,7 +22,7 @@ from fedgraft.contracts import (
     Task,
     TrackingSharing,
 )
-from fedgraft.contracts.smoothing import SmoothingTask, smoothing_of
+from fedgraft.contracts.smoothing import SmoothingTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
     DetailedScores,
@@ -39,6 +39,16 @@ from fedgraft.contracts.task_abilities import (
 from fedgraft.wire.layouts import Arrays
 
 
+def _able(part: str, kind: type[Any], has: str = "") -> cached_property[Any]:
+    """Make a property: that part of a plan if it is of a kind, and not without what `has` names; else None."""
+
+    def able(self: Any) -> Any:
+        found = getattr(self, part)
+        return found if isinstance(found, kind) and (not has or getattr(found, has)) else None
+
+    return cached_property(able)
+
+
 class Abilities:
     """Check once which abilities a task, a sampler and a sharing method have; `Plan` says which these are."""
 
@@ -46,10 +56,8 @@ class Abilities:
     sampler: Sampler[Any]
     sharing: Sharing[Any]
 
-    @cached_property
-    def halo(self) -> HaloTask[Any, Any] | None:
-        """The task, if clients exchange halo rows."""
-        return self.task if isinstance(self.task, HaloTask) and self.task.halo_widths else None
+    halo: cached_property[HaloTask[Any, Any] | None] = _able("task", HaloTask, "halo_widths")
+    """The task, if clients exchange halo rows."""
 
     @cached_property
     def halo_widths(self) -> tuple[int, ...]:
@@ -61,10 +69,8 @@ class Abilities:
         """True where a client that refreshes asks for the rows that its next step reads."""
         return self.halo is not None and self.halo.pull == "asked"
 
-    @cached_property
-    def smoothing(self) -> SmoothingTask[Any, Any] | None:
-        """The task, if answers are smoothed after training."""
-        return smoothing_of(self.task)
+    smoothing: cached_property[SmoothingTask[Any, Any] | None] = _able("task", SmoothingTask, "hops")
+    """The task, if answers are smoothed after training."""
 
     @cached_property
     def smoothing_hops(self) -> int:
@@ -76,35 +82,23 @@ class Abilities:
         """Numbers in a row of a hop."""
         return self.smoothing.row_width if self.smoothing else 0
 
-    @cached_property
-    def publishing(self) -> PublishingTask[Any, Any] | None:
-        """The task, if clients can publish statistics."""
-        return self.task if isinstance(self.task, PublishingTask) else None
+    publishing: cached_property[PublishingTask[Any, Any] | None] = _able("task", PublishingTask)
+    """The task, if clients can publish statistics."""
 
-    @cached_property
-    def profiled(self) -> ProfiledTask[Any, Any] | None:
-        """The task, if it describes clients' data."""
-        return self.task if isinstance(self.task, ProfiledTask) else None
+    profiled: cached_property[ProfiledTask[Any, Any] | None] = _able("task", ProfiledTask)
+    """The task, if it describes clients' data."""
 
-    @cached_property
-    def surveyed(self) -> SurveyedTask[Any, Any] | None:
-        """The task, if it tells how much a client has without preparing its data."""
-        return self.task if isinstance(self.task, SurveyedTask) else None
+    surveyed: cached_property[SurveyedTask[Any, Any] | None] = _able("task", SurveyedTask)
+    """The task, if it tells how much a client has without preparing its data."""
 
-    @cached_property
-    def manual(self) -> ManualGradientTask[Any, Any] | None:
-        """The task, if it computes gradients itself."""
-        return self.task if isinstance(self.task, ManualGradientTask) else None
+    manual: cached_property[ManualGradientTask[Any, Any] | None] = _able("task", ManualGradientTask)
+    """The task, if it computes gradients itself."""
 
-    @cached_property
-    def variants(self) -> VariantTask[Any, Any] | None:
-        """The task, if models differ by client."""
-        return self.task if isinstance(self.task, VariantTask) else None
+    variants: cached_property[VariantTask[Any, Any] | None] = _able("task", VariantTask)
+    """The task, if models differ by client."""
 
-    @cached_property
-    def blocked(self) -> BlockedTask[Any, Any] | None:
-        """The task, if it cuts examples into blocks."""
-        return self.task if isinstance(self.task, BlockedTask) else None
+    blocked: cached_property[BlockedTask[Any, Any] | None] = _able("task", BlockedTask)
+    """The task, if it cuts examples into blocks."""
 
     @cached_property
     def seeds_draws(self) -> bool:
@@ -113,55 +107,37 @@ class Abilities:
             return True
         return isinstance(self.task, NeighbourSamplingTask) and self.task.draws_neighbours
 
-    @cached_property
-    def guided(self) -> GuidedSampler[Any] | None:
-        """The sampler, if it has a half at the server."""
-        return self.sampler if isinstance(self.sampler, GuidedSampler) else None
+    guided: cached_property[GuidedSampler[Any] | None] = _able("sampler", GuidedSampler)
+    """The sampler, if it has a half at the server."""
 
     @cached_property
     def guidance(self) -> tuple[str, ...]:
         """Names of the scalars that a guided sampler sends with an order to train."""
         return self.guided.guidance if self.guided else ()
 
-    @cached_property
-    def observing(self) -> ObservingSampler[Any] | None:
-        """The sampler, if it sees all losses before a round."""
-        return self.sampler if isinstance(self.sampler, ObservingSampler) and self.sampler.observes else None
+    observing: cached_property[ObservingSampler[Any] | None] = _able("sampler", ObservingSampler, "observes")
+    """The sampler, if it sees all losses before a round."""
 
-    @cached_property
-    def observed(self) -> ObservedTask[Any, Any] | None:
-        """The task, if it says what a model makes of all training examples."""
-        return self.task if isinstance(self.task, ObservedTask) else None
+    observed: cached_property[ObservedTask[Any, Any] | None] = _able("task", ObservedTask)
+    """The task, if it says what a model makes of all training examples."""
 
-    @cached_property
-    def active(self) -> ActiveSampler[Any] | None:
-        """The sampler, if it sees what the model makes of all training examples before every pass."""
-        return self.sampler if isinstance(self.sampler, ActiveSampler) else None
+    active: cached_property[ActiveSampler[Any] | None] = _able("sampler", ActiveSampler)
+    """The sampler, if it sees what the model makes of all training examples before every pass."""
 
-    @cached_property
-    def reporting(self) -> ReportingSampler[Any] | None:
-        """The sampler, if it tells the selector something."""
-        return self.sampler if isinstance(self.sampler, ReportingSampler) else None
+    reporting: cached_property[ReportingSampler[Any] | None] = _able("sampler", ReportingSampler)
+    """The sampler, if it tells the selector something."""
 
-    @cached_property
-    def shared_sampler(self) -> SharedSampler[Any] | None:
-        """The sampler, if clients can share arrays of it."""
-        return self.sampler if isinstance(self.sampler, SharedSampler) else None
+    shared_sampler: cached_property[SharedSampler[Any] | None] = _able("sampler", SharedSampler)
+    """The sampler, if clients can share arrays of it."""
 
-    @cached_property
-    def silent(self) -> SilentSharing[Any] | None:
-        """The sharing method, if it has rounds in which nothing is sent."""
-        return self.sharing if isinstance(self.sharing, SilentSharing) else None
+    silent: cached_property[SilentSharing[Any] | None] = _able("sharing", SilentSharing)
+    """The sharing method, if it has rounds in which nothing is sent."""
 
-    @cached_property
-    def tracking(self) -> TrackingSharing[Any] | None:
-        """The sharing method, if it needs to know what clients decode."""
-        return self.sharing if isinstance(self.sharing, TrackingSharing) else None
+    tracking: cached_property[TrackingSharing[Any] | None] = _able("sharing", TrackingSharing)
+    """The sharing method, if it needs to know what clients decode."""
 
-    @cached_property
-    def owned(self) -> PersonalSharing[Any] | None:
-        """The sharing method, if it leaves clients with models of their own."""
-        return self.sharing if isinstance(self.sharing, PersonalSharing) else None
+    owned: cached_property[PersonalSharing[Any] | None] = _able("sharing", PersonalSharing)
+    """The sharing method, if it leaves clients with models of their own."""
 
     def group(self, state: Any, client: int) -> int:
         """Return which global model a client gets, given the sharing method's state."""
@@ -182,7 +158,7 @@ class Abilities:
         return self.owned.ensemble(received, memory) if self.owned else ()
 
     def blocks(self, data: Any) -> Sequence[Indices]:
-        """Return the training examples that may share a step; one block of all by default."""
+        """Return the training examples that may share a step, int64 [examples] each; one block of all by default."""
         return self.blocked.blocks(data) if self.blocked else [np.arange(self.task.examples(data), dtype=np.int64)]
 
     def choice(self, sums: Sums) -> float:

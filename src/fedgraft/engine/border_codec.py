@@ -28,7 +28,7 @@ def encode(border: Border) -> Array:
 
 
 def decode(coded: Array, client: int) -> Border:
-    """Return the border of a client. Raises `WireError` for bytes that `encode` cannot have made."""
+    """Return the border of a client from uint8 [bytes]. Raises `WireError` for bytes that `encode` cannot have made."""
     numbers = varints.decode(coded)
     if len(numbers) < 2:
         raise WireError("a border without sizes")

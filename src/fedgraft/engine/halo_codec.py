@@ -31,7 +31,7 @@ class HaloCodec:
         return {self._names[name]: array for name, array in coded.items()}
 
     def decode(self, arrays: Mapping[str, Array]) -> list[HaloRows]:
-        """Return the rows of each layer behind the codec. Raises `WireError` for arrays that `encode` cannot make."""
+        """Return [layers] rows from behind the codec. Raises `WireError` for arrays that `encode` cannot make."""
         if not self._widths:
             return []
         coded = {inner: arrays[outer] for inner, outer in self._names.items()}
@@ -46,7 +46,7 @@ class HaloCodec:
         return arrays
 
     def read(self, arrays: Mapping[str, Array]) -> list[HaloRows]:
-        """Return the rows of each layer, from arrays of `Plan.halo_layout`. Raises `WireError` for misfits."""
+        """Return [layers] rows from arrays of `Plan.halo_layout`. Raises `WireError` for misfits."""
         rows_by_layer = []
         for layer in range(len(self._widths)):
             slot, rows = slots_of(arrays[f"{HALO}slots.{layer}"]), arrays[f"{HALO}rows.{layer}"]
@@ -75,7 +75,7 @@ def slots_of(bits: Array) -> Indices:
 
 
 def asked_arrays(asked: Sequence[Indices], layout: Layout) -> Arrays:
-    """Return the rows that a client asks for as arrays of `Plan.asked_layout`."""
+    """Return the rows that a client asks for, int64 [rows] per layer, as arrays of `Plan.asked_layout`."""
     return {spec.name: bits_of(slot) for spec, slot in zip(layout, asked, strict=True)}
 
 

@@ -141,10 +141,9 @@ class Experiment:
 
         Raises `InputError` where the task was told otherwise.
         """
-        wanted = self.sections["selector"].get("clients")
-        if isinstance(wanted, int) and wanted > len(shards):
+        if isinstance(wanted := self.sections["selector"].get("clients"), int) and wanted > len(shards):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
-            return self.with_changes({"selector.clients": len(shards)}).fitted(shards)
+            return self._with_cohort(len(shards)).fitted(shards)
         if not isinstance(self.plan.task, FittedTask):
             return self
         task = self.plan.task.fitted(shards)
@@ -155,8 +154,28 @@ class Experiment:
             said, found = getattr(self.plan.task, each.name), getattr(task, each.name)
             if each.default is not MISSING and said not in (each.default, found):
                 raise InputError(f"task.{each.name} must be {found!r} with these data; got {said!r}.")
+        return self._with_task(task)
+
+    def _with_cohort(self, clients: int) -> "Experiment":
+        """Return the experiment with another number of clients in each cohort."""
+        selector: Any = self.selector
+        section = {**self.sections["selector"], "clients": clients}
+        return replace(
+            self, selector=replace(selector, clients=clients), sections={**self.sections, "selector": section}
+        )
+
+    def _with_task(self, task: Task[Any, Any]) -> "Experiment":
+        """Return the experiment with a task that was fitted to data, and all that depends on the task fitted to it."""
+        task = discovery.construct(type(task), "task", discovery.options_of(task))
+        sharing, sampler = _fitted_sharing(self.plan.sharing, task), _fitted_sampler(self.plan.sampler, task)
+        plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=_build_rows(self.sections, task))
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
-        return self.with_changes({f"task.{key}": value for key, value in known.items()})
+        fitted = {
+            "task": {**self.sections["task"], **known},
+            "sharing": as_section(self.sections["sharing"]["name"], sharing),
+            "sampler": as_section(self.sections["sampler"]["name"], sampler),
+        }
+        return replace(self, plan=plan, sections={**self.sections, **fitted})
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""

@@ -29,19 +29,24 @@ def inherited(plan: Plan, memory: Mapping[str, Any]) -> dict[str, Tree]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def fitting(plan: Plan, memory: Mapping[str, Tree]) -> bool:
-    """Return whether a client can begin with what another run's hands on.
+def fitting(plan: Plan, names: Sequence[str], own: Mapping[str, Mapping[str, Tree]]) -> Own:
+    """Return what clients begin with of what another run's hand on, where it fits them.
 
     Where models differ by client, whoever asks knows that the shapes are those of the same kinds and classes.
 
     Args:
         plan: of the run that begins.
-        memory: as `inherited` returns it.
+        names: of its clients.
+        own: {name of a client: as `inherited` returns it}, of others too.
     """
     wanted = {name: array.shape for name, array in plan.build_model().initial.items() if not plan.travels(name)}
-    private: Any = memory.get("private", {})
-    had = {name: array.shape for name, array in private.items()}
-    return bool(memory) and (wanted.keys() == had.keys() if plan.variants else wanted == had)
+    found: dict[int, Mapping[str, Tree]] = {}
+    for number, name in enumerate(names):
+        private: Any = own.get(name, {}).get("private", {})
+        had = {each: array.shape for each, array in private.items()}
+        if own.get(name) and (wanted.keys() == had.keys() if plan.variants else wanted == had):
+            found[number] = own[name]
+    return found
 
 
 def joined(shared: Arrays, own: Own) -> Arrays:
@@ -57,13 +62,3 @@ def parted(arrays: Arrays) -> tuple[Arrays, Own]:
     shared = {name: array for name, array in arrays.items() if name != OWN}
     own: Any = wire.unpack(arrays[OWN].tobytes()) if OWN in arrays else {}
     return shared, {int(client): memory for client, memory in own.items()}
-
-
-def by_name(names: Sequence[str], own: Mapping[str, Mapping[str, Tree]]) -> Own:
-    """Return by number what is known by name.
-
-    Args:
-        names: of the clients.
-        own: {name: what it begins with}, of others too.
-    """
-    return {number: own[name] for number, name in enumerate(names) if name in own}

@@ -22,7 +22,7 @@ from fedgraft.experiment.running.warm_start import Start, start_from
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.folder_check import check_free
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.finished import Run
 from fedgraft.interface.progress import Progress
 from fedgraft.interface.python_arguments import changes_of, content_of, data_of
@@ -117,9 +117,9 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
         rounds: how many there are to be in all, also for a run that has ended: it ends as if they had been asked for at
             first. None = as many as were. Raises `InputError` where the rounds so far would have been others.
     """
-    experiment = stored_experiment(Store.open(Path(folder)))
-    with Progress.of(experiment, not progress, rounds) as watcher:
-        runner.resume(Path(folder), watcher, before, rounds=rounds)
+    store = RunFolder.open(Path(folder))
+    with Progress.of(stored_experiment(store), not progress, rounds) as watcher:
+        runner.go_on(store, watcher, before, rounds=rounds)
     return Run(folder)
 
 
@@ -179,7 +179,7 @@ def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
     return experiment.data.tables() if isinstance(experiment.data, GivenData) else {}
 
 
-def _with_stored_tables(experiment: Experiment, store: Store) -> Experiment:
+def _with_stored_tables(experiment: Experiment, store: RunFolder) -> Experiment:
     """Return the experiment with all tables given in memory written to the run's folder and read there."""
     with without_notes():  # told before
         frames = _given_tables(experiment)
@@ -207,7 +207,7 @@ def _with_common_tables(experiment: Experiment, folder: Path) -> Experiment:
 
 
 def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:
-    """Store as Parquet, which wants one type a column: ids of several types become the text that they stand for."""
+    """RunFolder as Parquet, which wants one type a column: ids of several types become the text that they stand for."""
     mixed = {str(c): frame[c].map(str, na_action="ignore") for c in frame if frame[c].dtype == object}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

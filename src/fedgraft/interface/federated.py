@@ -20,7 +20,7 @@ from fedgraft.experiment.recipes.recipe import override, read_recipe, section_of
 from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.progress import Progress
 from fedgraft.runtimes.flower_federation import control, superlink
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
@@ -58,18 +58,17 @@ def run_on(path: Path, recipe: str, given: Mapping[str, Any], folder: Path, quie
             return _follow(federation, folder, RUN, progress, file)
 
 
-def resume_on(folder: Path, before: bool, quiet: bool = False) -> dict[str, Any]:
-    """Have its federation take a run up; arguments as `runner.resume`."""
-    store = Store.open(folder)
+def resume_on(store: RunFolder, before: bool, quiet: bool = False) -> dict[str, Any]:
+    """Have its federation take a run up; arguments as `runner.go_on`."""
     federation = FederationFolder.read(Path(store.environment()[FEDERATION]))
     experiment = stored_experiment(store)
     with Progress.of(experiment, quiet) as progress:
-        return _follow(federation, folder, BEFORE if before else RESUME, progress)
+        return _follow(federation, store.folder, BEFORE if before else RESUME, progress)
 
 
-def is_federated(folder: Path) -> bool:
+def is_federated(store: RunFolder) -> bool:
     """Return whether a run's clients are at the nodes of a federation."""
-    return FEDERATION in Store.open(folder).environment()
+    return FEDERATION in store.environment()
 
 
 def on_federation(recipe: str, given: Mapping[str, Any], federation: FederationFolder) -> Experiment:

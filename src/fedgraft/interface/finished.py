@@ -17,11 +17,10 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.export import export, exported
 from fedgraft.experiment.predicting.predict import embeddings, predict
-from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
 from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.experiment.storage.run_folder import Store
 from fedgraft.interface.python_words import python_words
 from fedgraft.interface.representation import Represented
 from fedgraft.reports.figures import figures
@@ -29,7 +28,7 @@ from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.choices import is_explained
-from fedgraft.reports.stored.stored_runs import RunFolder, yardsticks_of
+from fedgraft.reports.stored.stored_runs import StoredRun, yardsticks_of
 
 
 class Run(Represented):
@@ -42,7 +41,7 @@ class Run(Represented):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._stored = RunFolder(Path(folder))
+        self._stored = StoredRun(Path(folder))
         self._within: object = None  # with whom a temporary folder goes that holds this run's
 
     @property
@@ -74,11 +73,11 @@ class Run(Represented):
     @cached_property
     def experiment(self) -> Experiment:
         """Experiment that was run."""
-        return stored_experiment(Store.open(self.folder))
+        return stored_experiment(self._stored.store)
 
     @cached_property
     def _finished(self) -> FinishedRun:
-        return open_run(self.folder)
+        return load_run(self._stored.store)
 
     @cached_property
     def model(self) -> torch.nn.Module:
@@ -86,7 +85,7 @@ class Run(Represented):
 
         Raises `InputError` where clients ended with models of their own: see `models`.
         """
-        return load_model(self.folder)
+        return load_model(self._stored.store)
 
     @property
     def models(self) -> Mapping[str, torch.nn.Module]:
@@ -156,7 +155,7 @@ class Run(Represented):
         """
         asked, own_by_name = self._asked(questions, tables)
         with python_words():
-            run = open_run(self.folder, None if data_root is None else Path(data_root), allow_changed_data)
+            run = load_run(self._stored.store, None if data_root is None else Path(data_root), allow_changed_data)
             return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
 
     def embeddings(

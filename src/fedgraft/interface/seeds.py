@@ -11,7 +11,7 @@ from fedgraft.errors import InputError, require
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, SUMMARY, check_free
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.progress import Progress
 from fedgraft.reports.stored.seed_groups import seed_folder
 
@@ -60,7 +60,7 @@ def run_seeds(
     for seed in seeds:
         path = seed_folder(folder, seed)
         if (path / SUMMARY).exists():
-            summary = Store.open(path).summary()
+            summary = RunFolder.open(path).summary()
         else:
             say(f"seed {seed}, in {path}")
             one = experiment.with_changes({"seed": seed})

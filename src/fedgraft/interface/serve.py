@@ -23,11 +23,11 @@ import pandas as pd
 
 from fedgraft.errors import InputError, memory_shortage, printable, require
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.recipes.units import human_bytes, parse_bytes
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS, RefusedError, Request, read_request, rendered, to_json
 from fedgraft.interface.request_schema import request_schema
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 from fedgraft.runtimes.workers import signals
 
 try:
@@ -73,8 +73,8 @@ class Predictor:
         require(max_request >= 1, "--max-request", "at least 1 byte", max_request)
         require(max_rows >= 1, "--max-rows", ">= 1", max_rows)
         self.max_request, self._max_rows = max_request, max_rows
-        stored = RunFolder(folder, so_far=False)
-        self._run = open_run(folder)
+        stored = StoredRun(folder, so_far=False)
+        self._run = load_run(stored.store)
         self._asks, self._counted = self._run.task.asks[0], self._run.task.count_column
         self.lacking = ""  # why the run's own data cannot answer
         try:

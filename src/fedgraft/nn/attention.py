@@ -57,12 +57,12 @@ class HeadedGraph:
         return moved
 
     def forward(self, output: Tensor, values: Tensor, receiver: Tensor, sender: Tensor, slope: float) -> Any:
-        """Write what `attend` returns, and return what `backward` needs; zeros do not count as operations."""
+        """Write [heads, nodes, width] of `attend`, return what `backward` needs; zeros do not count as operations."""
         flops.count(self.heads * self.edges * values.shape[-1])
         return self._kernel.forward(output, values, receiver, sender, slope)
 
     def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients:
-        """Return the gradients of values, receiver and sender, given that of the output."""
+        """Return gradients of values [heads, nodes, width], receiver and sender [heads, nodes]."""
         flops.count(2 * self.heads * self.edges * values.shape[-1])
         return self._kernel.backward(gradient, output, values, kept, slope)
 

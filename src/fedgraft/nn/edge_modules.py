@@ -92,7 +92,7 @@ class EdgeStack(nn.Module):
 
 
 def repeated(edge_index: Tensor, times: Tensor, edge_attr: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Return edges, and their features, each as often as it counts, rounded, once at least."""
+    """Return edges [2, repeated], and features, each as often as `times` [edges] says, rounded, once at least."""
     count = times.round().long().clamp(min=1)
     attributes = None if edge_attr is None else edge_attr.repeat_interleave(count, 0)
     return edge_index.repeat_interleave(count, 1), attributes

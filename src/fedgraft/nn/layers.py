@@ -15,7 +15,7 @@ from fedgraft.nn.propagate import Sparse, Stacked, States
 
 def linear(inputs: int, outputs: int, g: torch.Generator, bias: bool = True) -> "Linear":
     """A linear layer, uniform within 1/sqrt(inputs) as torch's own (He et al. 2015 with a = sqrt 5)."""
-    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
+    layer = Linear(inputs, outputs, bias)
     _draw(layer, inputs, g)
     return layer
 
@@ -45,7 +45,10 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 class Linear(nn.Linear):
-    """A linear layer of torch whose operations are counted."""
+    """A linear layer of torch whose operations are counted; what it holds before `linear` draws it is undefined."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing, where torch would draw from the global generator."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return float32 [..., outputs]."""
@@ -53,19 +56,19 @@ class Linear(nn.Linear):
         return super().forward(input)
 
     def product(self, input: Tensor | Sparse) -> Tensor:
-        """Without the bias; of a sparse input, it needs the transposed weights in one piece."""
+        """Return [rows, outputs] without the bias; a sparse input needs the transposed weights in one piece."""
         if isinstance(input, Sparse):
             return input @ self.weight.t().contiguous()
         _count(input, self.weight)
         return input @ self.weight.t()
 
     def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Set the gradients of `forward`'s parameters and return that of its `input`; see `manual_gradients.Back`."""
+        """Set the parameters' gradients, return that of `input`, [rows, inputs]; see `manual_gradients.Back`."""
         self.bias_back(gradient)
         return self.product_back(input, gradient, further)
 
     def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Set the gradient of the weights and return that of the input; None for a sparse input."""
+        """Set the gradient of the weights, return that of the input, [rows, inputs]; None for a sparse input."""
         if isinstance(input, Sparse):
             gradient_of(self.weight).copy_(input.back(gradient).t())
             return None
@@ -75,7 +78,7 @@ class Linear(nn.Linear):
         return gradient @ weight if further else None
 
     def bias_back(self, gradient: Tensor) -> None:
-        """Set the gradient of the bias, if there is one."""
+        """Set the gradient of the bias, if there is one, from that of the output [rows, outputs]."""
         _bias_back(self.bias, gradient)
 
 
@@ -102,12 +105,12 @@ class RowLinear(nn.Module):
         return input @ self.weight
 
     def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Set the gradients of `forward`'s parameters and return that of its `input`; see `manual_gradients.Back`."""
+        """Set the parameters' gradients, return that of `input`, [rows, inputs]; see `manual_gradients.Back`."""
         self.bias_back(gradient)
         return self.product_back(input, gradient, further)
 
     def product_back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
-        """Set the gradient of the weights and return that of the input; None for a sparse input."""
+        """Set the gradient of the weights, return that of the input, [rows, inputs]; None for a sparse input."""
         if isinstance(input, Sparse):
             input.back_into(gradient_of(self.weight), gradient)
             return None
@@ -117,7 +120,7 @@ class RowLinear(nn.Module):
         return gradient @ weight.t() if further else None
 
     def bias_back(self, gradient: Tensor) -> None:
-        """Set the gradient of the bias, if there is one."""
+        """Set the gradient of the bias, if there is one, from that of the output [rows, outputs]."""
         _bias_back(self.bias, gradient)
 
 

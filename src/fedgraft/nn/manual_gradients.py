@@ -24,18 +24,18 @@ class WithBack(Protocol[Inputs_contra, Block_contra]):
     """A convolution with a gradient written by hand."""
 
     def with_back(self, state: Inputs_contra, block: Block_contra) -> tuple[Tensor, Back]:
-        """Return the result of `forward`, and its `Back`."""
+        """Return the result of `forward`, [receivers, outputs], and its `Back`."""
         ...
 
 
 def gradient_of(parameter: Tensor) -> Tensor:
-    """Return the tensor that a parameter's gradient is written to."""
+    """Return the tensor, [shape of the parameter], that its gradient is written to."""
     assert parameter.grad is not None, "a gradient is written over, and must be there: see FlatModel"
     return parameter.grad
 
 
 def relu_back(output: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of a relu's input, given its output and that of its output."""
+    """Return the gradient of a relu's input, given its output and the output's gradient, all [rows, width]."""
     before: Tensor = _RELU_BACK(gradient, output, 0.0)
     return before
 

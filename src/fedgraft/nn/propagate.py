@@ -92,7 +92,7 @@ class Graph:
         return self.weighted(values).tensor
 
     def transposed(self, values: Tensor) -> Tensor:
-        """Return the transposed adjacency matrix."""
+        """Return the transposed adjacency matrix, sparse [senders, receivers], with values [edges]."""
         return self.weighted_back(values).tensor
 
     def row_sums(self, values: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class Graph:
 def spmm(
     values: Float[Tensor, " edges"], dense: Float[Tensor, "nodes width"], graph: Graph
 ) -> Float[Tensor, "nodes width"]:
-    """Sum of the senders' rows, weighted by the edges' values."""
+    """Return the sum of the senders' rows, weighted by the edges' values, [nodes, width]."""
     product: Tensor = _Spmm.apply(values, dense, graph)  # type: ignore[no-untyped-call]
     return product
 
@@ -115,7 +115,7 @@ def spmm(
 def sddmm(
     left: Float[Tensor, "nodes width"], right: Float[Tensor, "nodes width"], graph: Graph
 ) -> Float[Tensor, " edges"]:
-    """Inner product of the receiver's row of `left` and the sender's row of `right`, for every edge."""
+    """Return the inner product of the receiver's row of `left` and the sender's row of `right`, [edges]."""
     product: Tensor = _Sddmm.apply(left, right, graph)  # type: ignore[no-untyped-call]
     return product
 
@@ -144,7 +144,7 @@ class GraphView:
 def end_sums(
     left: Float[Tensor, "heads nodes"], right: Float[Tensor, "heads nodes"], graph: Graph
 ) -> Float[Tensor, "heads edges"]:
-    """The receiver's entry of `left` plus the sender's entry of `right`, for every edge and head."""
+    """Return the receiver's entry of `left` plus the sender's entry of `right`, [heads, edges]."""
     sums: Tensor = _EndSums.apply(left, right, graph)  # type: ignore[no-untyped-call]
     return sums
 
@@ -175,11 +175,11 @@ class Block:
     def sums(
         self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
     ) -> Float[Tensor, "receivers width"]:
-        """The sum of each receiver's neighbours' rows; `map` is what made these of the senders' states, if linear."""
+        """Return the sum of each receiver's neighbours' rows, [receivers, width]; `map`, if linear, made these."""
         return self.matrix @ dense
 
     def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
-        """The mean of each receiver's neighbours' states, zero of none; of what `map` makes of them, if given."""
+        """Return the mean of neighbours' states, zero of none, [receivers, width]; mapped first, if `map` is given."""
         return self._averaging @ _sent(states, map)
 
     def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
@@ -190,22 +190,22 @@ class Block:
         return self._smoothing @ _sent(states, map)
 
     def means_back(self, gradient: Float[Tensor, "receivers width"]) -> Float[Tensor, "senders width"]:
-        """The gradient of the rows that were averaged, given that of their means."""
+        """Return the gradient of the rows that were averaged, [senders, width], given that of their means."""
         return self._averaging.back(gradient)
 
     def smoothed_back(self, gradient: Float[Tensor, "receivers width"]) -> Float[Tensor, "senders width"]:
-        """The gradient of the rows that were smoothed, given that of what became of them."""
+        """Return the gradient of the rows that were smoothed, [senders, width], given that of what became of them."""
         return self._smoothing.back(gradient)
 
     def add_own_back(self, gradient: Float[Tensor, "receivers width"], total: Float[Tensor, "senders width"]) -> None:
-        """Add the gradient of receivers' own rows to those of all rows."""
+        """Add the gradient of receivers' own rows, [receivers, width], to those of all rows, [senders, width]."""
         if self._ahead:
             total[: self.receivers].add_(gradient)
         else:
             total.index_add_(0, self.place, gradient)
 
     def own(self, dense: Float[Tensor, "senders width"] | Stacked) -> Float[Tensor, "receivers width"]:
-        """Return each receiver's own row."""
+        """Return each receiver's own row, [receivers, width]."""
         if not isinstance(dense, Stacked):
             return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
         first = self._ahead and self.receivers <= len(dense.upper)
@@ -271,15 +271,15 @@ class Given(Block):
     def sums(
         self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None
     ) -> Float[Tensor, "receivers width"]:
-        """Return the given sums, mapped."""
+        """Return the given sums, mapped, [receivers, width]."""
         return self._received(map)
 
     def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
-        """Return the given sums, mapped, divided by each receiver's number of neighbours."""
+        """Return the given sums, mapped, divided by each receiver's number of neighbours, [receivers, width]."""
         return self._received(map) / self.degree.clamp(min=1)[:, None]
 
     def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
-        """Own states plus what was given, as in a block; senders have divided theirs, mapped."""
+        """Return own states plus what was given, [receivers, width], as in a block; senders have divided theirs."""
         root = (self.degree + 1.0).rsqrt()[:, None]
         return root * (root * self.own(_sent(states, map)) + self._received(map))
 
@@ -353,7 +353,7 @@ class _EndSums(torch.autograd.Function):
 
 
 def sampled(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
-    """Entries of left @ right.T where the graph has an edge."""
+    """Return the entries of left @ right.T where the graph has an edge, [edges]."""
     pattern = graph.matrix(torch.zeros(graph.edges, dtype=left.dtype, device=left.device))
     product: Tensor = torch.sparse.sampled_addmm(pattern, left.contiguous(), right.contiguous().t(), beta=0.0)
     return product.values()

@@ -71,7 +71,7 @@ class Sparse:
         return self._heads[rows]
 
     def scaled(self, rows: Tensor, columns: Tensor | None = None) -> "Sparse":
-        """Its rows, and columns if given, multiplied by numbers."""
+        """Return its rows multiplied by `rows` [rows], and its columns by `columns` [columns] if given."""
         if self._dense is not None:
             dense = self._dense * rows[:, None]
             return self._made(self.shape, dense if columns is None else dense * columns, None, self._device)
@@ -118,7 +118,7 @@ class Sparse:
         return product
 
     def added(self, dense: Float[Tensor, "columns width"], total: Float[Tensor, "rows width"]) -> Tensor:
-        """The product, added to `total`; it is changed. Of nothing that learns."""
+        """Add the product to `total`, [rows, width], which is changed and returned. Of nothing that learns."""
         few = self.filled()
         if few is None:
             return total.add_(self @ dense)
@@ -126,12 +126,12 @@ class Sparse:
         return total.index_add_(0, rows, left @ dense) if len(rows) else total
 
     def back(self, gradient: Float[Tensor, "rows width"]) -> Float[Tensor, "columns width"]:
-        """The gradient of what it was multiplied by, given that of the product."""
+        """Return the gradient of what it was multiplied by, [columns, width], given that of the product."""
         flops.count(self.entries * gradient.shape[1])
         return self._dense.t() @ gradient if self._dense is not None else self.transposed @ gradient
 
     def back_into(self, there: Float[Tensor, "columns width"], gradient: Float[Tensor, "rows width"]) -> None:
-        """Do the same as `back`, written into the gradient itself: weights of sparse features are most of a model."""
+        """Write what `back` returns into `there`, [columns, width]: weights of sparse features are most of a model."""
         flops.count(self.entries * gradient.shape[1])
         back = self._dense.t() if self._dense is not None else self.transposed.tensor
         torch.addmm(there, back, gradient.contiguous(), beta=0, out=there)  # which reads nothing of what is there
@@ -346,13 +346,13 @@ class Csr:
 
     @cached_property
     def tensor(self) -> Tensor:
-        """The matrix as a tensor of torch in CSR."""
+        """The matrix as a tensor of torch in CSR, [rows, columns]."""
         size = len(self.pointers) - 1, self.width
         return torch.sparse_csr_tensor(self.pointers, self.columns, self.values, size=size, check_invariants=False)
 
 
 def int32(array: Array) -> Tensor:
-    """Indices as its products want them; raises for a matrix of more entries than they can count."""
+    """Return indices [entries] as int32, as products want them; raises for more entries than these can count."""
     if array.dtype != np.int32:
         largest = int(array.max(initial=0))
         require(largest <= MOST, "Entries and columns of a sparse matrix", f"at most {MOST}", largest)

@@ -11,10 +11,10 @@ import scipy.sparse
 
 from fedgraft.contracts.data import ClientData, Data, OwnShardData, Shards, names_of
 from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
+from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards, undirected
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ratings.shards import RatingShard
-from fedgraft.domains.regression import is_known
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing.form import check_form

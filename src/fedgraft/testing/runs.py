@@ -8,11 +8,10 @@ from typing import Any
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.loop import Loop
-from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.runtimes.workers.in_process import InProcess
 
@@ -202,18 +201,3 @@ def play(
         memories = dict(runtime.memories(changed=False))
     digest = summarise(experiment, state, shards, experiment.runtime.fingerprints(memories))["digest"]
     return Played(state, memories, digest, rows, dict(loop.ledger.totals), runtime.sent, runtime.received)
-
-
-def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | None = None) -> Loop:
-    """Return the loop of an experiment over a runtime."""
-    return Loop(
-        plan=experiment.plan,
-        selector=experiment.selector,
-        runtime=runtime,
-        clock=experiment.clock,
-        stopping=experiment.stopping,
-        evaluation=experiment.evaluation,
-        merging=Merging(experiment.plan.sharing, experiment.aggregation, experiment.safeguards),
-        dropout=experiment.dropout,
-        deadline_seconds=deadline_seconds,
-    )

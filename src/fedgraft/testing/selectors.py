@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,39 @@ from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
 from fedgraft.testing.worlds import ROUNDS, World
 
-LAWS: Laws[Selector[Any]] = Laws()
+BUDGETED = {"budget_rounds": 12.0, "unavailable": 0.2, "failing": 0.2}
+"""A world in which a run ends before its last round."""
+
+
+@dataclasses.dataclass
+class Run:
+    """A selector's run in a world.
+
+    Args:
+        cohorts: chosen, one a round.
+        bad_terms: what the terms of the first choice that broke their law said; None where all kept it.
+    """
+
+    cohorts: list[Selection] = dataclasses.field(default_factory=list)
+    bad_terms: Exception | None = None
+
+
+class Case:
+    """A selector and its runs, each of which is made once and read by all laws that are about it."""
+
+    def __init__(self, selector: Selector[Any]) -> None:
+        self.selector = selector
+        self._runs: dict[tuple[Any, ...], Run] = {}
+
+    def run(self, seed: int, clients: int, /, **world: Any) -> Run:
+        """Return its run of `ROUNDS` rounds in the world with these options."""
+        key = seed, clients, *world.items()
+        if key not in self._runs:
+            self._runs[key] = _play(self.selector, World(seed, clients, **world))
+        return self._runs[key]
+
+
+LAWS: Laws[Case] = Laws()
 
 
 def check_selector(cls: type[Selector[Any]], /, **options: Any) -> None:
@@ -21,70 +52,67 @@ def check_selector(cls: type[Selector[Any]], /, **options: Any) -> None:
     check(laws(cls, **options))
 
 
-def laws(cls: type[Selector[Any]], /, **options: Any) -> list[Law[Selector[Any]]]:
+def laws(cls: type[Selector[Any]], /, **options: Any) -> list[Law[Case]]:
     """Return the laws of a selector with these options, to be called one by one."""
-    return LAWS.held(cls, lambda: cls(**options))
+    return LAWS.held(cls, lambda: Case(cls(**options)))
 
 
 @LAWS.every
-def hyper_parameters_are_frozen_and_documented(selector: Selector[Any]) -> None:
+def hyper_parameters_are_frozen_and_documented(case: Case) -> None:
     """Be a frozen dataclass whose documentation names source, state, needs and cost."""
-    check_form(type(selector), Selector, ("Source:", "Differs:", "State:", "Needs:", "Cost:"))
+    check_form(type(case.selector), Selector, ("Source:", "Differs:", "State:", "Needs:", "Cost:"))
 
 
 @LAWS.every
-def runs_sixty_rounds(selector: Selector[Any]) -> None:
+def runs_sixty_rounds(case: Case) -> None:
     """Choose somebody in each of sixty rounds, of few clients or many, all well or not."""
     for clients in (1, 2, 3, 10):
         for trouble in (0.0, 0.4):
-            world = World(clients, clients, unavailable=trouble, failing=trouble)
-            made = len(_play(selector, world))
+            made = len(case.run(clients, clients, unavailable=trouble, failing=trouble).cohorts)
             expect(made == ROUNDS, f"{clients} clients must train in all of {ROUNDS} rounds", made)
 
 
 @LAWS.every
-def runs_with_one_available_client(selector: Selector[Any]) -> None:
+def runs_with_one_available_client(case: Case) -> None:
     """Choose the one client that can be reached."""
     view = World(0, 6, unavailable=1.0).view(1)
-    state = selector.init(view)
-    chosen = selector.select(state, view, np.random.default_rng(0)).clients
+    state = case.selector.init(view)
+    chosen = case.selector.select(state, view, np.random.default_rng(0)).clients
     expect(chosen, "a client that is alone must be chosen", chosen)
 
 
 @LAWS.every
-def learns_from_late_answers(selector: Selector[Any]) -> None:
+def learns_from_late_answers(case: Case) -> None:
     """Go on where answers come rounds later, from clients that cannot be selected meanwhile."""
     for clients in (1, 3, 8):
-        made = len(_play(selector, World(clients, clients, unavailable=0.2, failing=0.2, late=0.5)))
+        made = len(case.run(clients, clients, unavailable=0.2, failing=0.2, late=0.5).cohorts)
         expect(made == ROUNDS, f"{clients} clients whose answers are late must train in all of {ROUNDS} rounds", made)
 
 
 @LAWS.every
-def resumed_state_gives_the_same_run(selector: Selector[Any]) -> None:
+def resumed_state_gives_the_same_run(case: Case) -> None:
     """Go on from a state that was stored and read again as if it had not been."""
-
-    def run(resume_every: int) -> list[Selection]:
-        return _play(selector, World(7, 8, 12.0, 0.2, 0.2), resume_every=resume_every)
-
-    whole, resumed = run(0), run(3)
+    whole = case.run(7, 8, **BUDGETED).cohorts
+    resumed = _play(case.selector, World(7, 8, **BUDGETED), resume_every=3).cohorts
     expect(whole == resumed, "a run that is resumed must choose the same cohorts", resumed, whole)
 
 
 @LAWS.every
-def more_rounds_change_no_choice(selector: Selector[Any]) -> None:
+def more_rounds_change_no_choice(case: Case) -> None:
     """Choose alike however many rounds are planned, unless `paced` says that choices depend on it."""
-    if not selector.paced:
-        one, other = (_play(selector, World(7, 8, 12.0, 0.2, 0.2, planned=ROUNDS * k)) for k in (1, 3))
+    if not case.selector.paced:
+        one = case.run(7, 8, **BUDGETED).cohorts
+        other = case.run(7, 8, **BUDGETED, planned=3 * ROUNDS).cohorts
         expect(one == other, "a selector whose choices depend on view.rounds must be `paced`", other, one)
 
 
 @LAWS.every
-def budget_is_a_promise(selector: Selector[Any]) -> None:
+def budget_is_a_promise(case: Case) -> None:
     """Never spend what is not left; stop only when nobody can be paid for."""
 
     def promised(seed: int, clients: int, budget_rounds: float, trouble: float, equal_prices: bool) -> None:
         world = World(seed, clients, budget_rounds, trouble, trouble, equal_prices)
-        cohorts = _play(selector, world, rounds=30)
+        cohorts = _play(case.selector, world, rounds=30).cohorts
         expect(world.left is not None and world.left >= 0, "the budget must not be exceeded", world.left)
         ended = len(cohorts) == 30 or not cohorts[-1].clients
         expect(ended, "a run must end with an empty cohort or its last round", len(cohorts))
@@ -101,28 +129,14 @@ def budget_is_a_promise(selector: Selector[Any]) -> None:
 
 
 @LAWS.having(ExplainedSelector)
-def terms_are_of_every_client(selector: Selector[Any]) -> None:
+def terms_are_of_every_client(case: Case) -> None:
     """Tell after each choice a float64 for every client, finite or nan; the same of the same, and change nothing."""
-    assert isinstance(selector, ExplainedSelector), "the law is for those alone"
-
-    def look(state: Any, view: View) -> None:
-        before, seen = copy.deepcopy(state), copy.deepcopy(view)
-        terms = dict(selector.terms(state, view))
-        for name, values in terms.items():
-            expect(isinstance(name, str) and name, "the name of a term must be a text", name)
-            fits = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.shape == (view.clients,)
-            expect(fits, f"the term {name!r} must be float64 [N]", values)
-            expect(not np.isinf(values).any(), f"the term {name!r} must be finite, or nan", values)
-        expect(equal(state, before), "terms must not change the state", state, before)
-        expect(equal(vars(view), vars(seen)), "terms must not change the view", view)
-        told, again = copy.deepcopy(terms), dict(selector.terms(before, seen))
-        expect(equal(terms, told), "terms must not change those that were told before", terms, told)
-        expect(equal(told, again), "equal states and views must give equal terms", told, again)
-
-    for clients in (1, 3, 10):
-        for trouble in (0.0, 0.4):
-            world = World(clients, clients, 40.0, unavailable=trouble, failing=trouble, late=trouble)
-            _play(selector, world, chosen=look)
+    runs = [case.run(7, 8, **BUDGETED)]
+    runs += [case.run(clients, clients, unavailable=0.0, failing=0.0) for clients in (1, 3, 10)]
+    runs += [case.run(clients, clients, unavailable=0.2, failing=0.2, late=0.5) for clients in (1, 3, 8)]
+    for run in runs:
+        if run.bad_terms is not None:
+            raise run.bad_terms
 
 
 def _play(
@@ -130,14 +144,9 @@ def _play(
     world: World,
     rounds: int = ROUNDS,
     resume_every: int = 0,
-    chosen: Callable[[Any, View], None] | None = None,
-) -> list[Selection]:
-    """Return the cohorts of a run; every call is checked, and nothing given may change.
-
-    `chosen` is called after each choice, with what it was made of.
-    """
-    cohorts: list[Selection] = []
-    state = None
+) -> Run:
+    """Return the run of a selector in a world; every call is checked, and nothing given may change."""
+    run, state = Run(), None
     for round in range(1, rounds + 1):
         view = world.view(round)
         if round == 1:
@@ -153,9 +162,9 @@ def _play(
             again = selector.select(copy.deepcopy(state), copy.deepcopy(view), np.random.default_rng([round, 1]))
             expect(selection == again, "equal states, views and generators must give equal cohorts", selection, again)
             _check_cohort(view, selection)
-            if chosen is not None and selection.clients:
-                chosen(state, view)
-        cohorts.append(selection)
+            if selection.clients and isinstance(selector, ExplainedSelector) and run.bad_terms is None:
+                run.bad_terms = _bad_terms(selector, state, view)
+        run.cohorts.append(selection)
         if not selection.clients and not world.in_flight:
             break
         outcome = world.outcome(selector.reports, view, selection.clients)
@@ -167,7 +176,27 @@ def _play(
         expect(equal(_lasting(seen), _lasting(view)), "the view must not be changed", view)
         expect(equal(new, travelled(new)), "the wire must carry the state", new)
         state = new
-    return cohorts
+    return run
+
+
+def _bad_terms(selector: ExplainedSelector[Any], state: Any, view: View) -> Exception | None:
+    """Return what breaks the law of terms in those of one choice; None where they keep it."""
+    given, seen = copy.deepcopy(state), copy.deepcopy(view)
+    try:
+        terms = dict(selector.terms(given, seen))
+        for name, values in terms.items():
+            expect(isinstance(name, str) and name, "the name of a term must be a text", name)
+            fits = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.shape == (view.clients,)
+            expect(fits, f"the term {name!r} must be float64 [N]", values)
+            expect(not np.isinf(values).any(), f"the term {name!r} must be finite, or nan", values)
+        expect(equal(given, state), "terms must not change the state", given, state)
+        expect(equal(vars(seen), vars(view)), "terms must not change the view", seen)
+        told, again = copy.deepcopy(terms), dict(selector.terms(state, view))
+        expect(equal(terms, told), "terms must not change those that were told before", terms, told)
+        expect(equal(told, again), "equal states and views must give equal terms", told, again)
+    except Exception as error:
+        return error
+    return None
 
 
 def _lasting(view: View) -> dict[str, Any]:

@@ -10,11 +10,11 @@ _PIECE = 1 << 17
 
 
 def count_bits(bits: Array) -> int:
-    """Return how many bits of a uint8 array are set."""
+    """Return how many bits of uint8 [bytes] are set."""
     return int(np.bitwise_count(bits).sum(dtype=np.int64))
 
 
 def set_bits(bits: Array) -> NDArray[np.int64]:
-    """Return the places of the bits that are set in a uint8 array, int64 ascending."""
+    """Return the places of the bits that are set in uint8 [bytes], int64 [set], ascending."""
     pieces = range(0, max(1, len(bits)), _PIECE)
     return np.concatenate([np.flatnonzero(np.unpackbits(bits[at : at + _PIECE])) + 8 * at for at in pieces])

@@ -53,7 +53,7 @@ def buffer(array: Array) -> memoryview:
 
 
 def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, ...]) -> Array:
-    """A view of the bytes at `offset` as an array, which may not be aligned."""
+    """Return the bytes at `offset` as an array [shape], a view, which may not be aligned."""
     dtype = _little_endian(dtype_name)
     size, left = math.prod(shape) * dtype.itemsize, view.nbytes - offset
     if size > left:

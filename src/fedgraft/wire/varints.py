@@ -25,7 +25,7 @@ def encode(numbers: NDArray[np.int64]) -> Array:
 
 
 def decode(coded: Array) -> NDArray[np.int64]:
-    """Return the numbers. Raises `WireError` for bytes that `encode` cannot have made."""
+    """Return int64 [numbers] of uint8 [bytes]. Raises `WireError` for bytes that `encode` cannot have made."""
     ends = np.flatnonzero(coded < 128)
     if (len(coded) and coded[-1] >= 128) or (len(ends) == 0 and len(coded)):
         raise WireError("the last of many numbers is cut")

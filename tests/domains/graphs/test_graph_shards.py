@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.domains.graphs.shards import (
-    accuracy,
     check_graphs,
     check_labels,
     deal,
@@ -14,6 +13,8 @@ from fedgraft.domains.graphs.shards import (
     tidy_edges,
     with_degrees,
 )
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import agreement
 from fedgraft.errors import InputError
 from fedgraft.nn.sparse import ranges
 from helpers.toy_graphs import PATH, STAR, TRIANGLE, shard
@@ -230,9 +231,9 @@ def test_clients_that_one_model_does_not_fit(change, message):
 def test_accuracy_weighs_by_graphs():
     one = shard([[]] * 4, [1] * 4, [0, 1, 1, 1], split=[2, 2, 2, 1])
     other = shard([[]] * 2, [1] * 2, [0, 1], split=[0, 2])
-    scores = accuracy([one, other], [np.array([0, 0, 0, 1]), np.array([1, 1])])
+    scores = agreement(Classes(), [one, other], [np.array([0, 0, 0, 1]), np.array([1, 1])])
     assert scores == {"validation": 1.0, "test": 0.5}
-    assert np.isnan(accuracy([one.take(np.array([0]))], [np.array([0])])["validation"])
+    assert np.isnan(agreement(Classes(), [one.take(np.array([0]))], [np.array([0])])["validation"])
 
 
 def test_ranges():

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.reading.own_shard import named_features, own_nodes
-from fedgraft.domains.nodes.reading.tables import Columns
+from fedgraft.domains.nodes.reading.own_shard import named_features, own_nodes, usual_names
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 
@@ -17,7 +16,7 @@ EDGES = pd.DataFrame({"source": ["a", "a"], "target": ["b", "elsewhere"]})
 
 
 def test_features_without_names_are_found_by_number() -> None:
-    shard = discovery.find("data", "blocks")().own_shard(TASK, {"data": NODES, "data-edges": EDGES})
+    shard = discovery.find("data", "blocks")().client_shard(TASK, {"data": NODES, "data-edges": EDGES})
     assert (shard.name, shard.classes, shard.ids.tolist()) == ("own", ("art", "law"), ["a", "b"])
     assert shard.features.tolist() == [[2, 0.5], [3, 1.5]]
     assert shard.senders.tolist() == [1, 0]
@@ -26,14 +25,14 @@ def test_features_without_names_are_found_by_number() -> None:
 
 def test_features_have_the_names_of_the_runs_table_or_else_of_the_clients(tmp_path: Path) -> None:
     path, own = tmp_path / "nodes.csv", NODES.rename(columns={"1": "size", "0": "age"})
-    assert named_features(TASK, path, Columns(), own) == ("size", "age")
+    assert named_features(TASK, path, usual_names(), own) == ("size", "age")
     own[["node", "age", "label", "size"]].to_csv(path, index=False)
-    assert named_features(TASK, path, Columns(), own) == ("age", "size")
-    assert named_features(TASK, tmp_path, Columns(), None) == ("age", "size"), "the first file of a folder"
-    assert named_features(TASK, own, Columns(), None) == ("size", "age")
-    assert named_features(TASK, path, Columns(features=("size", "age")), None) == ("size", "age")
+    assert named_features(TASK, path, usual_names(), own) == ("age", "size")
+    assert named_features(TASK, tmp_path, usual_names(), None) == ("age", "size"), "the first file of a folder"
+    assert named_features(TASK, own, usual_names(), None) == ("size", "age")
+    assert named_features(TASK, path, usual_names(features=("size", "age")), None) == ("size", "age")
     with pytest.raises(InputError, match=r"nodes\.csv: 3 columns of features, but the model was trained on 2"):
-        named_features(TASK, path, Columns(label="class"), None)
+        named_features(TASK, path, usual_names(label="class"), None)
 
 
 def test_questions_are_read_in_the_columns_of_the_runs_tables() -> None:
@@ -57,4 +56,4 @@ def test_questions_are_read_in_the_columns_of_the_runs_tables() -> None:
 )
 def test_what_is_missing_is_said(task: SimpleNamespace, tables: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        own_nodes(task, tables, Columns(features=("0", "1")), check=True)
+        own_nodes(task, tables, usual_names(features=("0", "1")), check=True)

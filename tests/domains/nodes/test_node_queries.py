@@ -13,9 +13,9 @@ from scipy import sparse
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
-from fedgraft.domains.nodes.reading.own_tables import own_part
+from fedgraft.domains.nodes.reading.own_shard import usual_names
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
-from fedgraft.domains.nodes.reading.tables import Columns
+from fedgraft.domains.nodes.reading.tables import own_part, own_rows
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 
@@ -216,18 +216,19 @@ def test_remembered_states_of_the_halo_are_received_again() -> None:
 
 
 OWN = table(("p", 1, 2), ("q", 3, 4), ("r", 5, 6))
-NAMES = Columns(features=("0", "1"))
+NAMES = usual_names(features=("0", "1"))
 
 
 def test_a_clients_own_part_is_what_is_between_its_nodes(caplog) -> None:
     with caplog.at_level(logging.WARNING):
-        part = own_part(OWN, "own.csv", joined(("q", "p"), ("r", "elsewhere"), ("r", "r")), NAMES, CLASSES, False)
+        rows = own_rows(OWN, NAMES, "own.csv")
+        part = own_part(rows, joined(("q", "p"), ("r", "elsewhere"), ("r", "r")), CLASSES, False)
     assert part.name == "own"
     assert directed([part]) == [("p", "q"), ("q", "p")]
     assert part.features.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert "1 edges to nodes that are not in own.csv left out" in caplog.text
     assert "1 edges from a node to itself left out" in caplog.text
-    assert own_part(OWN, "own.csv", joined(), NAMES, CLASSES, True).degree.tolist() == [0, 0, 0]
+    assert own_part(rows, joined(), CLASSES, True).degree.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +244,7 @@ def test_a_clients_own_part_is_what_is_between_its_nodes(caplog) -> None:
 )
 def test_a_part_that_cannot_be_used(nodes: pd.DataFrame, edges: pd.DataFrame, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        own_part(nodes, "own.csv", edges, NAMES, CLASSES, False)
+        own_part(own_rows(nodes, NAMES, "own.csv"), edges, CLASSES, False)
 
 
 def test_nothing_new_leaves_the_part_as_it_is() -> None:

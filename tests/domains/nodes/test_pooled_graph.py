@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.nodes.base.pooled_graph import accuracy, judges, of_length, pooled
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.nodes.base.pooled_graph import judges, of_length, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from helpers.toy_nodes import whole
@@ -16,13 +18,16 @@ def two_clients(split: list[int]) -> list[NodeShard]:
 def test_all_nodes_come_together_and_those_in_no_split_do_not_count() -> None:
     graph = pooled(two_clients([0, 1, 1, 2, -1, 1]))
     # Right on nodes 1 and 2 of 1, 2, 5 and wrong on node 3; node 4 has no label.
-    assert accuracy(graph, np.array([1, 0, 0, 1, 0, 1])) == {"validation": pytest.approx(2 / 3), "test": 0.0}
+    assert agreement(Classes(), [graph], [np.array([1, 0, 0, 1, 0, 1])]) == {
+        "validation": pytest.approx(2 / 3),
+        "test": 0.0,
+    }
     assert judges(graph).tolist() == [1, 2, 5]
 
 
 def test_a_split_without_nodes_is_nan_and_training_nodes_judge_for_it() -> None:
     graph = pooled(two_clients([0, 0, 2, 2, -1, -1]))
-    found = accuracy(graph, np.zeros(6, np.int64))
+    found = agreement(Classes(), [graph], [np.zeros(6, np.int64)])
     assert np.isnan(found["validation"])
     assert found["test"] == 1.0
     assert judges(graph).tolist() == [0, 1]

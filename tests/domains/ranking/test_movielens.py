@@ -147,7 +147,7 @@ def test_one_clients_own_movies(tmp_path: Path, caplog: pytest.LogCaptureFixture
         file.write("9::20::4::6\n")
     data = ML1M(tmp_path, width=2)
     own = pd.DataFrame({"user": ["x", "x", "y"], "item": [30, 77, 10]})
-    shard = data.own_shard(None, {"data": own})
+    shard = data.client_shard(None, {"data": own})
     assert shard.item_ids.tolist() == ["20", "30", "10"]
     assert list(zip(shard.user_ids[shard.user].tolist(), shard.item.tolist(), strict=True)) == [("x", 1), ("y", 2)]
     assert shard.features["text"].shape[0] == 3

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.ratings.own_shard import OWN_TABLES, OwnRatings, own_ratings
+from fedgraft.domains.ratings.client_tables import OWN_TABLES, OwnRatings, client_ratings
 from fedgraft.domains.ratings.tables import Format
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
@@ -16,7 +16,7 @@ TRUST = pd.DataFrame({"user": ["ben", "ben", "ann"], "trusts": ["ann", "stranger
 
 
 def test_every_rating_is_known_and_links_to_strangers_are_left_out(caplog) -> None:
-    shard = discovery.find("data", "shops")().own_shard(None, {"data": OWN, "trust": TRUST})
+    shard = discovery.find("data", "shops")().client_shard(None, {"data": OWN, "trust": TRUST})
     assert (shard.name, shard.scale, shard.n_categories) == ("own", (1.0, 5.0), 1)
     assert not shard.split.any()
     assert shard.user_ids[shard.user].tolist() == OWN["user"].tolist()
@@ -27,7 +27,7 @@ def test_every_rating_is_known_and_links_to_strangers_are_left_out(caplog) -> No
 
 def test_categories_are_read_where_there_are_any(tmp_path: Path) -> None:
     OWN.assign(category=["hot", "cold", "hot"]).to_csv(tmp_path / "own.csv", index=False)
-    shard = own_ratings(Format("data", low=1, high=5), {"data": tmp_path / "own.csv"})
+    shard = client_ratings(Format("data", low=1, high=5), {"data": tmp_path / "own.csv"})
     assert shard.category.tolist() == [1, 0, 1]
     assert shard.trust.shape == (2, 0)
 
@@ -35,11 +35,11 @@ def test_categories_are_read_where_there_are_any(tmp_path: Path) -> None:
 def test_columns_and_scale_are_those_of_the_runs_own_table() -> None:
     data = discovery.find("data", "table")("r.csv", user="who", item="what", rating="stars", low=0, high=10)
     own = OWN.set_axis(["who", "what", "stars"], axis=1)
-    shard = data.own_shard(None, {"data": own.assign(stars=[10, 0, 5])})
+    shard = data.client_shard(None, {"data": own.assign(stars=[10, 0, 5])})
     assert shard.scale == (0, 10)
     np.testing.assert_array_equal(shard.rating, np.float32([10, 0, 5]))
     with pytest.raises(InputError, match=r"^--data: no column 'who' \(data\.user\)\. Columns: user, item, rating\.$"):
-        data.own_shard(None, {"data": OWN})
+        data.client_shard(None, {"data": OWN})
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_columns_and_scale_are_those_of_the_runs_own_table() -> None:
 def test_errors_name_the_option_of_the_table(tables: dict, message: str) -> None:
     assert tables.keys() <= {*OWN_TABLES}
     with pytest.raises(InputError, match=message):
-        discovery.find("data", "shops")().own_shard(None, tables)
+        discovery.find("data", "shops")().client_shard(None, tables)
 
 
 def test_every_data_set_of_stars_reads_own_ratings() -> None:

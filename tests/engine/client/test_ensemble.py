@@ -5,8 +5,8 @@ import torch
 
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.experiment import experiment
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.tasks.graph import Graph
 from fedgraft.nn.flat_model import FlatModel
@@ -43,7 +43,7 @@ def test_others_differ_where_they_say_and_the_own_model_stays():
 def test_a_finished_run_answers_with_what_it_was_scored_with(tmp_path):
     """Both models of each client's best round; the summary's accuracy is theirs."""
     summary = execute(experiment.load("cefgl", TINY), tmp_path / "run")
-    run = FinishedRun(tmp_path / "run")
+    run = open_run(tmp_path / "run")
     answerers = set()
     for client, name in enumerate(run.names):
         module = run.client_model(client)

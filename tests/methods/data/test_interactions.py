@@ -179,7 +179,7 @@ def test_one_clients_own_interactions(caplog: pytest.LogCaptureFixture) -> None:
     own = pd.DataFrame({"user": ["x", "x", "y", "y"], "item": ["i03", "i03", "i05", "unheard"]})
     for data in (Interactions(taken(), items()), Interactions(taken())):
         caplog.clear()
-        shard = data.own_shard(None, {"data": own})
+        shard = data.client_shard(None, {"data": own})
         run = data.load(0)[0]
         assert shard.item_ids.tolist() == run.item_ids.tolist()
         assert list(shard.features) == list(run.features)
@@ -187,7 +187,7 @@ def test_one_clients_own_interactions(caplog: pytest.LogCaptureFixture) -> None:
         assert set(shard.split) == {0}
         assert caplog.messages[0].startswith("--data: 1 interactions with items that the run does not know")
     with pytest.raises(InputError, match=r"--data, row 1: no item of the table is in .*, such as 'unheard'"):
-        Interactions(taken()).own_shard(None, {"data": own.tail(1)})
+        Interactions(taken()).client_shard(None, {"data": own.tail(1)})
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

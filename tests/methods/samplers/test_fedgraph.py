@@ -10,7 +10,7 @@ from fedgraft.contracts import Draw, Outcome, Stage, Timing, View
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.samplers.fedgraph import FedGraph, principal
 from helpers.toy_runs import same
 
@@ -227,7 +227,7 @@ def test_the_recipe_gives_equal_runs_also_when_it_is_stopped_and_resumed(tmp_pat
     with pytest.raises(KeyboardInterrupt):
         execute(built, tmp_path / "stopped", Stops())
     resume(tmp_path / "stopped")
-    stores = [Store.open(tmp_path / name) for name in ("one", "two", "stopped")]
+    stores = [RunFolder.open(tmp_path / name) for name in ("one", "two", "stopped")]
     assert len({store.summary()["digest"] for store in stores}) == 1
     states = [store.load()[0].sampler for store in stores]
     assert same(states[0], states[1])
@@ -239,7 +239,7 @@ def test_the_recipe_gives_equal_runs_also_when_it_is_stopped_and_resumed(tmp_pat
 def test_the_score_is_validations_whatever_the_selector_sees(tmp_path):
     fedacs = {"selector.name": "fedacs", "selector.clients": "ucb", "selector.score_split": "test", "rounds": 1}
     execute(experiment.load("fedgraph", {**BLOCKS, **fedacs}), tmp_path / "run")
-    state, _ = Store.open(tmp_path / "run").load()
+    state, _ = RunFolder.open(tmp_path / "run").load()
     last = state.curve[-1]
     assert state.sampler["score"] == last["validation"] != last["test"] == state.selector["score"]
 

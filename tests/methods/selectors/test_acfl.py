@@ -95,6 +95,7 @@ def test_equal_rows_make_one_cluster_without_a_warning():
     assert two[0] == two[1] != two[2] == two[3]
 
 
+@pytest.mark.slow
 def test_few_candidates_keep_the_laws():
     check_selector(ACFL, clients=1, candidates=1, clusters=1)
 

@@ -89,6 +89,7 @@ def test_what_an_update_says_is_kept(view, outcome):
     assert np.abs(after["sketches"]).sum(1).astype(bool).tolist() == [False, True, False]
 
 
+@pytest.mark.slow
 def test_the_other_variant_keeps_the_laws():
     check_selector(Clustered, by="similarity")
 

@@ -75,6 +75,7 @@ def test_what_an_update_says_is_kept(view, outcome):
     assert np.abs(state["sketches"][1]).sum() > 0
 
 
+@pytest.mark.slow
 def test_the_other_variant_keeps_the_laws():
     check_selector(DivFL, weights="samples")
 

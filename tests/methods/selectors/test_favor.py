@@ -117,6 +117,7 @@ def test_who_brings_scores_is_learnt(view, outcome):
     assert replace(selector, epsilon_min=0.0).select(state, view(6, round=9999), g).clients == (0, 1)
 
 
+@pytest.mark.slow
 def test_small_options_keep_the_laws():
     check_selector(Favor, hidden=(), components=1, memory=2, steps=0)
 

@@ -148,6 +148,7 @@ def test_cohorts_are_uniform_in_the_warm_up_and_greedy_between(view, g):
     assert all(0 in cohort for cohort in chosen)
 
 
+@pytest.mark.slow
 def test_short_options_keep_the_laws():
     check_selector(FedCor, warm_up=2, every=3, dim=2, history=4)
 

@@ -166,6 +166,7 @@ def test_a_team_learns_whom_to_stop(view, outcome):
     assert replace(selector, epsilon=0.0, epsilon_min=0.0).select(state, seen, g).clients == (0, 1, 2)
 
 
+@pytest.mark.slow
 def test_small_options_keep_the_laws():
     check_selector(FedMarl, hidden=(), history=1, memory=2, steps=0, clients=1)
 

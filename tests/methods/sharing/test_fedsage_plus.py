@@ -13,7 +13,7 @@ from fedgraft.engine.server.averaging import scored_model
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.sharing.fedsage_plus import FROZEN, FedSagePlus
 from helpers.killed_runs import Killed, measured
 from helpers.leaking_runs import found, ran, random_features
@@ -150,9 +150,9 @@ def test_killed_and_resumed_it_ends_as_if_it_had_not_been(tmp_path, dying):
     with pytest.raises(Killed):
         execute(load("fedsage_plus", changes), tmp_path / "run")
     dying(0)
-    assert 0 < Store.open(tmp_path / "run").load()[0].round < 4
+    assert 0 < RunFolder.open(tmp_path / "run").load()[0].round < 4
     assert measured(resume(tmp_path / "run")) == whole
-    assert Store.open(tmp_path / "run").load()[1] == Store.open(tmp_path / "whole").load()[1]
+    assert RunFolder.open(tmp_path / "run").load()[1] == RunFolder.open(tmp_path / "whole").load()[1]
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

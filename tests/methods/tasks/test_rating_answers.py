@@ -11,7 +11,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.rating import Rating
 from helpers.rating_shards import HAND, lively, shard_of
@@ -72,7 +72,7 @@ def test_answers_say_what_is_new():
 
 
 def test_answers_for_test_pairs_have_the_rmse_of_the_summary(finished_run: Path):
-    store = Store.open(finished_run)
+    store = RunFolder.open(finished_run)
     run = experiment.Experiment.from_toml(store.experiment_toml())
     squares = []
     for number, shard in enumerate(run.data.load(run.seed)):

@@ -4,10 +4,11 @@ import dataclasses
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.reports.studies import study, study_files
 from fedgraft.reports.studies.page import tables, write_page
+from fedgraft.reports.studies.processes import Call, Write
+from fedgraft.reports.studies.stored_results import StoredResults
 from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
 
 TINY = Study(
@@ -44,8 +47,20 @@ TINY = Study(
 )
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder for data that are prepared."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a Ciao of forty users and six categories."""
     g = np.random.default_rng(0)
     rows = [
@@ -54,85 +69,110 @@ def root(tmp_path: Path) -> Path:
         for i in g.choice(60, 12, False)
     ]
     links = [[1 + u, 1 + (u + step) % 40] for u in range(40) for step in (1, 3)]
-    (tmp_path / "data" / "ciao").mkdir(parents=True)
-    scipy.io.savemat(tmp_path / "data" / "ciao" / "rating.mat", {"rating": np.array(rows)})
-    scipy.io.savemat(tmp_path / "data" / "ciao" / "trustnetwork.mat", {"trustnetwork": np.array(links)})
-    return tmp_path
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "ciao").mkdir()
+    scipy.io.savemat(folder / "ciao" / "rating.mat", {"rating": np.array(rows)})
+    scipy.io.savemat(folder / "ciao" / "trustnetwork.mat", {"trustnetwork": np.array(links)})
+    return folder
 
 
-def test_runs_every_cell_once_and_only_what_is_missing(root, capsys, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
-    said: list[str] = []
-    study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
-    found = study.results(TINY, root / "out", 1)
-    assert [cell.key for cell in found] == ["ciao-average-3-gcn-all-seed1", "ciao-average-3-gcn-fedacs-seed1"]
+@pytest.fixture(scope="module")
+def played(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study, run once in a process of its own; not to be changed."""
+    folder, said = tmp_path_factory.mktemp("played") / "out", []
+    study.run(TINY, data, folder, seeds=1, jobs=1, say=said.append)
     assert said[0] == "0 of 2 cells are done; 2 to run with 1 jobs."
+    return folder
+
+
+@pytest.fixture
+def out(played: Path, tmp_path: Path) -> Path:
+    """A copy of the study that was run."""
+    return shutil.copytree(played, tmp_path / "out")
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells are run in this process: others take seconds to start."""
+
+    def run(calls: Sequence[Call], jobs: int, write: Write) -> Iterator[Call]:
+        for call in calls:
+            call.run(write)
+            yield call
+
+    monkeypatch.setattr(study, "in_processes", run)
+
+
+@pytest.mark.usefixtures("here")
+def test_runs_every_cell_once_and_only_what_is_missing(data, out, tmp_path):
+    found = study.results(TINY, out, 1)
+    assert [cell.key for cell in found] == ["ciao-average-3-gcn-all-seed1", "ciao-average-3-gcn-fedacs-seed1"]
     assert all(len(result["curve"]) == 4 for result in found.values())
-    (root / "out" / "cells" / "ciao-average-3-gcn-fedacs-seed1.json").unlink()
-    study.run(TINY, root / "data", root / "out", seeds=1, jobs=1, say=said.append)
-    again = study.results(TINY, root / "out", 1)
+    (out / "cells" / "ciao-average-3-gcn-fedacs-seed1.json").unlink()
+    study.run(TINY, data, out, seeds=1, jobs=1, say=quiet)
+    again = study.results(TINY, out, 1)
     assert [result["digest"] for result in again.values()] == [result["digest"] for result in found.values()]
+    said: list[str] = []
+    assert StoredResults(out).pack() == 3
+    study.run(TINY, data, out, seeds=1, jobs=1, say=said.append)
+    assert said == ["2 of 2 cells are done; 0 to run with 1 jobs."]
+    assert list(study.results(TINY, out, 1).items()) == list(again.items())
     text = tables(TINY, again, 1)
     assert "| FedACS (GCN) |" in text
     assert "67%" in text  # 568 of 851 KB, the paper's
-    write_page(TINY, again, 1, root / "page.md")
-    page = root / "page.md"
+    write_page(TINY, again, 1, tmp_path / "page.md")
+    page = tmp_path / "page.md"
     page.write_text(page.read_text().replace("# A tiny study", "# A tiny study\n\nWhat it shows."))
     write_page(TINY, again, 1, page)
     assert page.read_text().count("| FedACS (GCN) |") == text.count("| FedACS (GCN) |")
     assert "What it shows." in page.read_text()
 
 
-def test_runs_a_cell_again_whose_settings_have_changed(root, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+@pytest.mark.usefixtures("here")
+def test_runs_a_cell_again_whose_settings_have_changed(data, out):
     said: list[str] = []
-    study.run(TINY, root / "data", root / "out", 1, 1, said.append)
-    before = study.results(TINY, root / "out", 1)
+    before = study.results(TINY, out, 1)
     methods = {**TINY.methods, "all": {"label": "", "changes": {"selector.name": "all", "training.epochs": 2}}}
     changed = dataclasses.replace(TINY, methods=methods)
-    assert [cell.method for cell in study.results(changed, root / "out", 1)] == ["fedacs"]
-    study.run(changed, root / "data", root / "out", 1, 1, said.append)
+    assert [cell.method for cell in study.results(changed, out, 1)] == ["fedacs"]
+    study.run(changed, data, out, 1, 1, said.append)
     assert "1 of 2 cells are done; 1 to run with 1 jobs." in said
     assert "1 of these were done with other settings than they have now, such as ciao-average-3-gcn-all-seed1." in said
-    after = study.results(changed, root / "out", 1)
+    after = study.results(changed, out, 1)
     assert [a["digest"] == b["digest"] for a, b in zip(before.values(), after.values(), strict=True)] == [False, True]
 
 
-def test_takes_results_of_before_settings_were_kept(root, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
-    study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None)
-    for file in (root / "out" / "cells").iterdir():
+def test_takes_results_of_before_settings_were_kept(out):
+    for file in (out / "cells").iterdir():
         content = json.loads(file.read_text())
         del content["settings"]
         file.write_text(json.dumps(content))
-    assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1))
+    assert len(study.results(TINY, out, 1)) == len(TINY.cells(1))
 
 
-def test_takes_results_that_say_options_by_earlier_names(root, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
-    study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None)
-    path = root / "out" / "cells" / "ciao-average-3-gcn-fedacs-seed1.json"
+def test_takes_results_that_say_options_by_earlier_names(out):
+    path = out / "cells" / "ciao-average-3-gcn-fedacs-seed1.json"
     content = json.loads(path.read_text())
     decay = content["settings"].pop("evaluation")["averaging"]
     content["settings"]["sharing"]["averaging"] = decay
     path.write_text(json.dumps(content))
-    assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1))
+    assert len(study.results(TINY, out, 1)) == len(TINY.cells(1))
     content["settings"]["sharing"]["averaging"] = decay / 2
     path.write_text(json.dumps(content))
-    assert len(study.results(TINY, root / "out", 1)) == len(TINY.cells(1)) - 1
+    assert len(study.results(TINY, out, 1)) == len(TINY.cells(1)) - 1
 
 
-def test_runs_only_cells_that_match(root, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(root / "cache"))
-    study.run(TINY, root / "data", root / "out", 2, 1, lambda line: None, match="*-all-seed2")
-    assert [cell.key for cell in study.results(TINY, root / "out", 2)] == ["ciao-average-3-gcn-all-seed2"]
+@pytest.mark.usefixtures("here")
+def test_runs_only_cells_that_match(data, tmp_path):
+    study.run(TINY, data, tmp_path, 2, 1, quiet, match="*-all-seed2")
+    assert [cell.key for cell in study.results(TINY, tmp_path, 2)] == ["ciao-average-3-gcn-all-seed2"]
     with pytest.raises(InputError, match=r"--match 'none\*' fits none of 2 cells, such as ciao-average-3-gcn-all-"):
-        study.run(TINY, root / "data", root / "out", 1, 1, lambda line: None, match="none*")
+        study.run(TINY, data, tmp_path, 1, 1, quiet, match="none*")
 
 
-def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("here")
+def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path):
     """The width of features, and that they are sparse, are known only from the data."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     panel = {**TINY.panels[0], "data": ["blocks"], "partitions": ["iid"], "runs": [["sage", "fedlocal"]]}
     made = dataclasses.replace(
         TINY,
@@ -141,14 +181,14 @@ def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path, monkeypatch
         methods={"fedlocal": {"label": "", "recipe": "fedlocal"}},
         panels=({**panel, "yardsticks": ["local_only", "centralised"]},),
     )
-    study.run(made, tmp_path / "data", tmp_path / "out", 1, 1, lambda line: None)
+    study.run(made, tmp_path / "data", tmp_path / "out", 1, 1, quiet)
     (found,) = study.results(made, tmp_path / "out", 1).values()
     assert found["yardsticks"].keys() == {"local_only", "centralised"}
 
 
-def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("here")
+def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path):
     """Clients' data are prepared once for all methods with one task; one that needs more of a task has its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     graphs = dataclasses.replace(
         TINY,
         recipe="cefgl",
@@ -162,18 +202,12 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path, monkeypa
     runs = [["gin", "fedavg"], ["gcn", "fedavg"], ["gin", "fedstar"], ["sage", "fedavg"]]
     alone = []
     for run in runs:
-        one, folder = (
-            dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": [run]},)),
-            tmp_path / "-".join(run),
-        )
-        (folder / "cells").mkdir(parents=True)
-        (cell,) = one.cells(1)
-        write = partial(study._write, folder)
-        for call in study._calls(one, cell.split, [cell], tmp_path / "data", folder, ""):
-            call.run(write)  # here: a process takes seconds to start
+        one = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": [run]},))
+        folder = tmp_path / "-".join(run)
+        study.run(one, tmp_path / "data", folder, 1, 1, quiet)
         alone += [result["digest"] for result in study.results(one, folder, 1).values()]
     together = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": runs},))
-    study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, lambda line: None)
+    study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, quiet)
     found = study.results(together, tmp_path / "together", 1)
     assert [result["digest"] for result in found.values()] == alone
 
@@ -205,20 +239,20 @@ def die(*call):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_process_that_is_lost_is_one_clear_error(root, monkeypatch):
+def test_a_process_that_is_lost_is_one_clear_error(data, tmp_path, monkeypatch):
     monkeypatch.setattr(study, "_run_split", die)
     with pytest.raises(MachineError, match=r"^The process of ciao-average-3, seed [12], was lost; .* fewer --jobs\.$"):
-        study.run(TINY, root / "data", root / "out", seeds=2, jobs=2, say=print)
+        study.run(TINY, data, tmp_path / "out", seeds=2, jobs=2, say=print)
 
 
-def test_errors(root):
+def test_errors(tmp_path):
     with pytest.raises(InputError, match=r"No study named 'fedac'\. Did you mean 'fedacs'"):
         study.load("fedac")
     with pytest.raises(InputError, match="holds no folder 'ciao'"):
-        study.run(TINY, root, root / "out", seeds=1, jobs=1, say=print)
-    (root / "page.md").write_text("no marks")
+        study.run(TINY, tmp_path, tmp_path / "out", seeds=1, jobs=1, say=print)
+    (tmp_path / "page.md").write_text("no marks")
     with pytest.raises(InputError, match="lacks the marks"):
-        write_page(TINY, {}, 1, root / "page.md")
+        write_page(TINY, {}, 1, tmp_path / "page.md")
 
 
 def test_tables_count_what_was_never_reached():
@@ -305,10 +339,12 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})
         first = found.panels[0]["data"][0]
-        for data, model, method in {(c.split.data if found.sets else first, c.model, c.method) for c in cells}:
-            changes = {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"}
+        kinds = {(c.split.data if found.sets else first, c.model, c.method) for c in cells}
+        shared = {data: {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"} for data, _, _ in kinds}
+        for data, changes in shared.items():
             experiments.load(found.recipe_for(data), changes)  # what deals the data and has the yardsticks
-            found.experiment(data, method, {**changes, **({"model.name": model} if model else {})})
+        for data, model, method in kinds:
+            found.experiment(data, method, {**shared[data], **({"model.name": model} if model else {})})
         json.dumps(found.panels)
 
 

@@ -13,9 +13,10 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.run_pb2 import Run
 
 from fedgraft.errors import InputError, MachineError
-from fedgraft.runtimes.flower_federation import control, control_api
+from fedgraft.runtimes.flower_federation import control
 from fedgraft.runtimes.flower_federation.child import environment
 from fedgraft.runtimes.flower_federation.making import make
+from fedgraft.runtimes.flower_federation.patched import control_api
 from helpers.federations import free_port
 
 

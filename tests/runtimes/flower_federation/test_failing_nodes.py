@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 
-from helpers.federations import SHOPS, federation, run_here, same
+from helpers.federations import SHOPS, WAIT_SECONDS, federation, run_here, same
 
 pytestmark = pytest.mark.federation
 
@@ -34,7 +34,7 @@ def test_a_node_that_comes_late_is_waited_for(shops, tmp_path):
     process = shops.begin(tmp_path / "run")
     shops.wait_for("run", "1 of 2 nodes have joined; waiting for client 1.")
     shops.start(late)
-    assert process.wait(240) == 0
+    assert process.wait(WAIT_SECONDS) == 0
     one, two = same(json.loads((tmp_path / "run" / "summary.json").read_text()), run_here(tmp_path / "here", *SHOPS))
     assert one == two
 
@@ -73,7 +73,7 @@ def test_a_full_disk_at_a_node_fails_its_client_until_there_is_room(shops, tmp_p
         fill(folder / "filler")
         shops.wait_for_round(tmp_path / "run", 4)
         (folder / "filler").unlink()
-        assert process.wait(240) == 0
+        assert process.wait(WAIT_SECONDS) == 0
     failed = [row["failed"] for row in rows_of(tmp_path / "run")]
     assert [each for each in failed if each] == [{"1": "cannot serve request"}] * sum(map(bool, failed))
     assert not failed[0]

@@ -13,7 +13,7 @@ import fedgraft
 from fedgraft.contracts.data import names_of
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.runtimes.flower_federation.folders import file_name
-from helpers.federations import SHOPS, Federation, call, call_here, federation, run_here, same
+from helpers.federations import SHOPS, WAIT_SECONDS, Federation, call, call_here, federation, run_here, same
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = pytest.mark.federation
@@ -78,7 +78,7 @@ def test_a_run_ends_as_on_one_machine_and_each_site_predicts_with_its_model(shop
 
 
 def ended(process):
-    assert process.wait(240) == 0
+    assert process.wait(WAIT_SECONDS) == 0
 
 
 def test_a_node_that_is_killed_and_comes_back_changes_no_bit(shops, expected, tmp_path):
@@ -100,7 +100,7 @@ def test_a_serverapp_that_is_killed_is_one_line_and_resumed_to_the_same_bits(sho
     process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
     shops.wait_for_round(tmp_path / "run", 2)
     subprocess.run(["pkill", "-9", "-f", f"{shops.root}.*flwr-serverapp|flwr-serverapp.*:{shops.port}"], check=False)
-    assert process.wait(60) == 1
+    assert process.wait(WAIT_SECONDS) == 1
     said = shops.log("run").strip().splitlines()[-1]
     assert re.search(r"error: The ServerApp has ended without a word.* Continue with 'fedgraft resume ", said), said
     found = json.loads(call_here("resume", tmp_path / "run", "--json"))
@@ -113,7 +113,7 @@ def test_a_superlink_that_is_killed_is_started_and_the_run_resumed_to_the_same_b
     process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
     shops.wait_for_round(tmp_path / "run", 2)
     shops.kill("server")
-    assert process.wait(60) == 1
+    assert process.wait(WAIT_SECONDS) == 1
     assert "or its SuperLink was. Continue with 'fedgraft resume" in shops.log("run").strip().splitlines()[-1]
     shops.start_server()
     found = json.loads(call_here("resume", tmp_path / "run", "--json"))
@@ -126,7 +126,7 @@ def test_ctrl_c_stores_the_run_and_says_how_to_go_on(shops, expected, tmp_path):
     process = shops.begin(tmp_path / "run", "checkpoint.every_seconds=0")
     shops.wait_for_round(tmp_path / "run", 1)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(WAIT_SECONDS) == 130
     assert f"Continue with: fedgraft resume {tmp_path / 'run'}" in shops.log("run")
     one, two = same(json.loads(call_here("resume", tmp_path / "run", "--json")), expected)
     assert one == two

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 
 from fedgraft.testing.network import SERVER, Refused, counted, link, network
-from helpers.federations import SHOPS, federation, run_here, same
+from helpers.federations import SHOPS, WAIT_SECONDS, federation, run_here, same
 
 pytestmark = pytest.mark.federation
 
@@ -45,7 +45,7 @@ def test_a_round_with_a_model_of_100_kb_carries_little_more_than_the_ledger_says
     before = counted(server)
     shops.wait_for_round(tmp_path / "run", 8)
     carried = counted(server) - before
-    assert process.wait(240) == 0
+    assert process.wait(WAIT_SECONDS) == 0
     found = [json.loads(line) for line in rows.read_text().splitlines()]
     charged = found[7]["bytes_total"] - found[1]["bytes_total"]
     messages = 2 * 3 * 6  # of a model: two down and one up, two sites, six rounds
@@ -61,7 +61,7 @@ def test_a_link_that_stops_for_half_a_minute_changes_no_bit(made, tmp_path):
     link(site, up=False)
     time.sleep(30)
     link(site, up=True)
-    assert process.wait(240) == 0
+    assert process.wait(WAIT_SECONDS) == 0
     found = json.loads((tmp_path / "run" / "summary.json").read_text())
     one, two = same(found, run_here(tmp_path / "here", *SHOPS, "selector.name=all"))
     assert one == two

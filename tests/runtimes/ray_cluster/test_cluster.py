@@ -63,11 +63,11 @@ def test_ctrl_c_for_the_whole_group_stores_the_run(tmp_path):
     process = subprocess.Popen(
         [*command, "rounds=2000", "--out", str(folder), "-q"], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while not (folder / "rounds.jsonl").exists() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "Interrupted. Continue with: fedgraft resume" in err
     rows = [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]

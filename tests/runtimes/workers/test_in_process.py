@@ -296,6 +296,7 @@ def probed(runtime, value, workers_killed=False):
     return [*replies, kept, runtime.exchange(dict.fromkeys(runtime.clients(), train), most, None), remembered(runtime)]
 
 
+@pytest.mark.slow
 def test_large_memories_are_shared_with_workers_and_survive_them():
     with closing(inprocess(0, **WIDE)) as inline:
         expected = probed(inline, 0.001)

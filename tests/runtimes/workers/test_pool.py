@@ -12,7 +12,7 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.errors import MachineError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.pool import LATE, Pool, _Batch, _Job
 from fedgraft.runtimes.workers.shared_memory import view_of
@@ -56,7 +56,7 @@ RUNS = {
 
 def results(folder, summary):
     """All of a run that may not depend on what was lost on the way."""
-    state, memories = Store.open(folder).load()
+    state, memories = RunFolder.open(folder).load()
     ledger, model = (folder / "ledger.jsonl").read_text(), (folder / "model.safetensors").read_bytes()
     return [measured(summary), ledger, model, memories, {**state.to_tree(), "seconds": 0, "curve": 0}]
 
@@ -152,7 +152,7 @@ def test_what_is_lost_twice_ends_the_run_and_its_checkpoint_goes_on(tmp_path, fa
     go_on = f"The last checkpoint is intact: continue with 'fedgraft resume {folder}', where "
     assert re.fullmatch(f"Client 2 could not be served: {how}{again}{how}{what}{go_on}.*", said)
     assert "\n" not in said
-    assert Store.open(folder).load()[0].round == 1
+    assert RunFolder.open(folder).load()[0].round == 1
     assert measured(resume(folder)) == measured(whole)
 
 

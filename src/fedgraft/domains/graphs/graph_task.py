@@ -1,6 +1,5 @@
-"""What tasks about whole graphs share: options, model, batches, questions. What an answer is each says itself."""
+"""What tasks about whole graphs share: all but the kind of label, and what only classes can be asked."""
 
-from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -10,17 +9,19 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions
+from fedgraft.contracts import Draw, Indices, Questions, Sums
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.task_abilities import PartsTask, PooledTask, PredictingTask, SurveyedTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
-from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Variant
+from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
 from fedgraft.domains.graphs.queries import split_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
+from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import require, require_one_of
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -39,6 +40,7 @@ class GraphData:
         held_out: {"validation": batches, "test": batches}.
         label: [graphs], what the shard says of each.
         variant: what the shapes of its own parameters depend on.
+        unit: in which labels are learnt that are numbers.
     """
 
     collator: Collator
@@ -46,6 +48,7 @@ class GraphData:
     held_out: dict[str, list[Batch]]
     label: Array
     variant: Variant
+    unit: Unit
     moved: dict[tuple[str, str], list[Batch]] = field(default_factory=dict)
 
     def on(self, device: torch.device, split: str) -> list[Batch]:
@@ -59,6 +62,7 @@ class GraphData:
 
 @dataclass(frozen=True)
 class GraphTask(
+    LabelledTask[GraphShard, GraphData],
     PartsTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
     PredictingTask[GraphShard, GraphData],
@@ -68,7 +72,6 @@ class GraphTask(
     """Answer something of each whole graph, with a model whose ends are the client's own; options as of `Graph`."""
 
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
-    network: ClassVar[type[GraphModel]] = GraphModel
 
     encoder: LayeredEncoder | NetworkEncoder
     normalise: str = "batch"
@@ -117,17 +120,22 @@ class GraphTask(
         """The first layer, the normalisations and the head; what reads counts of subtrees, unless it is shared."""
         return name.startswith(PERSONAL if self.wl_shared else (*PERSONAL, SUBTREES))
 
-    @abstractmethod
-    def outputs(self, shard: GraphShard) -> int:
-        """Return how many numbers the model's heads tell of a graph."""
+    def labels_of(self, shard: GraphShard) -> Labels:
+        """Return the kind with what is a client's own, such as its names of classes."""
+        return self.labels
+
+    def unit_of(self, shard: GraphShard) -> Unit:
+        """Return the unit in which a client learns: of its training graphs."""
+        return self.labels.unit(shard.label[shard.rows("train")])
 
     def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
         """Held-out graphs as batches, training graphs to be put together."""
-        collator = self._collator(shard)
+        unit = self.unit_of(shard)
+        collator = self._collator(replace(shard, label=self.labels.told(shard.label, unit)))
         held_out = {split: self._batches(collator, shard.rows(split)) for split in SCORED_SPLITS}
         seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
-        variant = Variant(shard.kinds, seen, self.outputs(shard))
-        return GraphData(collator, shard.rows("train"), held_out, shard.label, variant)
+        variant = Variant(shard.kinds, seen, self.labels_of(shard).width)
+        return GraphData(collator, shard.rows("train"), held_out, shard.label, variant, unit)
 
     def examples(self, data: GraphData) -> int:
         """Return how many training graphs the client has."""
@@ -150,26 +158,42 @@ class GraphTask(
         places = self.walks + self.degrees if self.structure else 0
         own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
         normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
-        return self.network(self.encoder, own, places, normalise, self.dropout, g, buckets, self.wl_into, self.wl_scale)
+        subtrees = buckets, self.wl_into, self.wl_scale
+        return GraphModel(self.encoder, own, places, normalise, self.dropout, g, *subtrees, self.labels)
+
+    def together(self, models: Sequence[nn.Module]) -> nn.Module:
+        """Return one model that answers as several: the mean of their probabilities or numbers."""
+        return Together(models, self.labels)
 
     def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the loss of each graph of the draw, and the head's hidden layer."""
         batch = data.collator.batch(data.train[draw.examples]).to(device_of(model))
         hidden = model.represent(batch)  # type: ignore[operator]
-        return Losses(self.losses(model, hidden, batch), hidden=hidden)
+        return Losses(model.losses(hidden, batch), hidden=hidden)  # type: ignore[operator]
 
-    @abstractmethod
-    def losses(self, model: nn.Module, hidden: Tensor, batch: Batch) -> Tensor:
-        """Return the loss of each graph, float32 [graphs], given the head's hidden layer [graphs, width]."""
+    def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
+        """Return the labels' sums."""
+        device, sums = device_of(model), {}
+        for split in SCORED_SPLITS:
+            told = ((model(batch), batch.label) for batch in data.on(device, split))
+            sums[split] = self.labels.sums_of(told, data.unit)
+        return sums
+
+    def predict(
+        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
+    ) -> dict[str, Array]:
+        """What the labels tell of each graph: its class, or its number in the user's unit."""
+        outputs = self.outputs_of(model, asked)
+        return {"graph": asked.ids, **self.labels_of(shard).answers(outputs, self.unit_of(shard))}
 
     def represent(self, model: nn.Module, data: GraphData) -> tuple[Array, Array] | None:
-        """The head's hidden layer over the test graphs, and what is known of them."""
+        """The head's hidden layer over the test graphs, and their classes or in which fifth of these each number is."""
         hidden, label = [], []
         with torch.no_grad():
             for batch in data.on(device_of(model), "test"):
                 hidden.append(model.represent(batch).cpu())  # type: ignore[operator]
                 label.append(batch.label.cpu())
-        return torch.cat(hidden).numpy(), torch.cat(label).numpy()
+        return torch.cat(hidden).numpy(), groups_of(torch.cat(label).numpy())
 
     def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
         """PyG `Data` objects as tables of graphs, nodes and edges."""

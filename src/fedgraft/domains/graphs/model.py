@@ -1,6 +1,5 @@
 """The model of tasks about whole graphs: a client's own ends around convolutions that may be shared."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,8 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.labels import Labels
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.weighted_batch_norm import SharedNorm
+from fedgraft.domains.labels.classes import Classes
 from fedgraft.nn.layers import RowLinear, linear, normal
 from fedgraft.nn.propagate import Block
 
@@ -20,13 +21,14 @@ SUBTREES = "subtrees."
 INTO = ("answer", "logits", "hidden")
 """Where counts of subtrees go: `Subtrees`."""
 
-
+CLASSES = Classes()
+"""What is told of a graph unless a model is made for another kind of label."""
 HIDDEN = 64
 """Width of the head of a whole network, and of the nodes' states before one that is made for any (ours, as `gin`'s)."""
 
 
 class Variant(NamedTuple):
-    """Sizes that the shapes of a client's own parameters depend on; `classes` is 1 where a number is told."""
+    """Sizes that the shapes of a client's own parameters depend on; `classes`: numbers told of a graph."""
 
     kinds: int
     attributes: int
@@ -34,7 +36,7 @@ class Variant(NamedTuple):
 
 
 class GraphModel(nn.Module):
-    """From batches of graphs to logits.
+    """From batches of graphs to what is told of them: logits, or numbers.
 
     Args:
         encoder: gives the convolutions; or a network in place of these and of the normalisations.
@@ -46,6 +48,7 @@ class GraphModel(nn.Module):
         buckets: width of the counts of subtrees; 0 for none.
         into: where they go, one of `INTO`.
         loud: factor of the counts, > 0: the larger, the faster their part learns and the less its weights decay.
+        labels: what is told of a graph; of several heads that answer, what they answer as one.
     """
 
     def __init__(
@@ -59,8 +62,10 @@ class GraphModel(nn.Module):
         buckets: int = 0,
         into: str = "answer",
         loud: float = 1.0,
+        labels: Labels = CLASSES,
     ) -> None:
         super().__init__()
+        self.labels = labels
         self.whole = isinstance(encoder, NetworkEncoder)
         width, depth = width_of(encoder), 0 if isinstance(encoder, NetworkEncoder) else encoder.depth
         both = 2 * width if places else width
@@ -84,14 +89,12 @@ class GraphModel(nn.Module):
 
     def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
         """Return logits, float32 [graphs, classes], of the last hidden layer and, if they have a say, of subtrees."""
-        logits = self.heads(hidden, batch)
-        return logits[0] if len(logits) == 1 else _mean_answer(logits)
+        told = self.heads(hidden, batch)
+        return told[0] if len(told) == 1 else self.labels.together(told)
 
     def losses(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropies, float32 [graphs], summed over heads: each learns as if it were alone."""
-        each = [
-            nn.functional.cross_entropy(logits, batch.label, reduction="none") for logits in self.heads(hidden, batch)
-        ]
+        """Return the losses of graphs, float32 [graphs], summed over heads: each learns as if it were alone."""
+        each = [self.labels.losses(told, batch.label) for told in self.heads(hidden, batch)]
         return each[0] if len(each) == 1 else torch.stack(each).sum(0)
 
     def heads(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
@@ -138,45 +141,21 @@ def width_of(encoder: LayeredEncoder | NetworkEncoder) -> int:
     return HIDDEN if isinstance(encoder, NetworkEncoder) else encoder.width
 
 
-class NumberModel(GraphModel):
-    """From batches of graphs to a number each, float32 [graphs, 1]; of several heads the mean."""
-
-    def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """Return numbers, float32 [graphs, 1], of the last hidden layer and, if they have a say, of subtrees."""
-        return torch.stack(self.heads(hidden, batch)).mean(0)
-
-
 class Together(nn.Module):
-    """Several models that answer as one: from batches to logarithms of their mean probabilities.
+    """Several models that answer as one, as their kind of label says. What hidden layers show is the first one's."""
 
-    What hidden layers show is the first one's.
-    """
-
-    def __init__(self, models: Sequence[nn.Module]) -> None:
+    def __init__(self, models: Sequence[nn.Module], labels: Labels = CLASSES) -> None:
         super().__init__()
-        self.models = nn.ModuleList(models)
+        self.models, self.labels = nn.ModuleList(models), labels
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return logits, float32 [graphs, classes]."""
-        return _mean_answer([model(batch) for model in self.models])
+        """Return what the models tell, float32 [graphs, width]."""
+        return self.labels.together([model(batch) for model in self.models])
 
     def represent(self, batch: Batch) -> Tensor:
         """The first model's last hidden layer."""
         first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
         return first
-
-
-class NumbersTogether(Together):
-    """Several models that answer as one: from batches to the mean of their numbers, float32 [graphs, 1]."""
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Return numbers, float32 [graphs, 1]."""
-        return torch.stack([model(batch) for model in self.models]).mean(0)
-
-
-def _mean_answer(logits: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean of probabilities, of logits [graphs, classes] each."""
-    return torch.stack([each.log_softmax(1) for each in logits]).logsumexp(0) - math.log(len(logits))
 
 
 class Subtrees(nn.Module):

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedgraft.domains.regression import numbers_hint
+from fedgraft.domains.labels.known import numbers_hint
+from fedgraft.domains.pyg_objects import UNREAD, ends_of, numpy_of, rows_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
-
-UNREAD = ("edge_attr", "edge_weight")
-"""What no encoder of graphs looks at."""
 
 
 def tables_of(
@@ -65,46 +63,33 @@ def tables_of(
 def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str) -> list[tuple[str, str | None, Any]]:
     """(what errors call it, client, graph) of every graph."""
     listed: list[tuple[str, str | None, Any]] = []
+    keyed: list[tuple[str, str | None, Any]] = [("", None, graphs)]
     if isinstance(graphs, Mapping):
-        for key, own in graphs.items():
-            where = f"{parameter}[{key!r}]"
-            listed += [(f"{where}[{place}]", str(key), graph) for place, graph in enumerate(_list(own, where))]
-    else:
-        for place, graph in enumerate(_list(graphs, parameter)):
-            named = getattr(graph, "client", None)
-            listed.append((f"{parameter}[{place}]", None if named is None else str(named), graph))
+        keyed = [(f"[{key!r}]", str(key), own) for key, own in graphs.items()]
+    for key, named, own in keyed:
+        if not isinstance(own, Iterable):
+            raise InputError(f"{parameter}{key} must be a list of torch_geometric.data.Data; got {type(own).__name__}.")
+        for place, graph in enumerate(own):
+            client = getattr(graph, "client", None) if named is None else named
+            where = f"{parameter}{key}[{place}]"
+            if not hasattr(graph, "edge_index"):
+                raise InputError(f"{where} must be a torch_geometric.data.Data; got {type(graph).__name__}.")
+            listed.append((where, None if client is None else str(client), graph))
     if not listed:
         raise InputError(f"{parameter}: no graphs; at least one is needed.")
-    for where, _, graph in listed:
-        if not hasattr(graph, "edge_index"):
-            raise InputError(f"{where} must be a torch_geometric.data.Data; got {type(graph).__name__}.")
     return listed
 
 
-def _list(graphs: Any, where: str) -> list[Any]:
-    if not isinstance(graphs, Iterable):
-        raise InputError(f"{where} must be a list of torch_geometric.data.Data; got {type(graphs).__name__}.")
-    return list(graphs)
-
-
 def _features(graph: Any, where: str) -> Array:
-    x = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else _numpy(graph.x)
-    if x.ndim != 2:
-        raise InputError(f"{where}.x must be of shape [nodes, features]; got {list(x.shape)}.")
-    if x.dtype.kind not in "biuf":
-        raise InputError(f"{where}.x must be real numbers; got {x.dtype}.")
-    x = x.astype(np.float64)
+    given = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else numpy_of(graph.x)
+    x: Array = rows_of(given, f"{where}.x").astype(np.float64)
     if not np.isfinite(x).all():
         raise InputError(f"{where}.x must hold finite numbers; it does not.")
     return x
 
 
 def _edges(graph: Any, nodes: int, where: str) -> Array:
-    ends = np.zeros((2, 0), np.int64) if graph.edge_index is None else _numpy(graph.edge_index)
-    if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
-        raise InputError(
-            f"{where}.edge_index must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}."
-        )
+    ends = ends_of(np.zeros((2, 0), np.int64) if graph.edge_index is None else graph.edge_index, f"{where}.edge_index")
     if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
         got = f"{ends.min()}..{ends.max()}"
         raise InputError(f"{where}.edge_index must hold nodes of the graph, 0..{nodes - 1}; got {got}.")
@@ -114,7 +99,7 @@ def _edges(graph: Any, nodes: int, where: str) -> Array:
 def _label(graph: Any, where: str, is_number: bool) -> dict[str, object]:
     if getattr(graph, "y", None) is None:
         return {}
-    y = _numpy(graph.y)
+    y = numpy_of(graph.y)
     one = y.size == 1 and y.dtype.kind in "iuf" and np.isfinite(y).all()
     if is_number:
         if not one:
@@ -124,7 +109,3 @@ def _label(graph: Any, where: str, is_number: bool) -> dict[str, object]:
         hint = numbers_hint("graph") if one else ""
         raise InputError(f"{where}.y must be one whole number, the class; got {y.tolist()!r}.{hint}")
     return {"label": int(y.item())}
-
-
-def _numpy(value: Any) -> Array:
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

@@ -21,21 +21,19 @@ def split_graphs(shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame
     for name in ("nodes", "edges"):
         if name not in tables:
             raise InputError(f"{OWNER}: a table of {name} is needed, one row each; give --{name}.")
-    nodes, edges = tables["nodes"], tables["edges"]
     for name, table in tables.items():
         if "graph" not in table:
             raise InputError(f"{OWNER}.{name}: no column 'graph'; got {', '.join(map(str, table)) or 'none'}.")
-    graphs = tables.get("graphs")
-    if graphs is None:
-        graphs = nodes[[name for name in ("graph", "client") if name in nodes]].drop_duplicates("graph")
+    graphs = tables.get("graphs", tables["nodes"].drop_duplicates("graph"))
     client = _clients(shards, graphs)
     found = {}
     for number in np.unique(client).tolist():
         rows = np.flatnonzero(client == number)
         wanted = graphs["graph"].iloc[rows].astype(str)
-        own = [table[table["graph"].astype(str).isin(wanted)] for table in (nodes, edges)]
-        asked = read_queries(shards[number], own[0], own[1], graphs.iloc[rows].drop(columns="client", errors="ignore"))
-        found[number] = Questions(rows, asked)
+        parts = {name: tables[name] for name in ("nodes", "edges")}
+        own = {name: table[table["graph"].astype(str).isin(wanted)] for name, table in parts.items()}
+        own["graphs"] = graphs.iloc[rows].drop(columns="client", errors="ignore")
+        found[number] = Questions(rows, read_queries(shards[number], own))
     return found
 
 

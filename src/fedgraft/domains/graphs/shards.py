@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.regression import groups_of
+from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
@@ -316,14 +316,6 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
         split=np.concatenate([shard.split for shard in shards]),
         ids=np.concatenate([shard.ids for shard in shards]),
     )
-
-
-def accuracy(shards: Sequence[GraphShard], predicted: Sequence[Indices]) -> dict[str, float]:
-    """{"validation": share, "test": share} of all clients' graphs whose class was `predicted`; nan where none is."""
-    right = np.concatenate([guess == shard.label for guess, shard in zip(predicted, shards, strict=True)])
-    split = np.concatenate([shard.split for shard in shards])
-    parts = {name: right[split == SPLITS.index(name)] for name in SPLITS[1:]}
-    return {name: float(part.mean()) if len(part) else float("nan") for name, part in parts.items()}
 
 
 def _width(shard: GraphShard) -> int:

@@ -8,16 +8,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.node_tables import clients_said, named_once, texts_of
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.new_nodes import owners_of
-from fedgraft.domains.nodes.reading.queries import OWNER, Asked, split_nodes_asked
-from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.nodes.reading.new_nodes import ends_of, owners_of
+from fedgraft.domains.nodes.reading.queries import Asked, split_nodes_asked
+from fedgraft.domains.nodes.reading.tables import ASKED_PAIRS
+from fedgraft.domains.tables.asked import Places, clients_said
+from fedgraft.domains.tables.reader import OWNER, named_once, read_asked
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, nearest
 
 ENDS = ("source", "target")
-Places = dict[int, int]
-"""{client: which of its nodes}."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,25 +46,21 @@ def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
 
     Raises `InputError` for whatever is missing or unknown, and for a pair of two clients' nodes.
     """
-    where = f"{OWNER}.pairs"
-    if "pairs" not in tables:
-        raise InputError(f"{OWNER}: a table of pairs is needed, one row each; give --pairs.")
-    wanted = {f"{OWNER}.{column}": column for column in ENDS}
-    table, source = read_table(named_once(tables["pairs"], where), where, wanted, ["client"])
-    ids = np.stack([texts_of(table, column, source) for column in ENDS]).astype(object)
-    said = clients_said(table, [shard.name for shard in shards], source)
-    known = {name: dict(places) for name, places in owners_of(shards, {*ids.ravel().tolist()}).items()}
+    rows = read_asked(tables, ASKED_PAIRS)
+    ids = ends_of(rows).astype(object)
+    said = clients_said(rows, [shard.name for shard in shards])
+    known = dict(owners_of(shards, {*ids.ravel().tolist()}))
     new = _new_nodes(shards, tables, ids, said, known) if "nodes" in tables else {}
     for who, questions in new.items():
         places = zip(questions.asked.ids.tolist(), questions.asked.nodes.tolist(), strict=True)
         known |= {name: {who: place} for name, place in places if place >= shards[who].own}
-    found = [_placed(shards, known, ids[:, row], int(said[row]), source, row) for row in range(len(table))]
+    found = [_placed(shards, known, ids[:, row], int(said[row]), rows, row) for row in range(len(rows))]
     client, pairs = np.array([who for who, _ in found]), np.array([pair for _, pair in found], np.int64).T
     answers = {}
     for each in np.unique(client).tolist():
-        rows = np.flatnonzero(client == each)
+        mine = np.flatnonzero(client == each)
         asked = new[each].asked if each in new else None
-        answers[each] = Questions(rows, AskedPairs(ids[:, rows], pairs[:, rows], asked))
+        answers[each] = Questions(mine, AskedPairs(ids[:, mine], pairs[:, mine], asked))
     return answers
 
 
@@ -97,7 +93,7 @@ def _placed(
     known: Mapping[str, Places],
     ids: NDArray[np.object_],
     said: int,
-    source: Source,
+    rows: Rows,
     row: int,
 ) -> tuple[int, list[int]]:
     """The client that has both nodes of a pair, and which they are."""
@@ -105,8 +101,7 @@ def _placed(
         if name not in known:
             hint = nearest(name, [*known, *(str(each) for shard in shards for each in shard.ids)])
             raise InputError(
-                f"{row_of(source, row)}: {column!r} must be a node of a client, or a new one of --nodes; got "
-                f"{name!r}.{hint}"
+                f"{rows.row(row)}: {column!r} must be a node of a client, or a new one of --nodes; got {name!r}.{hint}"
             )
     one, other = (known[name] for name in ids)
     both = [client for client in one if client in other and said in (-1, client)]
@@ -114,10 +109,10 @@ def _placed(
         return both[0], [one[both[0]], other[both[0]]]
     if both:
         whose = " and ".join(repr(shards[client].name) for client in both)
-        raise InputError(f"{row_of(source, row)}: clients {whose} have such nodes; a column 'client' must say whose.")
+        raise InputError(f"{rows.row(row)}: clients {whose} have such nodes; a column 'client' must say whose.")
     whose = "; ".join(
         f"{name!r} is of {' and '.join(repr(shards[client].name) for client in places)}"
         for name, places in zip(ids, (one, other), strict=True)
     )
     wanted = f"client {shards[said].name!r}, which the row names" if said >= 0 else "one client, which scores it"
-    raise InputError(f"{row_of(source, row)}: both nodes of a pair must be of {wanted}; {whose}.")
+    raise InputError(f"{rows.row(row)}: both nodes of a pair must be of {wanted}; {whose}.")

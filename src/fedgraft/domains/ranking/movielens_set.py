@@ -1,20 +1,17 @@
 """Options that the MovieLens data sets share, and shards made from their files."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ranking.item_features import Items, make_features, sources_of
 from fedgraft.domains.ranking.movielens import ADDRESS, Format, Movies, read_movielens
 from fedgraft.domains.ranking.partition import check_partition, make_shards
 from fedgraft.domains.ranking.shards import Interactions, RankingShard
-from fedgraft.domains.ranking.tables import Catalogue, Columns, read_own
-
-LOG = logging.getLogger("fedgraft.data")
+from fedgraft.domains.ranking.tables import INTERACTIONS, Catalogue, read_own
 
 
 @dataclass(frozen=True)
@@ -69,11 +66,8 @@ class MovieLensSet(OwnShardData[RankingShard]):
         """Load one shard per client, dealt and split by `seed`."""
         return make_shards(self.interactions(), self.clients, self.partition, self.ubi, seed)
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RankingShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions with movies of the set; those with others are left out, with a note."""
         whole = self.interactions()
         known = Catalogue(whole.item_ids, whole.titles, whole.features, self.form.movies)
-        shard, lost = read_own(Columns("data"), tables["data"], known, "--data")
-        if lost:
-            LOG.warning(f"--data: {lost:,} interactions with movies that the run does not know left out.")
-        return shard
+        return read_own(INTERACTIONS.names(), tables["data"], known, "movies")

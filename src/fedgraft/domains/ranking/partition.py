@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Clients
+from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
@@ -141,21 +141,14 @@ def deal(data: Interactions, clients: int | None, partition: str, ubi: float, se
     return Clients(names, _Dealt(data, client, names, split).shard)
 
 
-def site_shard(data: Interactions, name: str, seed: int, client: int) -> RankingShard:
-    """Return one client with all of the data, split as the data say or by itself; the notes of `data` go to the log.
-
-    Args:
-        data: the client's interactions.
-        name: of the client.
-        seed: the experiment's.
-        client: which client it is, 0, 1 ...
-    """
+def site_shard(data: Interactions, purpose: Purpose) -> RankingShard:
+    """Return one client with all of the data, split as the data say or by itself; the notes of `data` go to the log."""
     for note in data.notes:
         LOG.warning(note)
     split = data.split
     if split is None:
-        split = split_rows(data.user, generator(seed, "split", client=client), data.time)
-    return _Dealt(data, np.zeros(len(data.user_ids), np.int64), [name], split).shard(0)
+        split = split_rows(data.user, generator(purpose.seed, "split", client=purpose.client), data.time)
+    return _Dealt(data, np.zeros(len(data.user_ids), np.int64), [purpose.name], split).shard(0)
 
 
 def reached(shards: list[RankingShard]) -> float:

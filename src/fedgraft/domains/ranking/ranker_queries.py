@@ -75,23 +75,21 @@ def best_items(scores: NDArray[np.float32], had: ItemLists, users: Ids, count: I
 
 def _clients(shards: Sequence[RankingShard], users: pd.DataFrame, place: Sequence[Mapping[str, int]]) -> Ids:
     """The client of each row."""
-    names = [shard.name for shard in shards]
+    names, client = [shard.name for shard in shards], []
     named = users["client"].astype(str).tolist() if "client" in users else [None] * len(users)
-    for name in named:
+    for user, name in zip(users["user"].astype(str), named, strict=True):
         if name is not None and name not in names:
             raise unknown("client", name, names)
-    client = np.empty(len(users), np.int64)
-    for row, (user, name) in enumerate(zip(users["user"].astype(str), named, strict=True)):
-        having = [number for number, its in enumerate(place) if user in its and name in (None, names[number])]
+        among = range(len(names)) if name is None else [names.index(name)]
+        having = [number for number in among if user in place[number]]
         if not having:
             of = f"user of client {name!r}" if name is not None else "user"
-            here = place if name is None else [place[names.index(name)]]
-            raise unknown(of, user, [each for its in here for each in its])
+            raise unknown(of, user, [each for number in among for each in place[number]])
         if len(having) > 1:
             several = ", ".join(names[number] for number in having)
             raise InputError(f"{OWNER}.users: user {user!r} is at several clients; give --client, one of {several}.")
-        client[row] = having[0]
-    return client
+        client.append(having[0])
+    return np.array(client, np.int64)
 
 
 def _lengths(users: pd.DataFrame) -> Ids:

@@ -1,55 +1,40 @@
 """Reads a user's own interactions and items from tables, with errors that name file, row, column and value."""
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import Given, table_of
-from fedgraft.domains.ranking.item_features import Items, Rows, make_features, on_grid
+from fedgraft.contracts.table_files import Given, is_folder
+from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
-from fedgraft.domains.tables import (
-    Source,
-    as_numbers,
-    encode,
-    folder_of_tables,
-    numbers,
-    read_table,
-    row_of,
-    splits_of,
-    times_of,
-)
+from fedgraft.domains.tables.reader import read
+from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
+from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
 
-TEXT, NUMBERS = "text", "numbers"
-"""Names of the modalities that a table of items holds without being told."""
+LOG = logging.getLogger("fedgraft.data")
 
-
-@dataclass(frozen=True)
-class Columns:
-    """Names of columns, as options of a data set.
-
-    Args:
-        owner: what errors call the options: "Interactions" for Interactions.user ...
-        user: who; item: what; client: whose, read with partition = "given".
-        split: "train", "validation" or "test" where there is such a column.
-        time: when, to split by; "" splits at random.
-        title: of an item, for people to read, where there is such a column.
-        text: columns of items that make their text; None: the title and every column that is not of numbers.
-    """
-
-    owner: str
-    user: str = "user"
-    item: str = "item"
-    client: str = "client"
-    split: str = "split"
-    time: str = ""
-    title: str = "title"
-    text: tuple[str, ...] | None = None
+INTERACTIONS = Table(
+    "interactions",
+    (
+        Column("user"),
+        Column("item"),
+        Column("client"),
+        Column("split", "split", needed=False, silent=True),
+        Column("time", "time", silent=True),
+    ),
+    folder="clients",
+)
+ITEMS = Table("items", (Column("item"), Column("title", needed=False)))
+"""All other columns are features."""
+USERS = Table("users", (Column("user"), Column("client")))
+"""Questions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,117 +50,104 @@ class Catalogue:
 
     ids: Array
     titles: Array
-    features: Mapping[str, Rows]
+    features: Mapping[str, item_features.Rows]
     where: str
 
-    def places(self, names: Array) -> Ids:
-        """Return where each name stands among the items, int64; -1 where it does not."""
-        order = np.argsort(self.ids, kind="stable")
-        place = order[np.minimum(np.searchsorted(self.ids, names, sorter=order), len(order) - 1)]
-        return np.where(self.ids[place] == names, place, -1)
 
-
-def read_catalogue(
-    form: Columns,
-    items: Given | None,
-    taken: Sequence[str],
-    sources: Mapping[str, str | Sequence[str]],
-    images: object,
-    width: int,
-) -> Catalogue:
-    """Read the items and what is known of them.
+@dataclass(frozen=True)
+class Features:
+    """Where the features of items come from.
 
     Args:
-        form: names of columns.
-        items: one row per item; None where the items are those that are taken, in ascending order of ids.
-        taken: ids of items with an interaction; not looked at where there is a table.
-        sources: {modality: a source of `item_features`, or columns of numbers}.
+        owner: what errors call the data set.
+        sources: {modality: a source of `item_features`, or columns of numbers}; None = all that the table tells.
+        text: columns of items that make their text; None = the title and every column that is not of numbers.
         images: the folder of images.
         width: of features from texts.
     """
-    if items is None:
-        ids, where, table, source = np.array(sorted({*taken})), "the catalogue", None, [("", 0)]
-        if given := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
-            raise InputError(f"{form.owner}.items must be given, a table of items: features {given[0]!r} need it.")
-    else:
-        wanted = {f"{form.owner}.item": form.item}
-        every = [str(column) for column in table_of(items, f"{form.owner}.items").columns]
-        table, source = read_table(items, f"{form.owner}.items", wanted, every)
-        code, names = encode(table, form.item, source)
-        if len(names) < len(code):
-            row = int(np.flatnonzero(pd.Series(code).duplicated())[0])
-            raise InputError(f"{row_of(source, row)}: item {str(names[code[row]])!r} is listed twice.")
-        ids, where = names[code], source[0][0]
-    made: dict[str, Rows] = {}
-    texts = [""] * len(ids) if table is None else _texts(form, table, where)
-    known = Items(ids, texts, np.arange(len(ids)), len(ids), where)
+
+    owner: str
+    sources: Mapping[str, Any] | None
+    text: tuple[str, ...] | None
+    images: object
+    width: int
+
+
+def read_catalogue(form: Features, items: Given | None, names: Names, taken: Array) -> Catalogue:
+    """Read the items and what is known of them.
+
+    Args:
+        form: where features come from.
+        items: one row per item; None where the items are those that are taken.
+        names: of the columns.
+        taken: ids of items with an interaction, ascending; not looked at where there is a table.
+    """
+    if items is not None:
+        return _catalogue(form, read(items, ITEMS, names, form.owner, rest=True))
+    sources = form.sources or {}
+    if given := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
+        raise InputError(f"{form.owner}.items must be given, a table of items: features {given[0]!r} need it.")
+    known = item_features.Items(taken, [""] * len(taken), np.arange(len(taken)), len(taken), "the catalogue")
+    made = item_features.make_features(form.owner, sources, known, form.images, form.width)
+    return Catalogue(taken, np.zeros(0, np.str_), made, known.where)
+
+
+def _catalogue(form: Features, rows: Rows) -> Catalogue:
+    code, names = rows.read("item")
+    if len(again := repeated(code)):
+        raise rows.error(again, f"item {str(names[code[again[0]]])!r} is listed twice", noun="")
+    others = [name for name in rows if name not in rows.names.values()]
+    numeric = [name for name in others if _is_numbers(rows.frame[name])]
+    texts = form.text
+    if texts is None:
+        title = [rows.names["title"]] if "title" in rows else []
+        texts = (*title, *(name for name in others if name not in numeric))
+    sources = form.sources
+    if sources is None:
+        sources = ({"text": "text"} if texts else {}) | ({"numbers": numeric} if numeric else {})
+    every, count = _texts(rows, texts, f"{form.owner}.text"), len(rows)
+    known = item_features.Items(names[code], every, np.arange(count), count, rows.where)
+    made: dict[str, item_features.Rows] = {}
     for modality, of in sources.items():
         if isinstance(of, str):
-            made |= make_features(form.owner, {modality: of}, known, images, width)
-        elif table is not None:
-            made[modality] = _standardised(table, of, source, f"{form.owner}.features")
-    titled = table is not None and form.title in table
-    titles = _text(table[form.title]) if table is not None and titled else []
-    return Catalogue(ids, np.array(titles, dtype=np.str_), made, where)
+            made |= item_features.make_features(form.owner, {modality: of}, known, form.images, form.width)
+        else:
+            made[modality] = _standardised(rows, of, f"{form.owner}.features")
+    titles = _text(rows["title"].values) if "title" in rows else []
+    return Catalogue(known.ids, np.array(titles, dtype=np.str_), made, rows.where)
 
 
-def usual_sources(form: Columns, items: Given | None) -> dict[str, str | Sequence[str]]:
-    """Return {modality: source} of all that a table of items tells: its texts, and its columns of numbers."""
-    if items is None:
-        return {}
-    table = table_of(items, f"{form.owner}.items")
-    table = table.set_axis([str(column) for column in table.columns], axis=1)
-    of_numbers = [column for column in _others(form, table) if _is_numbers(table[column])]
-    texts = form.text if form.text is not None else _text_columns(form, table)
-    return {**({TEXT: TEXT} if texts else {}), **({NUMBERS: of_numbers} if of_numbers else {})}
-
-
-def read_taken(form: Columns, given: Given, named: bool) -> tuple[pd.DataFrame, Source]:
+def read_taken(owner: str, names: Names, given: Given, named: bool) -> Rows:
     """Read a table of interactions, or a folder of them, one file a client; `named`: whether clients are named."""
-    parameter = f"{form.owner}.interactions"
-    wanted = {f"{form.owner}.{option}": getattr(form, option) for option in ("user", "item")}
-    if form.time:
-        wanted[f"{form.owner}.time"] = form.time
-    if isinstance(given, pd.DataFrame) or not Path(given).is_dir():
-        if named:
-            wanted[f"{form.owner}.client"] = form.client
-        return read_table(given, parameter, wanted, [form.split])
-    if not named:
+    if is_folder(given) and not named:
         raise InputError(
-            f"{parameter} = {str(given)!r} is a folder, where each file is a client: {form.owner}.partition must be "
-            "'given'."
+            f"{owner}.interactions = {str(given)!r} is a folder, where each file is a client: {owner}.partition must "
+            "be 'given'."
         )
-    tables, source = folder_of_tables(Path(given), parameter, wanted, [form.split])
-    frames = [table.assign(**{form.client: name}) for name, table in tables.items()]
-    return pd.concat(frames, ignore_index=True), source
+    unread = () if named and not is_folder(given) else ("client",)
+    roles = [column.role for column in INTERACTIONS.columns if column.role not in unread]
+    return read(given, INTERACTIONS, names, owner, needed=("user", "item", "client", "time"), only=roles)
 
 
-def read_interactions(
-    form: Columns, table: pd.DataFrame, source: Source, catalogue: Catalogue, named: bool
-) -> Interactions:
+def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interactions:
     """Return the whole set, from rows of interactions; who is at two clients is two users."""
-    code, item_ids = encode(table, form.item, source)
-    item = catalogue.places(item_ids)[code]
+    code, item_ids = rows.read("item")
+    item = places_of(catalogue.ids, item_ids)[code]
     if len(lost := np.flatnonzero(item < 0)):
         name = str(item_ids[code[lost[0]]])
-        raise InputError(
-            f"{row_of(source, lost[0])}: item {name!r} is not in {catalogue.where} ({len(lost)} such rows)."
-            f"{nearest(name, catalogue.ids.tolist())}"
-        )
-    person, people = encode(table, form.user, source)
-    client, clients = encode(table, form.client, source) if named else (np.zeros_like(person), np.array(["all"]))
-    users, user = np.unique(client * len(people) + person, return_inverse=True)
+        end = f".{nearest(name, catalogue.ids.tolist())}"
+        raise rows.error(lost, f"item {name!r} is not in {catalogue.where}", end=end)
+    person, people = rows.read("user")
+    client, clients = (rows.clients() if named else None) or (np.zeros_like(person), np.array(["all"]))
+    clients, place = np.unique(clients, return_inverse=True)  # files are in another order than their names
+    users, user = np.unique(place[client] * len(people) + person, return_inverse=True)
     user_ids = people[users % len(people)]
     kept = last_of_pairs(user, item)
-    repeated = len(user) - len(kept)
+    repeats = len(user) - len(kept)
     user, item = user[kept], item[kept]
-    split = splits_of(table, form.split, source)[kept] if form.split in table else None
-    if split is not None and form.time:
-        options = f"{form.owner}.time = {form.time!r} and the column {form.split!r}"
-        raise InputError(f"{options} of {source[0][0]} both say how to split; one is needed.")
-    if split is not None and len(idle := np.setdiff1d(user, user[split == 0])):
-        name = str(user_ids[idle[0]])
-        raise InputError(f"{source[0][0]}: user {name!r} has no interaction for training ({len(idle)} such users).")
+    split, time = (None if found is None else found[kept] for found in map(rows.read, ("split", "time")))
+    if split is not None:
+        _check_split(rows, user, split, user_ids)
     return Interactions(
         user=user,
         item=item,
@@ -186,46 +158,53 @@ def read_interactions(
         client=users // len(people) if named else None,
         client_names=tuple(clients.tolist()) if named else (),
         split=split,
-        time=times_of(table, form.time, source)[kept] if form.time else None,
-        notes=(f"{repeated:,} repeated pairs of user and item left out; the last row stands.",) if repeated else (),
+        time=time,
+        notes=(f"{repeats:,} repeated pairs of user and item left out; the last row stands.",) if repeats else (),
     )
 
 
-def read_own(form: Columns, given: Given, catalogue: Catalogue, parameter: str) -> tuple[RankingShard, int]:
-    """Return one client's own interactions, all known, and how many are of items that the catalogue lacks.
+def _check_split(rows: Rows, user: Ids, split: NDArray[np.int8], user_ids: Array) -> None:
+    """Raise `InputError` where the time says how to split, too, and for a user with nothing to train on."""
+    name = rows.names["split"]
+    if "time" in rows:
+        options = f"Interactions.time = {rows.names['time']!r} and the column {name!r}"
+        raise InputError(f"{options} of {rows.where} both say how to split; one is needed.")
+    if len(idle := np.setdiff1d(user, user[split == 0])):
+        raise InputError(
+            f"{rows.where}: user {str(user_ids[idle[0]])!r} has no interaction for training ({len(idle)} such users)."
+        )
+
+
+def read_own(names: Names, given: Given, catalogue: Catalogue, what: str = "items") -> RankingShard:
+    """Return one client's own interactions, all known; those with items that the catalogue lacks are left out.
 
     Args:
-        form: names of columns.
+        names: of the columns.
         given: one row per interaction.
         catalogue: the items of the run.
-        parameter: what errors call the table.
+        what: what a note calls them.
     """
-    wanted = {f"{form.owner}.{option}": getattr(form, option) for option in ("user", "item")}
-    table, source = read_table(given, parameter, wanted)
-    code, item_ids = encode(table, form.item, source)
-    item = catalogue.places(item_ids)[code]
+    roles = ("user", "item")
+    rows = read(given, replace(INTERACTIONS, folder=""), names, "data", "--data", roles, roles)
+    code, item_ids = rows.read("item")
+    item = places_of(catalogue.ids, item_ids)[code]
     kept = np.flatnonzero(item >= 0)
     if not len(kept):
-        name = str(item_ids[0])
-        raise InputError(f"{row_of(source, 0)}: no item of the table is in {catalogue.where}, such as {name!r}.")
-    user, user_ids = encode(table.iloc[kept], form.user, [(source[0][0], len(kept))])
-    rows = last_of_pairs(user, item[kept])
-    shard = RankingShard(
+        raise InputError(f"{rows.row(0)}: no item of the table is in {catalogue.where}, such as {str(item_ids[0])!r}.")
+    if lost := len(code) - len(kept):
+        LOG.warning(f"--data: {lost:,} interactions with {what} that the run does not know left out.")
+    user, user_ids = rows.take(kept).read("user")
+    last = last_of_pairs(user, item[kept])
+    return RankingShard(
         name="own",
-        user=user[rows],
-        item=item[kept][rows],
-        split=np.zeros(len(rows), np.int8),
+        user=user[last],
+        item=item[kept][last],
+        split=np.zeros(len(last), np.int8),
         user_ids=user_ids,
         item_ids=catalogue.ids,
         features=catalogue.features,
         titles=catalogue.titles,
     )
-    return shard, len(code) - len(kept)
-
-
-def _others(form: Columns, table: pd.DataFrame) -> list[str]:
-    """Columns that say something of items."""
-    return [str(column) for column in table if column not in (form.item, form.title)]
 
 
 def _is_numbers(values: pd.Series) -> bool:
@@ -233,30 +212,26 @@ def _is_numbers(values: pd.Series) -> bool:
     return bool(np.isfinite(parsed).any() and (np.isfinite(parsed) | values.isna().to_numpy()).all())
 
 
-def _text_columns(form: Columns, table: pd.DataFrame) -> list[str]:
-    title = [form.title] if form.title in table else []
-    return [*title, *(column for column in _others(form, table) if not _is_numbers(table[column]))]
-
-
-def _texts(form: Columns, table: pd.DataFrame, where: str) -> list[str]:
+def _texts(rows: Rows, columns: Sequence[str], option: str) -> list[str]:
     """Each item's texts, joined."""
-    columns = _text_columns(form, table) if form.text is None else list(form.text)
-    for column in columns:
-        if column not in table:
-            raise unknown(f"column of {where} ({form.owner}.text)", column, table.columns)
-    parts = [_text(table[column]) for column in columns]
-    return [" ".join(filter(None, row)) for row in zip(*parts, strict=True)] or [""] * len(table)
+    _check_columns(rows, columns, option)
+    parts = [_text(rows.frame[column]) for column in columns]
+    return [" ".join(filter(None, row)) for row in zip(*parts, strict=True)] or [""] * len(rows)
 
 
 def _text(values: pd.Series) -> list[str]:
     return ["" if lacking else str(value) for value, lacking in zip(values, values.isna(), strict=True)]
 
 
-def _standardised(table: pd.DataFrame, columns: Sequence[str], source: Source, option: str) -> Rows:
+def _standardised(rows: Rows, columns: Sequence[str], option: str) -> item_features.Rows:
     """Columns of numbers with mean 0 and variance 1 over the items; those that are all equal become 0."""
+    _check_columns(rows, columns, option)
+    values: NDArray[np.float64] = np.stack([rows.column(column).numbers() for column in columns], axis=1)
+    centred, spread, most = values - values.mean(axis=0), values.std(axis=0), np.abs(values).max(axis=0)
+    return item_features.on_grid(np.divide(centred, spread, out=np.zeros_like(values), where=spread > 1e-12 * most))
+
+
+def _check_columns(rows: Rows, columns: Sequence[str], option: str) -> None:
     for column in columns:
-        if column not in table:
-            raise unknown(f"column of {source[0][0]} ({option})", column, table.columns)
-    rows: NDArray[np.float64] = np.stack([numbers(table, column, source) for column in columns], axis=1)
-    centred, spread = rows - rows.mean(axis=0), rows.std(axis=0)
-    return on_grid(np.divide(centred, spread, out=np.zeros_like(rows), where=spread > 1e-12 * np.abs(rows).max(axis=0)))
+        if column not in rows.frame:
+            raise unknown(f"column of {rows.where} ({option})", column, rows.frame.columns)

@@ -101,6 +101,11 @@ class Rows:
     split: NDArray[np.uint8]
     scale: tuple[float, float]
 
+    @property
+    def label(self) -> Floats:
+        """Float64 [n], the ratings: what a constant is compared with."""
+        return self.rating
+
     def rmse(self, prediction: Floats) -> dict[str, float]:
         """{"validation": RMSE, "test": RMSE} over all clients of predictions [n], clipped to the scale."""
         squared = (np.clip(prediction, *self.scale) - self.rating) ** 2

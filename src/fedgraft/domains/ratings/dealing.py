@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Clients
+from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ratings.shards import (
@@ -76,26 +76,19 @@ def _check_held_out(owner: Ids, ratings: Ratings) -> None:
             )
 
 
-def site_shard(ratings: Ratings, name: str, seed: int, client: int) -> RatingShard:
-    """Return one client with all of the data, split as among others; the notes of `ratings` go to the log.
+def whole_shard(ratings: Ratings, purpose: Purpose) -> RatingShard:
+    """Return one client with all of the data, split as among others, or all known; the notes go to the log.
 
     Args:
         ratings: the client's; users, items and categories are numbered by what the client has.
-        name: of the client.
-        seed: the experiment's.
-        client: which client it is, 0, 1 ...
+        purpose: to train, or to answer by.
     """
     ratings = drop_repeats(ratings)
     for note in ratings.notes:
         LOG.warning(note)
-    owner = np.full(len(ratings.rating), client, np.int64)
-    return _Dealt(ratings, owner, [name] * (client + 1), seed).shard(client)
-
-
-def known_shard(ratings: Ratings, name: str) -> RatingShard:
-    """One client with all of the data, every rating of it for training; the notes of `ratings` go to the log."""
-    shard = site_shard(ratings, name, seed=0, client=0)
-    return replace(shard, split=np.zeros_like(shard.split))
+    owner = np.full(len(ratings.rating), purpose.client, np.int64)
+    shard = _Dealt(ratings, owner, [purpose.name] * (purpose.client + 1), purpose.seed).shard(purpose.client)
+    return shard if purpose.trains else replace(shard, split=np.zeros_like(shard.split))
 
 
 def _given(ratings: Ratings, clients: int | None) -> tuple[Ids, list[str]]:

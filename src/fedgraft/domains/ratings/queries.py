@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedgraft.domains.ratings.shards import Ids, RatingShard
+from fedgraft.domains.tables.rows import places_of
 from fedgraft.errors import InputError, unknown
 from fedgraft.wire.layouts import Array
 
@@ -37,18 +37,9 @@ def route_pairs(shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> 
 
 def with_newcomers(shard: RatingShard, user_ids: Array, item_ids: Array) -> tuple[RatingShard, Ids, Ids]:
     """The shard with users and items that it has not seen added, and the pairs' local indices in it."""
-    users, user = _extended(shard.user_ids, user_ids)
-    items, item = _extended(shard.item_ids, item_ids)
-    first_user = int(shard.users.max(initial=-1)) + 1
-    first_item = int(shard.items.max(initial=-1)) + 1
-    extended = replace(
-        shard,
-        user_ids=users,
-        item_ids=items,
-        users=np.concatenate([shard.users, np.arange(first_user, first_user + len(users) - len(shard.users))]),
-        items=np.concatenate([shard.items, np.arange(first_item, first_item + len(items) - len(shard.items))]),
-    )
-    return extended, user, item
+    own_users, users, user = _extended(shard.user_ids, shard.users, user_ids)
+    own_items, items, item = _extended(shard.item_ids, shard.items, item_ids)
+    return replace(shard, user_ids=own_users, users=users, item_ids=own_items, items=items), user, item
 
 
 def item_categories(shard: RatingShard) -> Ids:
@@ -61,20 +52,21 @@ def item_categories(shard: RatingShard) -> Ids:
 
 def positions(ids: Array, wanted: Array) -> Ids:
     """Return where each wanted id stands among `ids`, -1 where it does not; compared as text, as in files."""
-    places = {name: place for place, name in enumerate(_texts(ids))}
-    return np.array([places.get(name, -1) for name in _texts(wanted)], dtype=np.int64)
+    return places_of(_texts(ids), _texts(wanted))
 
 
-def _extended(ids: Array, wanted: Array) -> tuple[Array, Ids]:
-    new = np.unique(np.array(_texts(wanted), dtype=object)[positions(ids, wanted) < 0])
-    together = np.concatenate([np.array(_texts(ids), dtype=object), new])
-    return together, positions(together, wanted)
+def _extended(ids: Array, numbers: Ids, wanted: Array) -> tuple[Array, Ids, Ids]:
+    """(ids with the wanted ones that are new, the numbers of all of them, the places of the wanted ones)."""
+    new = np.unique(_texts(wanted)[positions(ids, wanted) < 0])
+    together = np.concatenate([_texts(ids), new])
+    more = int(numbers.max(initial=-1)) + 1 + np.arange(len(new))
+    return together, np.concatenate([numbers, more]), positions(together, wanted)
 
 
-def _texts(ids: Array | NDArray[np.object_]) -> list[str]:
-    # Whole numbers become floats where a table lacks some of them: 7.0 is user 7, as in the data (`tables.encode`).
+def _texts(ids: Array) -> Array:
+    # Whole numbers become floats where a table lacks some of them: 7.0 is user 7, as in the data (`Cells.codes`).
     values = (int(v) if isinstance(v, float) and v.is_integer() else v for v in ids.tolist())
-    return [str(value) for value in values]
+    return np.array([str(value) for value in values], dtype=object)
 
 
 def _client(shards: Sequence[RatingShard], value: object) -> int:

@@ -47,13 +47,6 @@ class TypedData:
             )
         return self.moved[str(device)]
 
-    def label_shares(self, parts: int) -> list[float]:
-        """Shares of training nodes in consecutive parts of the list of classes."""
-        label = self.part.label[self.rows["train"]]
-        counts = np.bincount(label * parts // max(1, len(self.part.classes)), minlength=parts)
-        shares: list[float] = (counts / max(1, len(label))).tolist()
-        return shares
-
     @cached_property
     def centrality(self) -> NDArray[np.float32]:
         """float32 [targets], PageRank among the client's nodes of all types."""

@@ -10,18 +10,17 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.node_tables import named_once, texts_of
-from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.tables.asked import Places
+from fedgraft.domains.tables.reader import read_asked
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.typed.shards import JOIN, TypedGraph
+from fedgraft.domains.typed.tables import ASKED_EDGES, ASKED_ENDS, ENDS
 from fedgraft.errors import InputError, nearest, unknown
-
-COLUMNS = ("source_type", "source", "target_type", "target")
-"""Of a table of edges: the type and the id of each end."""
 
 Node = tuple[str, str]
 """A type, and an id as text."""
-Owners = Mapping[Node, dict[int, int]]
-"""{node: {client that has it: its place there}}."""
+Owners = Mapping[Node, Places]
+"""{node: everybody who has it, and where}."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,43 +29,34 @@ class Links:
 
     Args:
         pairs: both ends of each.
-        source: where the rows come from.
+        rows: that list them.
     """
 
     pairs: list[tuple[Node, Node]]
-    source: Source
-
-    def row(self, number: int) -> str:
-        """Return what errors call an edge."""
-        return row_of(self.source, number)
+    rows: Rows
 
 
-def read_links(table: pd.DataFrame | None, where: str, graph: TypedGraph) -> Links:
-    """Return the edges of a table; none where there is no table.
+def read_links(tables: Mapping[str, pd.DataFrame], graph: TypedGraph) -> Links:
+    """Return the edges of the table "edges"; none where there is no such table.
 
     Args:
-        table: with the columns `COLUMNS`.
-        where: what errors call it.
+        tables: of questions.
         graph: of a client; all know the same types.
 
     Raises `InputError` for a type that is none, and for types that have no edges.
     """
-    if table is None:
-        return Links([], [(where, 0)])
-    wanted = {f"{where.partition('.')[0]}.{column}": column for column in COLUMNS}
-    table, source = read_table(named_once(table, where), where, wanted, may_be_empty=True)
-    kinds = [texts_of(table, column, source).tolist() for column in COLUMNS[::2]]
-    ids = [texts_of(table, column, source).tolist() for column in COLUMNS[1::2]]
+    rows = read_asked(tables, ASKED_EDGES)
+    kinds, ids = ([rows[role].texts().tolist() for role in roles] for roles in (ENDS, ASKED_ENDS))
     joined = {*graph.edges, *(pair[::-1] for pair in graph.edges)}
     for row, pair in enumerate(zip(*kinds, strict=True)):
-        for column, kind in zip(COLUMNS[::2], pair, strict=True):
+        for column, kind in zip(ENDS, pair, strict=True):
             if kind not in graph.ids:
-                raise InputError(f"{row_of(source, row)}: {column!r}: {unknown('node type', kind, graph.ids)}")
+                raise InputError(f"{rows.row(row)}: {column!r}: {unknown('node type', kind, graph.ids)}")
         if pair not in joined:
             there = ", ".join(JOIN.join(known) for known in graph.edges)
-            raise InputError(f"{row_of(source, row)}: there are no edges {JOIN.join(pair)}; there are {there}.")
+            raise InputError(f"{rows.row(row)}: there are no edges {JOIN.join(pair)}; there are {there}.")
     ends = [list(zip(kinds[end], ids[end], strict=True)) for end in (0, 1)]
-    return Links(list(zip(*ends, strict=True)), source)
+    return Links(list(zip(*ends, strict=True)), rows)
 
 
 def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
@@ -74,7 +64,7 @@ def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
     names: dict[str, set[str]] = {}
     for kind, name in wanted:
         names.setdefault(kind, set()).add(name)
-    found: dict[Node, dict[int, int]] = {}
+    found: dict[Node, Places] = {}
     for number, shard in enumerate(shards):
         for kind, some in names.items():
             for place, name in enumerate(map(str, shard.ids.get(kind, ()))):
@@ -91,7 +81,7 @@ class Newcomers:
         owners: of the other nodes that `links` names.
         listed: {id of a new target node: its row in the table of nodes}.
         said: {id of a new target node: the client that its row names}.
-        nodes: where that table's rows come from.
+        nodes: the rows of that table.
         links: the edges.
 
     Raises `InputError` for edges to target nodes that are none, and without a new end.
@@ -103,7 +93,7 @@ class Newcomers:
         owners: Owners,
         listed: Mapping[str, int],
         said: Mapping[str, int],
-        nodes: Source,
+        nodes: Rows,
         links: Links,
     ) -> None:
         self._shards, self._owners, self._listed, self._said = shards, owners, listed, said
@@ -126,17 +116,17 @@ class Newcomers:
         return found
 
     def _check_ends(self, row: int, pair: tuple[Node, Node]) -> None:
-        for column, node in zip(COLUMNS[1::2], pair, strict=True):
+        for column, node in zip(ASKED_ENDS, pair, strict=True):
             if node[0] == self._target and node not in self._owners and node[1] not in self._listed:
                 hint = nearest(node[1], [*self._listed, *_texts(self._shards, self._target)])
                 raise InputError(
-                    f"{self._links.row(row)}: {column!r} must be a node of type {self._target!r} of a client, or a new "
-                    f"one of --nodes; got {node[1]!r}.{hint}"
+                    f"{self._links.rows.row(row)}: {column!r} must be a node of type {self._target!r} of a client, or "
+                    f"a new one of --nodes; got {node[1]!r}.{hint}"
                 )
         if all(node in self._owners for node in pair):
             ends = " and ".join(f"{kind} {name!r}" for kind, name in pair)
             raise InputError(
-                f"{self._links.row(row)}: one end must be new; got {ends}, whose edges their clients know."
+                f"{self._links.rows.row(row)}: one end must be new; got {ends}, whose edges their clients know."
             )
 
     def _groups(self) -> dict[Node, int]:
@@ -169,13 +159,13 @@ class Newcomers:
         firm: dict[int, str] = {}
         for name, said in self._said.items():
             if self._group[self._target, name] == group:
-                firm.setdefault(said, row_of(self._nodes, self._listed[name]))
+                firm.setdefault(said, self._nodes.row(self._listed[name]))
         among: set[int] | None = None
         for number in self._rows.get(group, ()):
             for end in self._links.pairs[number]:
                 whose = self._owners.get(end, {})
                 if end[0] == self._target and len(whose) == 1:
-                    firm.setdefault(next(iter(whose)), self._links.row(number))
+                    firm.setdefault(next(iter(whose)), self._links.rows.row(number))
                 elif whose:
                     among = set(whose) if among is None else among & set(whose)
         if len(firm) > 1:
@@ -188,7 +178,7 @@ class Newcomers:
             return next(iter(firm))
         if among is not None and len(among) == 1:
             return next(iter(among))
-        row = f"{row_of(self._nodes, self._listed[node[1]])}: " if node[0] == self._target else ""
+        row = f"{self._nodes.row(self._listed[node[1]])}: " if node[0] == self._target else ""
         raise InputError(
             f"{row}who answers for new {node[0]} {node[1]!r}? No edge joins it to a node that one client has; a column "
             "'client' (or --client) must say."

@@ -1,19 +1,20 @@
 """From PyG `HeteroData` objects, in memory or in files, to typed graphs."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.tables import encode
+from fedgraft.domains import pyg_objects as pyg
+from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.rows import codes_of
+from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.shards import (
@@ -25,29 +26,23 @@ from fedgraft.domains.typed.shards import (
     metapath_types,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import ENDS, TYPE, Collection, Columns
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
-MASKS = ("train_mask", "val_mask", "test_mask")
-"""PyG's names of the splits, in the order of `SPLITS`."""
 IDS = ("node_id", "n_id")
 """What objects may call the ids of a type's nodes."""
-UNREAD = ("edge_attr", "edge_weight")
-"""What no encoder of typed graphs looks at."""
-SUFFIX = ".pt"
-"""Of a file that holds an object."""
 
 
 def is_object(given: object) -> bool:
     """Return whether an object, the path of a file with one, or a folder of such files was given."""
     if isinstance(given, str | Path):
         path = Path(given)
-        return path.suffix == SUFFIX or path.is_dir()
+        return path.suffix == pyg.SUFFIX or path.is_dir()
     return not isinstance(given, pd.DataFrame | Mapping)
 
 
-def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str) -> Collection:
+def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
     """Return what was given as one graph; of a folder each file is a client, named after it.
 
     Args:
@@ -59,17 +54,15 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
     if isinstance(given, str | Path) and Path(given).is_dir():
         return _of_folder(Path(given), target, metapaths, where)
     if isinstance(given, str | Path):
-        given, where = read_object(Path(given), where), str(given)
+        given, where = pyg.read_object(Path(given), where, "HeteroData"), str(given)
     graph, client, split, notes = _graph(given, target, metapaths, where)
     named, names = np.zeros(graph.targets, np.int64), np.array([], dtype=str)
     if client is not None:
-        named, names = encode(
-            pd.DataFrame({"client": client}), "client", [(f"{where}[{target!r}].client", len(client))]
-        )
-    return Collection(graph, named, tuple(names.tolist()), split, _numbers(graph), notes)
+        named, names = codes_of(client, "client", f"{where}[{target!r}].client")
+    return Collection(graph, named, tuple(names.tolist()), split, notes, _numbers(graph))
 
 
-def tables_of(collection: Collection, columns: Columns) -> dict[str, pd.DataFrame]:
+def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
     """Return {"nodes": ..., "edges": ...}, one table of all nodes and one of all edges, that say the same.
 
     Args:
@@ -77,83 +70,49 @@ def tables_of(collection: Collection, columns: Columns) -> dict[str, pd.DataFram
         columns: names of the other columns.
     """
     whole, names = collection.whole, collection.feature_names
-    for name in (*names, columns.node, columns.label, columns.client, columns.split):
+    for name in (*names, *(columns[role] for role in ("node", "label", "client", "split"))):
         if name == TYPE:
             raise InputError(
                 f"{whole.name}: column {TYPE!r} must have another name: a run keeps all nodes in one table, whose "
                 f"column {TYPE!r} says of which type each is."
             )
     values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
-    own: dict[str, Any] = {TYPE: whole.target, columns.node: list(map(str, whole.ids[whole.target]))}
-    own[columns.label] = [whole.classes[label] if label >= 0 else None for label in whole.label]
+    own: dict[str, Any] = {TYPE: whole.target, columns["node"]: list(map(str, whole.ids[whole.target]))}
+    own[columns["label"]] = [whole.classes[label] if label >= 0 else None for label in whole.label]
     if collection.client_names:
-        own[columns.client] = np.array(collection.client_names, dtype=object)[collection.client]
+        own[columns["client"]] = np.array(collection.client_names, dtype=object)[collection.client]
     if collection.split:
-        own[columns.split] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+        own[columns["split"]] = [SPLITS[split] if split >= 0 else None for split in whole.split]
     first = pd.concat([pd.DataFrame(own), pd.DataFrame(values, columns=list(names))], axis=1)
     others = {kind: ids for kind, ids in whole.ids.items() if kind != whole.target}
     kinds = np.repeat(np.array(list(others), dtype=object), [len(ids) for ids in others.values()])
-    rest = pd.DataFrame({TYPE: kinds, columns.node: [str(each) for ids in others.values() for each in ids]})
-    edges = [
-        pd.DataFrame(
-            {
-                ENDS[0]: pair[0],
-                columns.ends[0]: list(map(str, whole.ids[pair[0]][ends[0]])),
-                ENDS[1]: pair[1],
-                columns.ends[1]: list(map(str, whole.ids[pair[1]][ends[1]])),
-            }
-        )
-        for pair, ends in whole.edges.items()
-    ]
+    rest = pd.DataFrame({TYPE: kinds, columns["node"]: [str(each) for ids in others.values() for each in ids]})
+    edges = []
+    for pair, ends in whole.edges.items():
+        sides = zip(ENDS, BOTH, pair, ends, strict=True)
+        said = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
+        edges.append(pd.DataFrame(said[0] | said[1]))
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
-
-
-def read_object(path: Path, parameter: str) -> Any:
-    """Return the `HeteroData` object that `torch.save` wrote; nothing else is unpickled."""
-    if not path.is_file():
-        raise InputError(f"{parameter}: no file{'' if path.suffix else ' or folder'} {path}.")
-    try:
-        with _known_classes():
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises another type, some without a word, for nearly every way to be broken
-        why = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        raise InputError(
-            f"{path} cannot be read as a torch_geometric.data.HeteroData ({why}); write it with torch.save(data, "
-            "path), its attributes tensors, numbers or lists."
-        ) from error
-
-
-@contextmanager
-def _known_classes() -> Iterator[None]:
-    """Let `torch.load` take what a `HeteroData` object is made of, and otherwise tensors only."""
-    from torch_geometric.data import HeteroData  # takes seconds
-    from torch_geometric.data.feature_store import TensorAttr
-    from torch_geometric.data.graph_store import EdgeAttr
-    from torch_geometric.data.storage import BaseStorage, EdgeStorage, NodeStorage
-
-    known = [HeteroData, TensorAttr, EdgeAttr, BaseStorage, EdgeStorage, NodeStorage]
-    with torch.serialization.safe_globals(known):
-        yield
 
 
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
-def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) -> Collection:
+def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
     """Return all clients' graphs, each as its file has it, with the same types, classes and features."""
-    paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    paths = sorted(path for path in folder.iterdir() if path.suffix == pyg.SUFFIX)
     if not paths:
-        raise InputError(f"{where}: folder {folder} holds no file that ends in {SUFFIX}.")
+        raise InputError(f"{where}: folder {folder} holds no file that ends in {pyg.SUFFIX}.")
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, said = _graph(read_object(path, where), target, (), str(path), path.stem)
+        graph, _, split, said = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
         notes += said
     if len(set(splits)) > 1:
         lacking, having = paths[splits.index(False)], paths[splits.index(True)]
-        raise InputError(f"{lacking} has no {MASKS[0]}, but {having} has one; all files need masks, or none.")
+        raise InputError(f"{lacking} has no {pyg.MASKS[0]}, but {having} has one; all files need masks, or none.")
     for path, part in zip(paths, parts, strict=True):
         if part.width != parts[0].width:
             raise InputError(f"{path}: {part.width} features of {target!r}, but {paths[0]} has {parts[0].width}.")
@@ -162,7 +121,7 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    return Collection(whole, client, names, splits[0], _numbers(whole), tuple(notes), tuple(parts))
+    return Collection(whole, client, names, splits[0], tuple(notes), _numbers(whole), tuple(parts))
 
 
 def _check_one_client_each(paths: Sequence[Path], parts: Sequence[TypedGraph]) -> None:
@@ -234,7 +193,7 @@ def _graph(
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
     label, classes = _labels(own, count, what)
-    split, given = _split(own, count, what)
+    split, given = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
     graph = TypedGraph(
@@ -251,9 +210,7 @@ def _graph(
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    named = _numpy(own["client"]) if "client" in own else None
-    if named is not None and named.shape != (count,):
-        raise InputError(f"{what}.client must name one client per node, {count}; got {list(named.shape)}.")
+    named = pyg.clients_of(own["client"], count, what) if "client" in own else None
     return graph, named, given, notes
 
 
@@ -261,12 +218,8 @@ def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, .
     """({types, in the order of their names: int64 [2, listed]}, notes); all relations between two types are one."""
     found: dict[EdgeType, list[Indices]] = {}
     for one, relation, other in data.edge_types:
-        ends = _numpy(data[one, relation, other]["edge_index"])
-        if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
-            raise InputError(
-                f"{where}[{one!r}, {relation!r}, {other!r}].edge_index must be whole numbers of shape [2, edges]; got "
-                f"{ends.dtype} of {list(ends.shape)}."
-            )
+        edge_index = data[one, relation, other]["edge_index"]
+        ends = pyg.ends_of(edge_index, f"{where}[{one!r}, {relation!r}, {other!r}].edge_index")
         pair = (one, other) if one <= other else (other, one)
         found.setdefault(pair, []).append(ends if one <= other else ends[::-1])
     if not found:
@@ -274,7 +227,7 @@ def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, .
     joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in found.items()}
     several = [JOIN.join(pair) for pair, some in found.items() if len(some) > 2]
     notes = [f"{where}: {name}: several relations are taken as one." for name in several]
-    held = {key for kind in data.edge_types for key in UNREAD if key in data[kind]}
+    held = {key for kind in data.edge_types for key in pyg.UNREAD if key in data[kind]}
     return joined, (*notes, *(f"{where}.{key} is not read." for key in sorted(held)))
 
 
@@ -282,7 +235,7 @@ def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, cl
     """Object [nodes]: the ids that the object says, else numbers."""
     for key in IDS:
         if key in store:
-            named = np.array([str(one) for one in _numpy(store[key]).tolist()], dtype=object)
+            named = np.array([str(one) for one in pyg.numpy_of(store[key]).tolist()], dtype=object)
             if len(set(named)) != len(named):
                 again = next(one for place, one in enumerate(named) if one in named[:place])
                 raise InputError(f"{where}.{key} must be different for all nodes; got {again!r} twice.")
@@ -312,21 +265,14 @@ def _features(store: Any, count: int, where: str) -> Features:
     x = store.get("x")
     if x is None:
         return np.zeros((count, 0), np.float32)
-    if not isinstance(x, torch.Tensor) or x.layout == torch.strided:
-        x = _numpy(x)
-    if x.ndim != 2 or len(x) != count:
-        raise InputError(f"{where}.x must be of shape [{count} nodes, features]; got {list(x.shape)}.")
+    x = pyg.rows_of(x, f"{where}.x", count)
     if isinstance(x, np.ndarray):
-        if x.dtype.kind not in "biuf":
-            raise InputError(f"{where}.x must be real numbers; got {x.dtype}.")
         rows, columns = np.nonzero(~np.isfinite(x))
         _check_finite(x[rows, columns], rows, columns, where)
         return compact(np.ascontiguousarray(x, dtype=np.float32))
-    flat: Any = x.detach().cpu()
-    listed = flat.to_sparse_coo().coalesce()
-    row, column = listed.indices().numpy()
-    _check_finite(listed.values().numpy(), row, column, where)
-    return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+    values, row, column = pyg.entries_of(x)
+    _check_finite(values, row, column, where)
+    return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
 
 
 def _check_finite(values: Array, rows: Indices, columns: Indices, where: str) -> None:
@@ -343,18 +289,8 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = _numpy(store["y"])
-    if y.shape not in ((count,), (count, 1)) or y.dtype.kind not in "iuf":
-        raise InputError(
-            f"{where}.y must be one whole number per node, its class, {[count]}; got {y.dtype} of {list(y.shape)}."
-        )
-    y = np.where(np.isnan(y), -1, y).reshape(-1) if y.dtype.kind == "f" else y.reshape(-1)
-    if len(broken := np.flatnonzero((y % 1 != 0) | (y < -1))):
-        raise InputError(
-            f"{where}.y must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
-            f"({len(broken)} such nodes)."
-        )
-    classes, label = np.unique(y[y >= 0].astype(np.int64), return_inverse=True)
+    y = pyg.classes_of(store["y"], count, f"{where}.y")
+    classes, label = np.unique(y[y >= 0], return_inverse=True)
     if not len(classes):
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     found = np.full(count, -1, np.int64)
@@ -362,29 +298,5 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     return found, tuple(map(str, classes.tolist()))
 
 
-def _split(store: Any, count: int, where: str) -> tuple[NDArray[np.int8], bool]:
-    """(int8 [nodes], whether it was given)."""
-    split = np.full(count, -1, np.int8)
-    masks = {key: _numpy(store[key]) for key in MASKS if store.get(key) is not None}
-    if not masks:
-        return split, False
-    if missing := [key for key in MASKS if key not in masks]:
-        raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
-    for part, (key, mask) in enumerate(masks.items()):
-        if mask.shape != (count,) or mask.dtype != bool:
-            raise InputError(
-                f"{where}.{key} must be true or false of each node, {[count]}; got {mask.dtype} of {list(mask.shape)}."
-            )
-        if len(twice := np.flatnonzero(mask & (split >= 0))):
-            other = SPLITS[split[twice[0]]]
-            raise InputError(f"{where}.{key}: node {twice[0]} is in the {other} split too; one is allowed.")
-        split[mask] = part
-    return split, True
-
-
 def _numbers(graph: TypedGraph) -> tuple[str, ...]:
     return tuple(map(str, range(graph.width)))
-
-
-def _numpy(value: Any) -> Array:
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

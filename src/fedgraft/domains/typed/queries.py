@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.node_tables import answers, check_given, clients_said, feature_rows, named_once, texts_of
-from fedgraft.domains.tables import Source, read_table, row_of
+from fedgraft.domains.labels.classes import likeliest
+from fedgraft.domains.tables.asked import ids_near, places_known
+from fedgraft.domains.tables.features import new_features
+from fedgraft.domains.tables.reader import OWNER, read_asked
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.new_nodes import Newcomers, Node, Owners, owners_of, placed, read_links
+from fedgraft.domains.typed.new_nodes import Newcomers, Node, owners_of, placed, read_links
 from fedgraft.domains.typed.shards import EdgeType, Features, TypedGraph
+from fedgraft.domains.typed.tables import ASKED_NODES
 from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
-
-OWNER = "predict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,36 +60,33 @@ def split_typed_nodes_asked(
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
-    where = f"{OWNER}.nodes"
-    if "nodes" not in tables:
-        raise InputError(f"{OWNER}: a table of nodes is needed, one row each; give --nodes.")
-    table = named_once(tables["nodes"], where)
-    table, source = read_table(table, where, {f"{OWNER}.node": "node"}, list(table.columns))
-    ids = texts_of(table, "node", source).astype(object)
-    target = shards[0].target
-    links = read_links(tables.get("edges"), f"{OWNER}.edges", shards[0])
+    rows = read_asked(tables, ASKED_NODES, rest=True)
+    ids = rows["node"].texts().astype(object)
+    target, names = shards[0].target, [shard.name for shard in shards]
+    links = read_links(tables, shards[0])
     ends = [node for pair in links.pairs for node in pair]
     owners = owners_of(shards, [*((target, name) for name in ids), *ends])
-    client, place = _known(shards, ids, clients_said(table, [shard.name for shard in shards], source), owners, source)
+    client, place = places_known(rows, ids, lambda name: owners.get((target, name), {}), names)
     new = np.flatnonzero(place < 0)
     listed: dict[str, int] = {}
     for row in new.tolist():
         if listed.setdefault(ids[row], row) != row:
-            raise InputError(f"{row_of(source, listed[ids[row]])}: new node {ids[row]!r} is listed twice.")
-    values = _features(shards, table, ids, new, client, _names(shards, tables, feature_names), source, {*ends})
+            raise InputError(f"{rows.row(listed[ids[row]])}: new node {ids[row]!r} is listed twice.")
+    columns = _names(shards, tables, feature_names)
+    values = _features(shards, rows.take(new), ids[new], client[new], columns, {*ends})
     said = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
-    newcomers = Newcomers(shards, owners, listed, said, source, links)
-    for kind, names in newcomers.others.items():
-        LOG.warning(f"{OWNER}.edges: {len(names):,} new nodes of type {kind!r}, such as {names[0]!r}.")
+    newcomers = Newcomers(shards, owners, listed, said, rows, links)
+    for kind, new_ids in newcomers.others.items():
+        LOG.warning(f"{OWNER}.edges: {len(new_ids):,} new nodes of type {kind!r}, such as {new_ids[0]!r}.")
     client[new] = [newcomers.client((target, ids[row])) for row in new.tolist()]
     found = {}
     for number in np.unique(client).tolist():
-        rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
+        here, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         place[new[mine]] = shards[number].targets + np.arange(len(mine))
         pairs = newcomers.edges_of(number)
         added, edges = placed(shards[number], owners, number, ids[new[mine]].tolist(), pairs)
-        asked = Asked(ids[rows], place[rows], added, None if values is None else values[mine], edges)
-        found[number] = Questions(rows, asked)
+        asked = Asked(ids[here], place[here], added, None if values is None else values[mine], edges)
+        found[number] = Questions(here, asked)
     return found
 
 
@@ -124,7 +123,7 @@ def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, A
         classes: names.
         shares: float32 [asked, classes], predicted probabilities.
     """
-    return answers(asked.ids, classes, shares)
+    return {"node": asked.ids, **likeliest(classes, shares)}
 
 
 def _names(
@@ -138,33 +137,12 @@ def _names(
     return [str(number) for number in range(shards[0].width)]
 
 
-def _known(
-    shards: Sequence[TypedGraph], ids: NDArray[np.object_], said: Indices, owners: Owners, source: Source
-) -> tuple[Indices, Indices]:
-    """(client, place among its target nodes) of each row; for a new node what the row says of the client, and -1."""
-    client, place = said.copy(), np.full(len(ids), -1)
-    for row, name in enumerate(ids):
-        whose = owners.get((shards[0].target, name), {})
-        mine = [number for number in whose if said[row] in (-1, number)]
-        if len(mine) == 1:
-            client[row], place[row] = mine[0], whose[mine[0]]
-        elif whose:
-            every = " and ".join(repr(shards[number].name) for number in whose)
-            why = f"of client {every}, not of {shards[said[row]].name!r}"
-            if mine:
-                why = f"of clients {every}; a column 'client' must say whose is meant"
-            raise InputError(f"{row_of(source, row)}: node {name!r} is {why}.")
-    return client, place
-
-
 def _features(
     shards: Sequence[TypedGraph],
-    table: pd.DataFrame,
+    new: Rows,
     ids: NDArray[np.object_],
-    new: Indices,
     client: Indices,
     columns: Sequence[str],
-    source: Source,
     linked: Collection[Node],
 ) -> "Features | None":
     """Float32 [new, f], of new target nodes; None where they are made of what a client holds.
@@ -173,26 +151,14 @@ def _features(
     wrong.
     """
     target = shards[0].target
-
-    def ids_near(row: int) -> list[str]:
-        among = shards if client[row] < 0 else [shards[client[row]]]
-        return [str(name) for shard in among for name in shard.ids[target]]
-
-    if not columns:
-        lonely = [row for row in new.tolist() if (target, ids[row]) not in linked]
-        if lonely:
-            raise InputError(
-                f"{row_of(source, lonely[0])}: no client has a {target} {ids[lonely[0]]!r} ({len(lonely)} such rows)."
-                f"{nearest(ids[lonely[0]], ids_near(lonely[0]))} A new node needs edges, in the table of edges."
-            )
-        return None
-    first: Features = shards[0].features[:0]
-    if not len(new):
-        return first
-    check_given(table, ids, new, columns, source, ids_near)
-    values = table.drop(columns=["node", "client"], errors="ignore")
-    is_sparse = not isinstance(first, np.ndarray)
-    return feature_rows(values, new, columns, is_sparse, source, f"a feature of new node {ids[new[0]]!r}")
+    near = ids_near([shard.ids[target] for shard in shards], client)
+    if columns:
+        return new_features(new, columns, shards[0].features[:0], ids, near)
+    if lonely := [row for row, name in enumerate(ids) if (target, name) not in linked]:
+        name = ids[lonely[0]]
+        end = f".{nearest(name, near(lonely[0]))} A new node needs edges, in the table of edges."
+        raise new.error(lonely, f"no client has a {target} {name!r}", end=end)
+    return None
 
 
 def _stacked(known: Features, new: Features) -> Features:

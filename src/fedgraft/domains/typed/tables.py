@@ -6,125 +6,99 @@ one of all nodes, whose column "type" says which type each is, and one of all ed
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import Given, table_of
+from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.node_tables import feature, labels_among, read_labels, read_split, texts_of
-from fedgraft.domains.tables import Source, as_numbers, encode, read_table, row_of
+from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.features import dense_features
+from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
+from fedgraft.domains.tables.reader import check_there, read
+from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
+from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import compact
-from fedgraft.domains.typed.shards import (
-    JOIN,
-    EdgeType,
-    Features,
-    TypedGraph,
-    metapath_types,
-    shortest_metapaths,
-)
-from fedgraft.errors import InputError, nearest, require_one_of, unknown
+from fedgraft.domains.typed.shards import JOIN, EdgeType, Features, TypedGraph, metapath_types, shortest_metapaths
+from fedgraft.errors import InputError, require_one_of, unknown
 
 TYPE = "type"
 """Column of a table of all nodes."""
 ENDS = ("source_type", "target_type")
 """Columns of a table of all edges."""
 
+NODES = Table(
+    "nodes",
+    (
+        Column("node"),
+        Column(TYPE, option="a table of all nodes says the type of each; or give {type: table}"),
+        Column("label", "class"),
+        Column("client", needed=False),
+        Column("split", "split", needed=False),
+        Column("features", "features"),
+    ),
+)
+"""One row per node; all but its id and its type is said of target nodes."""
+EDGES = Table(
+    "edges",
+    (
+        Column("ends[0]", usual="source"),
+        Column("ends[1]", usual="target"),
+        *(Column(end, option=end) for end in ENDS),
+    ),
+)
+"""One row per edge, listed one way or both, by the ids of its ends, in the order of the types."""
+ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)))
+ASKED_ENDS = ("source", "target")
+ASKED_EDGES = Table("edges", tuple(map(Column, ("source_type", "source", "target_type", "target"))), may_be_empty=True)
+"""Of questions: the type and the id of each end."""
+
 OFFSET = 100.0
 """A column of features whose mean is more than so many times what it differs by, such as years, is noted."""
 
+BOTH = ("ends[0]", "ends[1]")
+"""Roles of the ids of both ends."""
+
+Texts = NDArray[np.str_]
 Tables = Given | Mapping[str, Given]
 """One table of all, or one for each type or pair of types."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of columns. `client` and `split` may be missing in the table unless they are renamed here.
-
-    Args:
-        node: of nodes, the id.
-        label: of target nodes, the class, empty = unknown; client: who holds it.
-        split: of target nodes, "train", "validation" or "test", empty = none.
-        features: of target nodes, numeric columns; None = every other column with numbers.
-        ends: of edges, the ids of both ends, in the order of the types.
-    """
-
-    node: str = "node"
-    label: str = "label"
-    client: str = "client"
-    split: str = "split"
-    features: tuple[str, ...] | None = None
-    ends: tuple[str, str] = ("source", "target")
-
-
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """A typed graph as it was given, before it is dealt to clients.
-
-    Args:
-        whole: the graph; in no split where none was given, its features without columns where it has none.
-        client: int64 [targets]; client_names: one per client; none where the data name no clients.
-        split: whether a split was given.
-        feature_names: of the columns of features.
-        notes: what was left out, for people to read.
-        parts: of the clients, where each came in a file of its own; else none.
-    """
-
-    whole: TypedGraph
-    client: Indices
-    client_names: tuple[str, ...]
-    split: bool
-    feature_names: tuple[str, ...]
-    notes: tuple[str, ...]
-    parts: tuple[TypedGraph, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of a table.
-
-    Args:
-        table: all of it.
-        source: where its rows come from.
-        rows: int64 [some], which of them.
-        where: what errors call it.
-    """
-
-    table: pd.DataFrame
-    source: Source
-    rows: Indices
-    where: str
+def usual_names(options: Any = None, **renamed: Any) -> dict[str, Any]:
+    """Return what a data set's options, or these, call the columns of nodes and of edges."""
+    ends = {} if options is None else {"ends[0]": options.ends[0], "ends[1]": options.ends[1]}
+    return NODES.names(options, **renamed) | EDGES.names(**ends)
 
 
 def read_typed_graph(
     nodes: Tables,
     edges: Tables,
     target: str,
-    columns: Columns,
+    names: Names,
     metapaths: Sequence[str],
     owner: str,
     known_classes: tuple[str, ...] = (),
-) -> Collection:
+) -> Collection[TypedGraph]:
     """Read a graph.
 
     Args:
         nodes: one row per node.
         edges: one row per edge, listed one way or both.
         target: the type whose nodes are classified.
-        columns: their names.
+        names: of the columns of both.
         metapaths: that the graph suggests; none = the shortest.
         owner: what errors call the parameters: "TypedGraph" for TypedGraph.nodes ...
         known_classes: names of the classes, of which the table may lack some; none = those that it has.
     """
-    kinds = _node_tables(nodes, target, columns, owner)
+    kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
-    ids = {kind: _ids(some, columns.node) for kind, some in kinds.items()}
-    for kind, some in kinds.items():
-        _check_once(kind, ids[kind], some, columns)
-    links, notes = _edges(_edge_tables(edges, list(kinds), columns, owner), ids, kinds, columns.ends)
+    for kind, rows in kinds.items():
+        _check_once(kind, ids[kind], rows)
+    links, notes = _edges(_edge_tables(edges, list(kinds), names, owner), ids, kinds)
     for kind in kinds:
         if not any(kind in pair for pair in links):
             other = target if kind != target else next((each for each in kinds if each != kind), kind)
@@ -133,8 +107,13 @@ def read_typed_graph(
                 f"another type, is needed, or {owner}.nodes must leave it out."
             )
     own = kinds[target]
-    label, classes, split, client, names = _of_target(own, columns, known_classes)
-    features, feature_names, remarks = _features(own, columns, owner)
+    cells = own["label"]
+    label, classes = (read_classes_among(cells, known_classes), known_classes) if known_classes else read_classes(cells)
+    split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
+    if "client" in own:
+        # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
+        client, clients = replace(own["client"], values=own["client"].values.infer_objects()).codes()
+    features, feature_names, remarks = _features(own, owner)
     whole = TypedGraph(
         name=own.where,
         target=target,
@@ -148,122 +127,56 @@ def read_typed_graph(
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
-    return Collection(whole, client, names, columns.split in own.table, feature_names, (*notes, *remarks))
+    return Collection(whole, client, tuple(clients.tolist()), "split" in own, (*notes, *remarks), feature_names)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _node_tables(nodes: Tables, target: str, columns: Columns, owner: str) -> dict[str, _Rows]:
-    """{type: its nodes}, in the order in which types are named."""
-    if not isinstance(nodes, Mapping):
-        wanted = {
-            f"{owner}.node": columns.node,
-            "a table of all nodes says the type of each; or give {type: table}": TYPE,
-        }
-        table, source, where = _all_columns(nodes, f"{owner}.nodes", wanted)
-        code, named = encode(table, TYPE, source)
-        first = [int((code == number).argmax()) for number in range(len(named))]
-        order = sorted(range(len(named)), key=first.__getitem__)
-        kinds = {str(named[k]): _Rows(table, source, np.flatnonzero(code == k), where) for k in order}
-    else:
-        kinds = {}
+def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[dict[str, Rows], dict[str, Texts]]:
+    """({type: its nodes}, {type: their ids}), in the order in which types are named."""
+    kinds: dict[str, Rows] = {}
+    ids: dict[str, Texts] = {}
+    if isinstance(nodes, Mapping):
         for kind, given in nodes.items():
-            wanted = {f"{owner}.node": columns.node}
-            table, source, where = _all_columns(given, f"{owner}.nodes.{kind}", wanted)
-            kinds[kind] = _Rows(table, source, np.arange(len(table)), where)
+            kinds[kind] = read(given, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",), rest=True)
+            ids[kind] = kinds[kind]["node"].texts()
+    else:
+        every = read(nodes, NODES, names, owner, needed=("node", TYPE), rest=True)
+        code, named = every[TYPE].codes()
+        known = every["node"].texts()
+        for number in dict.fromkeys(code.tolist()):
+            rows = np.flatnonzero(code == number)
+            kinds[str(named[number])], ids[str(named[number])] = every.take(rows), known[rows]
     for kind in kinds:
         if JOIN in kind or not kind:
             raise InputError(f"{owner}.nodes: a type's name must be without {JOIN!r}, which joins types; got {kind!r}.")
     if target in kinds:
-        _check_columns(kinds[target], columns, owner)
-    return kinds
+        wanted, _ = NODES.wanted(owner, names, only={*NODES.roles} - {"node", TYPE})
+        check_there(list(kinds[target]), wanted, kinds[target].where)
+    return kinds, ids
 
 
-def _all_columns(given: Given, parameter: str, wanted: Mapping[str, str]) -> tuple[pd.DataFrame, Source, str]:
-    """(a table with all columns, where its rows come from, what errors call it)."""
-    if not isinstance(given, pd.DataFrame):
-        where, read = str(given), table_of(given, parameter)
-    else:
-        where, read = parameter, given
-    table, ((_, count),) = read_table(read, where, wanted, [str(column) for column in read.columns])
-    return table, [(where, count)], where
-
-
-def _check_columns(own: _Rows, columns: Columns, owner: str) -> None:
-    """Raise `InputError` where the table of target nodes lacks a column."""
-    named = [("label", columns.label)]
-    named += [
-        (option, getattr(columns, option)) for option in ("client", "split") if getattr(columns, option) != option
-    ]
-    named += [(f"features: {column}", column) for column in columns.features or ()]
-    for option, column in named:
-        if column not in own.table:
-            hint = nearest(column, own.table.columns)
-            there = ", ".join(own.table.columns)
-            raise InputError(f"{own.where}: no column {column!r} ({owner}.{option}).{hint} Columns: {there}.")
-
-
-def _ids(some: _Rows, column: str) -> NDArray[np.str_]:
-    return texts_of(some.table, column, some.source)[some.rows]
-
-
-def _check_once(kind: str, ids: NDArray[np.str_], some: _Rows, columns: Columns) -> None:
+def _check_once(kind: str, ids: Texts, rows: Rows) -> None:
     """Raise `InputError` for a node that is listed twice."""
-    order = np.argsort(ids, kind="stable")
-    again = order[1:][ids[order[1:]] == ids[order[:-1]]]
-    if not len(again):
+    if not len(again := repeated(ids)):
         return
-    place = int(again.min())
-    row, before = some.rows[place], some.rows[int((ids == ids[place]).argmax())]
-    why = f"is listed twice ({len(again)} such rows)"
-    if columns.client in some.table:
-        one, other = (str(some.table[columns.client].iloc[each]) for each in (before, row))
-        why = f"is at two clients, {one!r} and {other!r}; each must be at one" if one != other else why
-    raise InputError(
-        f"{row_of(some.source, row)}: node {str(ids[place])!r} of type {kind!r}, column {columns.node!r}, {why}."
-    )
+    place = again[0]
+    what = f"node {str(ids[place])!r} of type {kind!r}, column {rows.names['node']!r}, is"
+    if "client" in rows:
+        one, other = (rows["client"].text(each) for each in (int((ids == ids[place]).argmax()), place))
+        if one != other:
+            raise rows.error(again, f"{what} at two clients, {one!r} and {other!r}; each must be at one", noun="")
+    raise rows.error(again, f"{what} listed twice")
 
 
-def _of_target(
-    own: _Rows, columns: Columns, known_classes: tuple[str, ...]
-) -> tuple[Indices, tuple[str, ...], NDArray[np.int8], Indices, tuple[str, ...]]:
-    """(label, classes, split, client, names of clients) of the target nodes."""
-    mine = np.zeros(len(own.table), bool)
-    mine[own.rows] = True
-    # Of rows of other types nothing is read, whatever stands there.
-    used = [column for column in (columns.label, columns.split, columns.client) if column in own.table]
-    table = own.table[used].where(np.repeat(mine[:, None], len(used), axis=1))
-    if known_classes:
-        label, classes = labels_among(table, columns.label, own.source, known_classes), known_classes
-    else:
-        label, classes = read_labels(table, columns.label, own.source)
-    split = read_split(table, columns.split, columns.label, own.source, label)[own.rows]
-    client, names = np.zeros(len(own.rows), np.int64), ()
-    if columns.client in table:
-        lacking = own.rows[table[columns.client].iloc[own.rows].isna().to_numpy()]
-        if len(lacking):
-            raise InputError(
-                f"{row_of(own.source, lacking[0])}: {columns.client!r} is empty ({len(lacking)} such rows); a name is "
-                "needed."
-            )
-        some = table[[columns.client]].iloc[own.rows].reset_index(drop=True)
-        client, found = encode(some.infer_objects(), columns.client, own.source)
-        names = tuple(found.tolist())
-    return label[own.rows], classes, split, client, names
-
-
-def _features(own: _Rows, columns: Columns, owner: str) -> tuple[Features, tuple[str, ...], list[str]]:
+def _features(own: Rows, owner: str) -> tuple[Features, tuple[str, ...], list[str]]:
     """(features of the target nodes, their names, notes); none where no column has numbers."""
-    names = columns.features
-    if names is None:
-        others = (columns.node, columns.label, columns.client, columns.split, TYPE)
-        mine = own.table.iloc[own.rows]
-        names = tuple(name for name in map(str, mine) if name not in others and _has_numbers(mine[name]))
-    hint = f" Columns that are no features are left out by naming the others in {owner}.features."
-    values = np.zeros((len(own.rows), len(names)), np.float32)
-    for place, name in enumerate(names):
-        values[:, place] = feature(own.table[name].iloc[own.rows], own.source, own.rows, hint=hint)
+    names = own.names["features"]
+    if names is ALL_OTHERS:
+        others = [own.names[role] for role in NODES.roles if role != "features"]
+        names = tuple(name for name in own if name not in others and _has_numbers(own.frame[name]))
+    values = dense_features(own, names, owner)
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     # What is constant but for rounding is left alone.
     far = np.flatnonzero((spread > 1e-6 * np.abs(mean)) & (np.abs(mean) > OFFSET * spread))
@@ -272,7 +185,7 @@ def _features(own: _Rows, columns: Columns, owner: str) -> tuple[Features, tuple
         f"drowns the others; take off its mean, or name the others in {owner}.features."
         for k in far
     ]
-    return (compact(values) if names else values), names, notes
+    return (compact(values) if names else values), tuple(names), notes
 
 
 def _has_numbers(column: pd.Series) -> bool:
@@ -282,11 +195,14 @@ def _has_numbers(column: pd.Series) -> bool:
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-def _edge_tables(edges: Tables, kinds: Sequence[str], columns: Columns, owner: str) -> list[tuple[EdgeType, _Rows]]:
-    """Rows of edges between each two types, in the order in which they are named."""
-    wanted = {f"{owner}.ends[{end}]": column for end, column in enumerate(columns.ends)}
-    found: list[tuple[EdgeType, _Rows]] = []
+_Edges = tuple[EdgeType, Rows, tuple[Texts, Texts]]
+"""The types that edges join, the rows that list them, and the ids of both ends as text."""
+
+
+def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) -> list[_Edges]:
+    """Edges between each two types, in the order in which they are named."""
     if isinstance(edges, Mapping):
+        found: list[_Edges] = []
         for name, given in edges.items():
             pair = tuple(name.split(JOIN))
             if len(pair) != 2:
@@ -295,46 +211,32 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], columns: Columns, owner: s
             for kind in pair:
                 if kind not in kinds:
                     raise InputError(f"{owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
-            where = f"{owner}.edges.{name}" if isinstance(given, pd.DataFrame) else str(given)
-            table, source = read_table(given, f"{owner}.edges.{name}", wanted)
-            found.append(((pair[0], pair[1]), _Rows(table, source, np.arange(len(table)), where)))
+            rows = read(given, EDGES, names, owner, f"{owner}.edges.{name}", only=BOTH)
+            found.append(((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
         return found
-    wanted |= {column: column for column in ENDS}
-    where = f"{owner}.edges" if isinstance(edges, pd.DataFrame) else str(edges)
-    table, source = read_table(edges, f"{owner}.edges", wanted)
-    ends = [texts_of(table, column, source) for column in ENDS]
-    for column, named in zip(ENDS, ends, strict=True):
+    every = read(edges, EDGES, names, owner)
+    types = [every[role].texts() for role in ENDS]
+    for role, named in zip(ENDS, types, strict=True):
         if len(lost := np.flatnonzero(~np.isin(named, list(kinds)))):
-            raise InputError(f"{row_of(source, lost[0])}: {column!r}: {unknown('node type', named[lost[0]], kinds)}")
-    pairs = dict.fromkeys(zip(ends[0].tolist(), ends[1].tolist(), strict=True))
-    for one, other in pairs:
-        rows = np.flatnonzero((ends[0] == one) & (ends[1] == other))
-        found.append(((one, other), _Rows(table, source, rows, where)))
-    return found
+            raise InputError(f"{every.row(lost[0])}: {role!r}: {unknown('node type', named[lost[0]], kinds)}")
+    one, other = (every[role].texts() for role in BOTH)
+    pairs = dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True))
+    which = {pair: np.flatnonzero((types[0] == pair[0]) & (types[1] == pair[1])) for pair in pairs}
+    return [(pair, every.take(rows), (one[rows], other[rows])) for pair, rows in which.items()]
 
 
 def _edges(
-    tables: Sequence[tuple[EdgeType, _Rows]],
-    ids: Mapping[str, NDArray[np.str_]],
-    kinds: Mapping[str, _Rows],
-    columns: tuple[str, str],
+    tables: Sequence[_Edges], ids: Mapping[str, Texts], kinds: Mapping[str, Rows]
 ) -> tuple[dict[EdgeType, NDArray[np.int32]], tuple[str, ...]]:
     """({types: int32 [2, edges]}, notes): each edge once; what is named in both orders is one."""
-    order = {kind: np.argsort(known, kind="stable") for kind, known in ids.items()}
     ends: dict[EdgeType, list[Indices]] = {}
     origins: dict[EdgeType, list[str]] = {}
-    for pair, some in tables:
-        named = [_ids(some, column) for column in columns]
-        fits = [_places(known, ids[kind], order[kind]) for known, kind in zip(named, pair, strict=True)]
-        for end, (kind, found) in enumerate(zip(pair, fits, strict=True)):
-            if len(lost := np.flatnonzero(found < 0)):
-                raise _no_node(
-                    some, columns[end], named[end], lost, kind, kinds[kind].where, _swapped(named, pair, ids)
-                )
-        both = np.stack(fits)
-        known = pair[::-1] in ends and pair not in ends
-        ends.setdefault(pair[::-1] if known else pair, []).append(both[::-1] if known else both)
-        origins.setdefault(pair[::-1] if known else pair, []).append(some.where)
+    for pair, rows, named in tables:
+        both = _places(pair, rows, named, ids, kinds)
+        if pair[::-1] in ends and pair not in ends:
+            pair, both = pair[::-1], both[::-1]
+        ends.setdefault(pair, []).append(both)
+        origins.setdefault(pair, []).append(rows.where)
     links, notes = {}, []
     for pair, some_ends in ends.items():
         listed = np.concatenate(some_ends, axis=1)
@@ -347,26 +249,15 @@ def _edges(
     return links, tuple(notes)
 
 
-def _places(named: NDArray[np.str_], ids: NDArray[np.str_], order: Indices) -> Indices:
-    """int64 [named]: the place of each among the ids; -1 for none."""
-    if not len(named):
-        return np.zeros(0, np.int64)
-    place = order[np.minimum(np.searchsorted(ids, named, sorter=order), len(ids) - 1)]
-    found: Indices = np.where(ids[place] == named, place, -1)
-    return found
-
-
-def _swapped(named: Sequence[NDArray[np.str_]], pair: EdgeType, ids: Mapping[str, NDArray[np.str_]]) -> bool:
-    """Whether all ends are nodes of the other type."""
-    return pair[0] != pair[1] and all(np.isin(named[end], ids[pair[1 - end]]).all() for end in (0, 1))
-
-
-def _no_node(
-    some: _Rows, column: str, named: NDArray[np.str_], lost: Indices, kind: str, where: str, swapped: bool
-) -> InputError:
-    """The error for the first end of an edge that is no node."""
-    hint = " The ids fit the other way round: the columns, or the types, are swapped." if swapped else ""
-    return InputError(
-        f"{row_of(some.source, some.rows[lost[0]])}: {column!r} must be a node of type {kind!r}, one of {where}; got "
-        f"{str(named[lost[0]])!r} ({len(lost)} such rows).{hint}"
-    )
+def _places(
+    pair: EdgeType, rows: Rows, named: tuple[Texts, Texts], ids: Mapping[str, Texts], kinds: Mapping[str, Rows]
+) -> Indices:
+    """int64 [2, edges], the places of both ends within their types. Raises `InputError` for an end that is no node."""
+    fits = [places_of(ids[kind], names) for kind, names in zip(pair, named, strict=True)]
+    for role, kind, names, found in zip(BOTH, pair, named, fits, strict=True):
+        if (found < 0).any():
+            swapped = pair[0] != pair[1] and all(np.isin(named[end], ids[pair[1 - end]]).all() for end in (0, 1))
+            hint = " The ids fit the other way round: the columns, or the types, are swapped." if swapped else ""
+            must, got = f"a node of type {kind!r}, one of {kinds[kind].where}", str(names[int((found < 0).argmax())])
+            raise rows[role].error(found < 0, must, repr(got), hint=hint)
+    return np.stack(fits)

@@ -62,7 +62,7 @@ class HaloStore:
         }
 
     def needed(self, client: int) -> Indices:
-        """Return the numbers of a client's nodes that anybody else needs, int64 ascending."""
+        """Return the numbers of a client's nodes that anybody else needs, int64 [needed], ascending."""
         return self._needed[self._first[client] : self._first[client + 1]] & PLACE
 
     def publish(self, state: State, client: int, rows_by_layer: Sequence[HaloRows]) -> None:
@@ -93,7 +93,7 @@ class HaloStore:
         return rows_by_layer
 
     def look_up(self, state: State, client: int, slots: Sequence[Indices]) -> list[HaloRows]:
-        """Return rows of some of a client's halo, per layer; rows that were never published are left out."""
+        """Return rows of some of a client's halo, [layers]; rows that were never published are left out."""
         rows_by_layer, own = [], self._rows[client]
         for rows, published, slot in zip(state["rows"], state["published"], slots, strict=True):
             there = slot[published[own[slot]] > 0]

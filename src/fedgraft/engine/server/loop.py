@@ -2,7 +2,7 @@
 
     view -> probe -> select -> encode -> exchange -> decode -> merge -> evaluate -> learn -> account
 
-It knows the six contracts and names no method. It alone writes the states of methods.
+It knows the contracts and names no method. It alone writes the states of methods.
 """
 
 import math
@@ -369,7 +369,7 @@ class Loop:
         """Added sums of every split for the models that the clients would keep."""
         messenger, broadcast = self._messenger, self._broadcast
         at_clients = self._evaluation.at == "clients" and state.round > 0
-        relayed = messenger.scorer.relays and not at_clients
+        relayed = messenger.scorer.halo.active and not at_clients
         clients = state.joined if relayed else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         if at_clients:

@@ -41,7 +41,7 @@ class Scorer:
     """
 
     def __init__(self, plan: Plan, exchange: Exchange, halo: HaloExchange) -> None:
-        self._plan, self._exchange, self._halo = plan, exchange, halo
+        self._plan, self._exchange, self.halo = plan, exchange, halo
 
     def measure(self, models: Mapping[int, Arrays], round: int, scored: Collection[int] | None = None) -> Scoring:
         """Score {client: shared parameters} as the experimenter: exact, free, without a word in the protocol.
@@ -71,11 +71,6 @@ class Scorer:
         sums = {split: add([nothing, *(part[split] for part in parts.values())]) for split in SCORED_SPLITS}
         return Scoring(sums, parts, replies.failed)
 
-    @property
-    def relays(self) -> bool:
-        """True where a client's score takes rows of others."""
-        return self._halo.active
-
     def _measured(self, models: Mapping[int, Arrays], round: int, asked: Collection[int]) -> Replies:
         layouts = self._plan.request_layouts
         encoded: dict[int, bytes] = {}
@@ -83,10 +78,10 @@ class Scorer:
             if id(model) not in encoded:
                 encoded[id(model)] = wire.encode(Message("scored", round, arrays=model), layouts["scored"])
         scored = {client: encoded[id(model)] for client, model in models.items()}
-        if not self._halo.active:
+        if not self.halo.active:
             requests: Mapping[int, bytes] = dict.fromkeys(asked, wire.encode(Message("measure", round)))
             return self._exchange.measure("measure", round, requests, scored)
-        rows, failed = self._halo.relayed(scored, round)
+        rows, failed = self.halo.relayed(scored, round)
         give_back()
         if failed:
             return Replies(failed=failed)

@@ -115,7 +115,7 @@ def _answered(
     its_own = {each: given[each] for each in own_tables if each in given}
     asked = _counted(name, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
-        shard = reader.own_shard(task, its_own)
+        shard = reader.client_shard(task, its_own)
         shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
         names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:

@@ -27,6 +27,7 @@ from fedgraft.experiment.storage.finished_run import FinishedRun, shared_model
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
 from fedgraft.experiment.storage.outside_classes import note_made
 from fedgraft.experiment.storage.provenance import check_clients, origin_of
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays
 
 SITE: Final = "site.toml"
@@ -84,32 +85,37 @@ def write_site_run(
         EXPERIMENT: recipe,
     }
     disk.replace(folder, contents, disk.PRIVATE)
-    note_made(experiment)
+    note_made(experiment.sections)
 
 
 def open_run(folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> FinishedRun:
-    """Open a finished run, or what one has left a client at its site; arguments as of `FinishedRun`."""
-    kind = SiteRun if (folder / SITE).is_file() else FinishedRun
-    return kind(folder, data_root, allow_changed_data)
+    """Open a run's folder, and load the finished run in it; arguments as of `load_run`."""
+    return load_run(RunFolder.open(folder), data_root, allow_changed_data)
+
+
+def load_run(store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> FinishedRun:
+    """Return a finished run, or what one has left a client at its site; arguments as of `FinishedRun`."""
+    kind = SiteRun if (store.folder / SITE).is_file() else FinishedRun
+    return kind(store, data_root, allow_changed_data)
 
 
 class SiteRun(FinishedRun):
     """A finished run of a federation at one of its sites: one client, its data, its model.
 
     Args:
-        folder: where the site keeps what the run left.
+        store: the folder in which the site keeps what the run left, opened.
         data_root: None; `site.toml` or the table "data" says where the data are.
         allow_changed_data: False; the rows of others that the client was told of belong to the data as they were.
     """
 
-    def __init__(self, folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
-        path = folder / SITE
+    def __init__(self, store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
+        path = store.folder / SITE
         if data_root is not None or allow_changed_data:
             raise InputError(
-                f"{folder} is a site's: {SITE} or --data FILE{SUFFIX} says where its data are, and they must be those "
-                "of the run; --data-root and --allow-changed-data are for runs whose clients' data are all here."
+                f"{store.folder} is a site's: {SITE} or --data FILE{SUFFIX} says where its data are, and they must be "
+                "those of the run; --data-root and --allow-changed-data are for runs whose clients' data are all here."
             )
-        super().__init__(folder)
+        super().__init__(store)
         try:
             site = tomllib.loads(disk.read_text(path))
             self._client, self._name, self._data = int(site["client"]), str(site["name"]), list(map(str, site[_DATA]))
@@ -128,12 +134,12 @@ class SiteRun(FinishedRun):
     @cached_property
     def data(self) -> DataNow:
         """The client's data alone. Raises `InputError` where they have changed."""
-        where = str(self._store.folder / SITE)
+        where = str(self.store.folder / SITE)
         try:
             shard = client_at(self.experiment, self._data, self._client, self._name)[0]
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
-        check_clients(self._store.origin(), [shard], where)
+        check_clients(self.store.origin(), [shard], where)
         return DataNow([shard], [0])
 
     @property
@@ -154,7 +160,7 @@ class SiteRun(FinishedRun):
 
     @cached_property
     def _kept(self) -> dict[str, bytes]:
-        path = self._store.folder / MEMORY
+        path = self.store.folder / MEMORY
         try:
             tree: Any = wire.unpack(disk.unsealed(disk.read_bytes(path)))
         except WireError as error:

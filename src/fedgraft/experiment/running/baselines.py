@@ -9,26 +9,27 @@ sending all their data once would cost.
 import hashlib
 import json
 import logging
-import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS, build_yardstick
+from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
+from fedgraft.experiment.storage.cache import folder, remembered
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.runtimes.processes import Processes
 
@@ -45,6 +46,40 @@ RATE: Final = 2e9
 """Operations in a second that the estimate counts on; a core of today does more."""
 ROUND_SECONDS, STEP_SECONDS = 0.01, 0.005
 """What it adds for a client's round and for each of its steps, whatever they compute."""
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """What a run is told beside its own figures.
+
+    Args:
+        scores: {yardstick: {"validation": score, "test": score, measure: on test}}.
+        raw_data: bytes that sending all clients' data once would take; None where that is not known.
+        alone: {"validation": score, "test": score} of the model that each client trains alone; None as `raw_data`.
+        local: those of the yardsticks for which nothing is sent.
+    """
+
+    scores: dict[str, Scores]
+    raw_data: int | None
+    alone: Scores | None
+    local: list[str]
+
+
+def of_run(
+    experiment: Experiment, state: RunState, shards: Sequence[Any], measured: Sequence[Any], here: bool
+) -> Baselines:
+    """Return what a run that has ended is told.
+
+    Args:
+        experiment: what was run.
+        state: the run's end.
+        shards: all clients' data, where these are here.
+        measured: those of the clients that are scored.
+        here: whether they are; of clients elsewhere, the yardsticks alone are told.
+    """
+    found = scores(experiment, measured)
+    sent, alone = (raw_data(shards), client_alone(experiment, state, shards)) if here else (None, None)
+    return Baselines(found, sent, alone, local(found))
 
 
 def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
@@ -75,7 +110,7 @@ def raw_data(shards: Sequence[Any]) -> int | None:
     if made_when_used(shards):
         return None
     key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
-    return int(_remembered(key, lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
+    return int(remembered(_entry(key), lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
 
 
 def client_alone(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> Scores | None:
@@ -114,29 +149,19 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
 
 
 def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+    from threadpoolctl import threadpool_limits
+
     def score() -> Scores:
         STAGE.info("yardstick %s", name)
         try:
-            trained = name in TRAINED_YARDSTICKS
-            return _train(experiment, shards, name) if trained else build_yardstick(name).score(shards)
+            if name in TRAINED_YARDSTICKS:
+                return _train(experiment, shards, name)
+            with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
+                return build_yardstick(name).score(shards)
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
 
-    return _remembered(_key(experiment, shards, name), score)
-
-
-def _remembered(key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What was computed once under a key, here or by an earlier run."""
-    path = _cache() / f"{key}.json"
-    if path.is_file():
-        return cast(dict[str, Any], json.loads(path.read_text()))
-    found = compute()
-    with suppress(OSError):  # where nothing can be kept, it is computed again next time
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.new")
-        temporary.write_text(json.dumps(found))
-        temporary.replace(path)
-    return found
+    return remembered(_entry(_key(experiment, shards, name)), score)
 
 
 def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
@@ -160,16 +185,22 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     """
     identity = find("codecs", "identity")()
     plan = replace(experiment.plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
-    stopping = Stopping(rounds=experiment.stopping.rounds)
-    scoring = Evaluation(averaging=experiment.evaluation.averaging)
-    runtime = _local(experiment.runtime).start(plan, shards)
-    try:
-        loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), stopping, scoring)
+    alone = replace(
+        experiment,
+        plan=plan,
+        selector=find("selectors", "all")(),
+        aggregation=find("aggregation", "mean")(),
+        safeguards=Safeguards(),
+        stopping=Stopping(rounds=experiment.stopping.rounds),
+        clock=Clock(),
+        dropout=Dropout(),
+        evaluation=Evaluation(averaging=experiment.evaluation.averaging),
+        runtime=_local(experiment.runtime),
+    )
+    with running(alone, shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
         loop.smooth(state)
-        best: dict[str, Sums] = state.best["sums"]
-    finally:
-        runtime.close()
+    best: dict[str, Sums] = state.best["sums"]
     return best
 
 
@@ -178,9 +209,8 @@ def _local(options: RuntimeOptions) -> RuntimeOptions:
     return Processes(options.threads, options.device, portable=options.portable, workers=0)
 
 
-def _cache() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "fedgraft" / "yardsticks"
+def _entry(key: str) -> Path:
+    return folder("yardsticks") / f"{key}.json"
 
 
 def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 
 Stored = tuple[RunState, dict[int, bytes]]
 
@@ -27,7 +27,7 @@ def with_rounds(experiment: Experiment, rounds: int, state: RunState | None) -> 
     return experiment.with_changes({"rounds": rounds})
 
 
-def reopened(store: Store, experiment: Experiment, stored: Stored, asked: bool) -> Stored:
+def reopened(store: RunFolder, experiment: Experiment, stored: Stored, asked: bool) -> Stored:
     """Return a state that has more rounds to make: of a run that has ended, the one before its end.
 
     Answers that were smoothed after the last round are smoothed anew after the new last one.

@@ -10,7 +10,7 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import Interrupted
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Asked
 
 MOST_STORING = 0.05
@@ -39,7 +39,7 @@ class Recorder:
         self,
         loop: Loop,
         runtime: Runtime,
-        store: Store | None,
+        store: RunFolder | None,
         every_seconds: float,
         watcher: Watcher,
         interrupted: Asked,
@@ -50,7 +50,7 @@ class Recorder:
         self._took = 0.0  # to store the last one
 
     def after_round(self, state: RunState, row: Row) -> None:
-        """Store the row, now and then the state; stop here if the user asked to."""
+        """RunFolder the row, now and then the state; stop here if the user asked to."""
         entries = self._loop.ledger.drain()
         if self._store is not None:
             self._store.append(row, entries)

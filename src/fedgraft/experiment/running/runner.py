@@ -6,7 +6,7 @@ import platform
 import secrets
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,8 +16,8 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import Runtime, RuntimeOptions
 from fedgraft.contracts.data import Shards, names_of
+from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.loop import Loop
-from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import (
     AllClientsFailedError,
@@ -32,17 +32,19 @@ from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.running.baselines import STAGE
-from fedgraft.experiment.running.longer import reopened, with_rounds
+from fedgraft.experiment.running.longer import Stored, reopened, with_rounds
+from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.warm_start import Start
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
-from fedgraft.experiment.storage.provenance import check_clients, check_known, check_options, origin_of
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.provenance import Origin, check_clients, check_known, check_options, origin_of
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.signals import deferred
+from fedgraft.wire.layouts import digest
 
 ALL_FAILED = "all clients failed"
 """What ended a run that cannot go on, as its summary says."""
@@ -74,7 +76,7 @@ def execute(
     experiment: Experiment,
     folder: Path | None = None,
     watcher: Watcher | None = None,
-    keep: Callable[[Experiment, Store], Experiment] | None = None,
+    keep: Callable[[Experiment, RunFolder], Experiment] | None = None,
     sites: Sites | None = None,
     start: Start | None = None,
 ) -> dict[str, Any]:
@@ -93,33 +95,52 @@ def execute(
     """
     _check_machine(experiment.runtime)
     watcher = watcher or Silent()
-    if folder is None:
-        experiment, shards = _loaded(experiment)
-        began = origin_of(experiment.sections, shards, experiment.plan.task)
-        experiment = experiment if start is None else start.begin(experiment, began, names_of(shards))
-        return _train(experiment, shards, None, None, watcher)
-    with Store.begin(folder) as store, store.taken_back():
+    with _new(folder) as store:
         if sites is not None:
-            if given_network(experiment):
-                raise InputError(
-                    "model is a network that was given as an instance, which the nodes of a federation do not have; "
-                    'give its class and options: model={"name": "package.module:Class", ...}.'
-                )
-            run = secrets.token_hex(16)
-            with sites.joined(experiment, run) as (runtime, clients):
-                about = {**environment(), RUN: run, FEDERATION: sites.where}
-                store.describe(experiment.to_toml(), about, origin_of(experiment.sections, clients))
-                note_made(experiment)
-                return _train(experiment, clients, store, None, watcher, runtime, sites)
-        experiment, shards = _loaded(experiment if keep is None else keep(experiment, store))
+            assert store is not None, "a run at sites needs a folder"
+            return _execute_at(sites, experiment, store, watcher)
+        experiment, shards = _loaded(experiment if keep is None or store is None else keep(experiment, store))
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
             experiment = start.begin(experiment, began, names_of(shards))
-            began = start.origin(experiment, began)
-        parameters, network = joined(experiment.plan.start, experiment.own), given_network(experiment)
-        store.describe(experiment.to_toml(), environment(), began, parameters, network)
-        note_made(experiment)
+        if store is not None:
+            _describe(store, experiment, environment(), began, start)
         return _train(experiment, shards, store, None, watcher)
+
+
+def _execute_at(sites: Sites, experiment: Experiment, store: RunFolder, watcher: Watcher) -> dict[str, Any]:
+    """Run a new experiment whose clients' data are at sites; the summary."""
+    if given_network(experiment.sections):
+        raise InputError(
+            "model is a network that was given as an instance, which the nodes of a federation do not have; "
+            'give its class and options: model={"name": "package.module:Class", ...}.'
+        )
+    run = secrets.token_hex(16)
+    with sites.joined(experiment, run) as (runtime, clients):
+        about = {**environment(), RUN: run, FEDERATION: sites.where}
+        _describe(store, experiment, about, origin_of(experiment.sections, clients))
+        return _train(experiment, clients, store, None, watcher, runtime, sites)
+
+
+def _describe(
+    store: RunFolder, experiment: Experiment, about: Mapping[str, Any], began: Origin, start: Start | None = None
+) -> None:
+    """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
+    first, network = joined(experiment.plan.start, experiment.own), given_network(experiment.sections)
+    if start is not None:
+        began = {**began, "start": {"model": digest(first), "run": str(start.folder.resolve())}}
+    store.describe(experiment.to_toml(), about, began, first, network)
+    note_made(experiment.sections)
+
+
+@contextmanager
+def _new(folder: Path | None) -> Iterator[RunFolder | None]:
+    """Enter the new folder of a run, which is taken back where the run cannot begin; None where none is wanted."""
+    if folder is None:
+        yield None
+        return
+    with RunFolder.begin(folder) as store, store.taken_back():
+        yield store
 
 
 def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any]) -> dict[str, Any]:
@@ -129,11 +150,11 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
     """
     _check_machine(experiment.runtime)
     experiment = experiment.fitted(shards)
-    with _runtime(experiment, shards, prepared) as runtime:
-        loop = _loop(experiment, runtime)
+    with closing(InProcess(experiment.plan, shards, 0, experiment.runtime.threads, prepared)) as runtime:
+        loop = loop_of(experiment, runtime)
         state = loop.run(loop.start(), lambda state, row: loop.ledger.pending.clear())
         loop.smooth(state)
-        fingerprints = _fingerprints(experiment, runtime)
+        fingerprints = _fingerprints(experiment.runtime, runtime)
     return summarise(experiment, state, shards, fingerprints)
 
 
@@ -156,7 +177,19 @@ def resume(
 
     Raises `InputError` where rounds that were made would have been others with that number.
     """
-    with Store.open(folder) as store:
+    return go_on(RunFolder.open(folder), watcher, before, sites, rounds)
+
+
+def go_on(
+    store: RunFolder,
+    watcher: Watcher | None = None,
+    before: bool = False,
+    sites: Sites | None = None,
+    rounds: int | None = None,
+) -> dict[str, Any]:
+    """Take up the run of a folder that is open; arguments as of `resume`."""
+    with store:
+        folder = store.folder
         if before:
             store.go_back()
         where = str(folder / "experiment.toml")
@@ -171,8 +204,8 @@ def resume(
         if stored is not None:
             stored = reopened(store, experiment, stored, rounds is not None)
             check_state(stored[0], experiment.plan, experiment.selector, str(folder / CHECKPOINT / STATE))
+        _check_number(stored, experiment.stopping.rounds)
         if rounds is not None:
-            _check_number(experiment, stored)
             store.revise(experiment.to_toml())
         store.rewind()
         store.note_versions()
@@ -211,14 +244,15 @@ def environment() -> dict[str, Any]:
 def _train(
     experiment: Experiment,
     shards: Sequence[Any],
-    store: Store | None,
-    stored: tuple[RunState, dict[int, bytes]] | None,
+    store: RunFolder | None,
+    stored: Stored | None,
     watcher: Watcher,
     runtime: Runtime | None = None,
     sites: Sites | None = None,
 ) -> dict[str, Any]:
-    _check_number(experiment, stored)
-    if stored is not None and stored[0].finished and not _unsmoothed(experiment, stored[0]):
+    """Train to the end, from the beginning or from what was stored, and store the result; the summary."""
+    failed: AllClientsFailedError | None = None
+    if stored is not None and stored[0].finished and not _unsmoothed(experiment.plan, stored[0]):
         state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
     else:
         plan = experiment.plan
@@ -227,37 +261,40 @@ def _train(
             with named_as_in_recipes({section: type(each) for section, each in built.items()}):
                 state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
         except AllClientsFailedError as error:
-            raise _kept(error, experiment, shards, store, sites is None) from error
+            if (kept := _last_merged(store)) is None:
+                raise
+            state, fingerprints, failed = kept[0], experiment.runtime.fingerprints(kept[1]), error
         except Exception as error:
             if said := _machine_error(error, store):
                 raise said from error
             raise
     result = summarise(experiment, state, shards, fingerprints, sites is None)
     if store is not None:
-        store.finish(result, state.best_model)
+        store.finish({**result, "stopped_by": ALL_FAILED} if failed else result, state.best_model)
+        if failed:
+            raise _with_what_is_kept(failed, state, store.folder) from failed
     if sites is not None:
         sites.leave(experiment, state, result)
     return result
 
 
-def _check_number(experiment: Experiment, stored: tuple[RunState, dict[int, bytes]] | None) -> None:
+def _check_number(stored: Stored | None, rounds: int) -> None:
     """Raise `InputError` for fewer rounds than were made."""
-    made, rounds = stored[0].round if stored else 0, experiment.stopping.rounds
+    made = stored[0].round if stored else 0
     require(rounds >= made, "rounds", f">= {made}, as many as were made", rounds)
 
 
 def _finish(
     experiment: Experiment,
     shards: Sequence[Any],
-    store: Store | None,
-    stored: tuple[RunState, dict[int, bytes]] | None,
+    store: RunFolder | None,
+    stored: Stored | None,
     watcher: Watcher,
     given: Runtime | None = None,
-) -> tuple[RunState, dict[int, bytes]]:
+) -> Stored:
     """The state and the memories' fingerprints at the end of a run, from its beginning or from what was stored."""
     # First, or a signal could end the start of a worker half-way.
-    with deferred() as interrupted, nullcontext(given) if given else _runtime(experiment, shards) as runtime:
-        loop = _loop(experiment, runtime)
+    with deferred() as interrupted, running(experiment, shards, given) as (loop, runtime):
         recorder = Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
@@ -274,45 +311,47 @@ def _finish(
         if interrupted:
             raise Interrupted(f"interrupted after round {state.round}", interrupted.number)
         loop.run(state, recorder.after_round)
-        if _unsmoothed(experiment, state):
+        if _unsmoothed(experiment.plan, state):
             recorder.checkpoint(state)
             loop.smooth(state)
         recorder.checkpoint(state)
-        return state, _fingerprints(experiment, runtime)
+        return state, _fingerprints(experiment.runtime, runtime)
 
 
-def _unsmoothed(experiment: Experiment, state: RunState) -> bool:
+def _unsmoothed(plan: Plan, state: RunState) -> bool:
     """Return whether the answers of a run that has ended are still to be smoothed."""
-    return experiment.plan.smoothing is not None and not state.smoothed
+    return plan.smoothing is not None and not state.smoothed
 
 
-def _fingerprints(experiment: Experiment, runtime: Runtime) -> dict[int, bytes]:
+def _fingerprints(options: RuntimeOptions, runtime: Runtime) -> dict[int, bytes]:
     """Return {client: fingerprint of what it remembers now}."""
-    return experiment.runtime.fingerprints(dict(runtime.memories(changed=False)))
+    return options.fingerprints(dict(runtime.memories(changed=False)))
 
 
-def _kept(
-    error: AllClientsFailedError, experiment: Experiment, shards: Sequence[Any], store: Store | None, here: bool
-) -> AllClientsFailedError:
-    """The error of a run that cannot go on, once what was learnt until its last checkpoint is a result."""
+def _last_merged(store: RunFolder | None) -> Stored | None:
+    """Return what a run that cannot go on had learnt until its last checkpoint, its rows cut off there.
+
+    None where nothing was learnt, or nothing is stored.
+    """
     stored = None if store is None else store.load()
     if store is None or stored is None or not stored[0].merges:
-        return error
-    state, memories = stored
+        return None
     store.rewind()
-    fingerprints = experiment.runtime.fingerprints(memories)
-    result = {**summarise(experiment, state, shards, fingerprints, here), "stopped_by": ALL_FAILED}
-    store.finish(result, state.best_model)
+    return stored
+
+
+def _with_what_is_kept(error: AllClientsFailedError, state: RunState, folder: Path) -> AllClientsFailedError:
+    """Return the error of a run that cannot go on, once what was learnt is a result."""
     return AllClientsFailedError(
         error.round,
         error.reasons,
         f"What was learnt until round {state.round} is kept: summary and best model, of round "
-        f"{state.best['round']}, are in {store.folder}. Go on with 'fedgraft resume {store.folder}', from the "
+        f"{state.best['round']}, are in {folder}. Go on with 'fedgraft resume {folder}', from the "
         "checkpoint before the last one with --before.",
     )
 
 
-def _machine_error(error: Exception, store: Store | None) -> MachineError | None:
+def _machine_error(error: Exception, store: RunFolder | None) -> MachineError | None:
     """An error of this machine, with how to go on; None for any other."""
     lacked = memory_shortage(error)
     if not (lacked or isinstance(error, MachineError)):
@@ -332,35 +371,6 @@ def _begin(loop: Loop) -> RunState:
     if not any(state.examples):
         raise InputError(f"None of the {len(state.profiles)} clients has a training example.")
     return state
-
-
-def _loop(experiment: Experiment, runtime: Runtime) -> Loop:
-    return Loop(
-        plan=experiment.plan,
-        selector=experiment.selector,
-        runtime=runtime,
-        clock=experiment.clock,
-        stopping=experiment.stopping,
-        evaluation=experiment.evaluation,
-        merging=Merging(experiment.plan.sharing, experiment.aggregation, experiment.safeguards),
-        dropout=experiment.dropout,
-        deadline_seconds=experiment.runtime.deadline_seconds or None,
-    )
-
-
-@contextmanager
-def _runtime(
-    experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any] | None = None
-) -> Iterator[Runtime]:
-    options = experiment.runtime
-    if prepared is None:
-        runtime = options.start(experiment.plan, shards)
-    else:
-        runtime = InProcess(experiment.plan, shards, 0, options.threads, prepared)
-    try:
-        yield runtime
-    finally:
-        runtime.close()
 
 
 def _check_machine(options: RuntimeOptions) -> None:

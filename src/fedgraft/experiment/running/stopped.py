@@ -7,7 +7,7 @@ from typing import Any, Final
 from fedgraft.errors import InputError
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays
 
 LOG = logging.getLogger("fedgraft.data")
@@ -22,7 +22,7 @@ class _Named:
     name: str
 
 
-def stopped_summary(store: Store) -> dict[str, Any] | None:
+def stopped_summary(store: RunFolder) -> dict[str, Any] | None:
     """Return the summary of a run that has not finished, without yardsticks; None where nothing is stored yet.
 
     No data are loaded. A note says that there is more to come.
@@ -44,7 +44,7 @@ def stopped_summary(store: Store) -> dict[str, Any] | None:
     return {**found, "stopped_by": STOPPED}
 
 
-def best_so_far(store: Store) -> Arrays:
+def best_so_far(store: RunFolder) -> Arrays:
     """Return the shared parameters that did best until the last checkpoint. Raises `InputError` where there is none."""
     stored = store.load(older=True)
     if stored is None:

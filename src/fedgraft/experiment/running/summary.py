@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts.data import names_of
+from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.engine.server.run_state import RunState
@@ -48,7 +49,7 @@ def summarise(
     }
     known = [] if "lacking" in last else [score for score in by_client.values() if score is not None]
     measured = [shards[client] for client in scored] if sampled else shards
-    scores = {name: values["test"] for name, values in baselines.scores(experiment, measured).items()}
+    beside = baselines.of_run(experiment, state, shards, measured, here)
     return {
         "recipe": experiment.recipe,
         "dataset": experiment.sections["data"]["name"],
@@ -62,38 +63,31 @@ def summarise(
         "validation": _number(last["validation"]),
         "test": _number(last["test"]),
         "test_at_best_validation": _number(state.best.get("test")),
-        "measures": _measures(experiment, state),
+        "measures": _measures(experiment.plan, state),
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
         "seconds": state.seconds,
         "simulated_seconds": state.simulated_seconds,
         "flops": state.flops or None,
-        **_smoothing(experiment, state),
+        **_smoothing(state.smoothed),
         "selections": sum(state.chosen),
         "failures": state.failures,
-        "digest": digest(_all_models(experiment, state, fingerprints)),
+        "digest": _digest(experiment.plan, state, fingerprints),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
-        "yardsticks": {name: _number(score) for name, score in scores.items()},
-        "local_yardsticks": baselines.local(scores),
+        "yardsticks": _numbers({name: values["test"] for name, values in beside.scores.items()}),
+        "local_yardsticks": beside.local,
         "data": described(shards) if here else None,
-        "raw_data_bytes": baselines.raw_data(shards) if here else None,
-        "client_alone": _alone(experiment, state, shards) if here else None,
+        "raw_data_bytes": beside.raw_data,
+        "client_alone": None if beside.alone is None else _numbers(beside.alone),
     }
 
 
-def _alone(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> dict[str, float | None] | None:
-    """What clients reach alone, where that is known."""
-    found = baselines.client_alone(experiment, state, shards)
-    return None if found is None else {split: _number(score) for split, score in found.items()}
-
-
-def _smoothing(experiment: Experiment, state: RunState) -> dict[str, Any]:
+def _smoothing(smoothed: Mapping[str, Any]) -> dict[str, Any]:
     """What smoothing chose and brought, where it is done."""
-    if not state.smoothed:
+    if not smoothed:
         return {}
-    before = {split: _number(score) for split, score in state.smoothed["before"].items()}
-    kept = {name: state.smoothed[name] for name in ("choice", "failed")}
+    before, kept = _numbers(smoothed["before"]), {name: smoothed[name] for name in ("choice", "failed")}
     return {"smoothing": {**kept, "before": before}}
 
 
@@ -104,26 +98,28 @@ def _check_answered(state: RunState) -> None:
         raise AllClientsFailedError(state.round, reasons)
 
 
-def _measures(experiment: Experiment, state: RunState) -> dict[str, dict[str, float | None]]:
+def _measures(plan: Plan, state: RunState) -> dict[str, dict[str, float | None]]:
     """Every measure of the model that was best on validation, by split."""
     sums = state.best.get("sums", {})
-    return {
-        split: {name: _number(value) for name, value in experiment.plan.measures(sums[split]).items()} for split in sums
-    }
+    return {split: _numbers(plan.measures(sums[split])) for split in sums}
 
 
-def _all_models(experiment: Experiment, state: RunState, fingerprints: Mapping[int, bytes]) -> Arrays:
-    """Everything that a run's digest covers: the trained and the scored parameters of every group, and own models."""
-    plan = experiment.plan
+def _digest(plan: Plan, state: RunState, fingerprints: Mapping[int, bytes]) -> str:
+    """The digest of all that was learnt: the trained and the scored parameters of every group, and own models."""
     models: Arrays = {}
     for group in plan.groups(state.sharing, range(len(state.profiles))):
         trained = plan.sharing.model(state.sharing, group)
         scored = scored_model(plan, state.sharing, state.averages, group)
         models |= {f"model/{group}/{name}": array for name, array in trained.items()}
         models |= {f"evaluated/{group}/{name}": array for name, array in scored.items()}
-    if experiment.plan.personal or experiment.plan.smoothing:
+    if plan.personal or plan.smoothing:
         models.update({f"client/{client}": np.frombuffer(memory, np.uint8) for client, memory in fingerprints.items()})
-    return models
+    return digest(models)
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers that JSON can hold."""
+    return {name: _number(value) for name, value in values.items()}
 
 
 def _number(value: float | None) -> float | None:

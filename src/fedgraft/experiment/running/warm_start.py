@@ -9,11 +9,11 @@ from typing import Any, Final
 from fedgraft import wire
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.own_parameters import by_name, fitting, joined
+from fedgraft.experiment.own_parameters import Own, fitting
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
-from fedgraft.experiment.storage.run_folder import Store
-from fedgraft.wire.layouts import Arrays, Tree, digest
+from fedgraft.experiment.storage.run_folder import RunFolder
+from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
 FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "sparse")
@@ -38,11 +38,6 @@ class Start:
     began: Origin
     own: Mapping[str, Mapping[str, Tree]]
 
-    def origin(self, experiment: Experiment, began: Origin) -> Origin:
-        """Return what an experiment that begins with this model began with, that model with it."""
-        first = joined(experiment.plan.start, experiment.own)
-        return {**began, "start": {"model": digest(first), "run": str(self.folder.resolve())}}
-
     def begin(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Experiment:
         """Return an experiment that begins with this model.
 
@@ -61,23 +56,28 @@ class Start:
             raise self._misfit(str(error)) from error
         if not plan.variants:
             self._check_names(began)
-        if not plan.personal:
-            return experiment.started(self.arrays)
-        own = by_name(names, {name: memory for name, memory in self.own.items() if self._fits(experiment, began, name)})
+        return experiment.started(self.arrays, self._own(experiment, began, names) if plan.personal else {})
+
+    def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
+        """Return what clients of these names begin with of their own, and say for how many it is known."""
+        alike = self._alike(experiment, began)
+        own = fitting(experiment.plan, names, {name: self.own[name] for name in alike})
         anew = "" if len(own) == len(names) else f"; the other {len(names) - len(own)} begin with drawn ones"
         LOG.warning(
             f"From {self.folder} come the shared parameters and, by name, those that {len(own)} of {len(names)} "
             f"clients keep to themselves{anew}."
         )
-        return experiment.started(self.arrays, own)
+        return own
 
-    def _fits(self, experiment: Experiment, began: Origin, client: str) -> bool:
-        """Return whether a client can begin with what it had: under the same method, and the same names and shapes."""
-        plan, now, then = experiment.plan, experiment.sections, self.sections
-        if then["sharing"]["name"] != now["sharing"]["name"] or not fitting(plan, self.own[client]):
-            return False
-        named = [each.get("named", {}).get(client) for each in (self.began, began)]
-        return not plan.variants or (then["task"] == now["task"] and named[0] == named[1])
+    def _alike(self, experiment: Experiment, began: Origin) -> list[str]:
+        """Return the clients whose own parameters mean the same here: under the same method, of the same names."""
+        now, then = experiment.sections, self.sections
+        if then["sharing"]["name"] != now["sharing"]["name"]:
+            return []
+        if not experiment.plan.variants:
+            return list(self.own)
+        before, here = self.began.get("named", {}), began.get("named", {})
+        return [name for name in self.own if then["task"] == now["task"] and before.get(name) == here.get(name)]
 
     def _check_options(self, experiment: Experiment) -> None:
         """Raise `InputError` where task or encoder are others, or the task is fitted to other data."""
@@ -110,7 +110,8 @@ def start_from(folder: Path) -> Start:
 
     Raises `InputError` where there is no shared one: groups of clients have models of their own, or nothing is shared.
     """
-    run = FinishedRun(folder)
+    store = RunFolder.open(folder)
+    run = FinishedRun(store)
     sharing = run.experiment.sections["sharing"]["name"]
     groups = {name.partition("/")[0] for name in run.models if "/" in name}
     if groups:
@@ -120,4 +121,4 @@ def start_from(folder: Path) -> Start:
         )
     if not run.models:
         raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
-    return Start(folder, run.models, run.experiment.sections, Store.open(folder).origin(), run.own)
+    return Start(folder, run.models, run.experiment.sections, store.origin(), run.own)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.contracts.data import Data, SiteData
+from fedgraft.contracts.data import Data, Purpose, SiteData
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import SUFFIXES
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
@@ -173,7 +173,7 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number:
     if first not in tables:
         raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
     task, seed = experiment.plan.task, experiment.seed
-    return derived_shard(task, number, site.site_shard(task, tables, number, name, seed), seed)
+    return derived_shard(task, number, site.client_shard(task, tables, Purpose(name, number, seed, trains=True)), seed)
 
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:

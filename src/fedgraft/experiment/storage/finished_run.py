@@ -26,7 +26,7 @@ from fedgraft.experiment.storage.disk import read_model
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE, SUMMARY
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.provenance import check_options
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.stored_state import check_models
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -45,26 +45,26 @@ class FinishedRun:
     Where the clients are nodes of a federation, their data and what they remember are not here.
 
     Args:
-        folder: the run's folder.
+        store: the run's folder, opened.
         data_root: where the data are now, see `data_now.moved`; None = where `experiment.toml` says.
         allow_changed_data: whether they may be others than the run began with; a note then says which are.
     """
 
-    def __init__(self, folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
-        self._store = Store.open(folder)
-        self._where, self._allow_changed = str(folder / "experiment.toml"), allow_changed_data
-        written = self._store.experiment_toml()
-        self.experiment = stored_experiment(self._store)
-        check_options(self._store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
+    def __init__(self, store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
+        self.store = store
+        self._where, self._allow_changed = str(store.folder / "experiment.toml"), allow_changed_data
+        written = store.experiment_toml()
+        self.experiment = stored_experiment(store)
+        check_options(store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
         if data_root is not None:
             self.experiment = data_now.moved(self.experiment, data_root)
         self.plan = replace(self.experiment.plan, device="cpu")
-        self.models = read_models(self._store, self.plan)
+        self.models = read_models(self.store, self.plan)
 
     @property
     def folder(self) -> Path:
         """Where the run is stored."""
-        return self._store.folder
+        return self.store.folder
 
     @property
     def task(self) -> PredictingTask[Any, Any]:
@@ -88,7 +88,7 @@ class FinishedRun:
     def data(self) -> DataNow:
         """The run's data, loaded again. Raises `InputError` where they have changed and may not, or are at nodes."""
         self._check_here()
-        found = data_now.load(self.experiment, self._store.origin(), self._where, self._allow_changed)
+        found = data_now.load(self.experiment, self.store.origin(), self._where, self._allow_changed)
         self.experiment.fitted(found.shards)  # raises where classes are others: of older runs no more is known
         return found
 
@@ -141,13 +141,13 @@ class FinishedRun:
 
         The data are not loaded. Nothing of clients that are nodes of a federation.
         """
-        folder = self._store.folder
+        folder = self.store.folder
         if not self.plan.personal or self._at_nodes:
             return {}
         memories = self._end[1]
-        names = list(self._store.origin().get("clients", {}))
+        names = list(self.store.origin().get("clients", {}))
         if len(names) != len(self._end[0].profiles) and (folder / SUMMARY).is_file():
-            names = list(self._store.summary()["test_per_client"])
+            names = list(self.store.summary()["test_per_client"])
         unpacked: Any = {name: wire.unpack(memories[k]) for k, name in enumerate(names) if memories.get(k)}
         return {name: inherited(self.plan, memory) for name, memory in unpacked.items()}
 
@@ -213,7 +213,7 @@ class FinishedRun:
 
     def _check_here(self) -> None:
         """Raise `InputError` where the clients are nodes of a federation."""
-        folder = self._store.folder
+        folder = self.store.folder
         if run := self._at_nodes:
             raise InputError(
                 f"{folder}: data and what clients remember are at the nodes of the federation; predict there: "
@@ -223,24 +223,23 @@ class FinishedRun:
     @property
     def _at_nodes(self) -> str | None:
         """The run's name at the nodes of a federation that hold its clients; None where they were here."""
-        return self._store.environment().get(RUN) if (self._store.folder / ENVIRONMENT).is_file() else None
+        return self.store.environment().get(RUN) if (self.store.folder / ENVIRONMENT).is_file() else None
 
     @cached_property
     def _end(self) -> tuple[RunState, dict[int, bytes]]:
-        stored, folder = self._store.load(older=True), self._store.folder
+        stored, folder = self.store.load(older=True), self.store.folder
         if stored is None:
             raise InputError(f"{folder} has no checkpoint; finish the run with 'fedgraft resume {folder}'.")
         check_models(stored[0], self.plan, str(folder / CHECKPOINT / STATE))
         return stored
 
 
-def load_model(folder: Path) -> torch.nn.Module:
+def load_model(store: RunFolder) -> torch.nn.Module:
     """Return the model that all clients share, as it was best on validation, in evaluation mode, on the CPU.
 
     Raises `InputError` where clients ended with models of their own: by groups, or because some parameters or all stay
     with each of them. `FinishedRun.client_model` has what such a client answers with.
     """
-    store = Store.open(folder)
     stored = stored_experiment(store)
     plan = replace(stored.plan, device="cpu")
     models = read_models(store, plan)
@@ -248,8 +247,8 @@ def load_model(folder: Path) -> torch.nn.Module:
         names = list(store.summary()["test_per_client"])
         listed = ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
         raise InputError(
-            f"{folder}: there is no one model: under sharing {stored.sections['sharing']['name']!r} each client ended "
-            f"with its own, in parts or in whole; use run.client_model(NAME), with one of {listed}."
+            f"{store.folder}: there is no one model: under sharing {stored.sections['sharing']['name']!r} each client "
+            f"ended with its own, in parts or in whole; use run.client_model(NAME), with one of {listed}."
         )
     flat = plan.build_model()
     flat.load(models)
@@ -301,7 +300,7 @@ def of_group(models: Arrays, group: str) -> Arrays:
     return models
 
 
-def read_models(store: Store, plan: Plan) -> Arrays:
+def read_models(store: RunFolder, plan: Plan) -> Arrays:
     """Return the run's model, or those of all groups of clients; of a run that has not finished the best so far.
 
     Raises `InputError` where there is none, or it is not of this plan.

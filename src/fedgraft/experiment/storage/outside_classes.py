@@ -17,9 +17,10 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment, contents
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import outside_names
+from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.storage.disk import read_bytes, read_model
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays, digest
 
 _KNOWN: set[str] = set()
@@ -32,7 +33,7 @@ def trust(folder: str | Path) -> tuple[str, ...]:
     To import a class is to run its module's code. Raises `InputError` where the folder is no run's, or this user's
     state folder cannot be written.
     """
-    store = Store.open(Path(folder))
+    store = RunFolder.open(Path(folder))
     names = outside_names(contents(store.experiment_toml(), str(store.folder / EXPERIMENT)))
     if names:
         try:
@@ -42,14 +43,14 @@ def trust(folder: str | Path) -> tuple[str, ...]:
     return names
 
 
-def note_made(experiment: Experiment) -> None:
-    """Note the classes outside fedgraft of a run that this user makes here."""
-    if names := outside_names(experiment.sections):
+def note_made(sections: Section) -> None:
+    """Note the classes outside fedgraft of a run that this user makes here, by its resolved options."""
+    if names := outside_names(sections):
         with suppress(OSError):  # where nothing can be kept, another process has to be told
             _note(names)
 
 
-def stored_experiment(store: Store) -> Experiment:
+def stored_experiment(store: RunFolder) -> Experiment:
     """Return the experiment of a run's folder.
 
     Raises `InputError`, before anything is imported, where it names classes outside fedgraft that no run of this user's
@@ -66,13 +67,13 @@ def stored_experiment(store: Store) -> Experiment:
     return Experiment.from_toml(text, str(where)).started(*parted(_first_model(store)))
 
 
-def given_network(experiment: Experiment) -> bytes:
-    """Return the network that an experiment was given as an instance, as a run's folder holds it; b"" for none."""
-    names = [name for name in outside_names(experiment.sections) if given_networks.is_given(name)]
+def given_network(sections: Section) -> bytes:
+    """Return the network that resolved options name as an instance, as a run's folder holds it; b"" for none."""
+    names = [name for name in outside_names(sections) if given_networks.is_given(name)]
     return given_networks.kept(names[0]) if names else b""
 
 
-def _take_network(store: Store, text: str) -> None:
+def _take_network(store: RunFolder, text: str) -> None:
     """Keep the network of a run's folder for those who make its model; nothing of it is run here.
 
     Raises `InputError` if it is missing, or not the one that the run began with.
@@ -88,7 +89,7 @@ def _take_network(store: Store, text: str) -> None:
         given_networks.keep(content)
 
 
-def _first_model(store: Store) -> Arrays:
+def _first_model(store: RunFolder) -> Arrays:
     """Return the parameters that a run's models began with, see `own_parameters.joined`; {} where they were drawn.
 
     Raises `InputError` if they are missing, or not those that the run began with.

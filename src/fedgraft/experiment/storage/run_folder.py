@@ -36,7 +36,7 @@ FORMAT: Final = 5
 """Of `state.bin`; 1 is what versions wrote that gave no number."""
 
 
-class Store:
+class RunFolder:
     """One run's folder. Who writes there enters it first, and is then the only process that does.
 
     Args:
@@ -58,7 +58,7 @@ class Store:
     @classmethod
     def create(
         cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None
-    ) -> "Store":
+    ) -> "RunFolder":
         """A new folder with a run in it, entered already; as `begin` and then `describe`."""
         store = cls.begin(folder)
         with store.taken_back():
@@ -66,7 +66,7 @@ class Store:
         return store
 
     @classmethod
-    def begin(cls, folder: Path) -> "Store":
+    def begin(cls, folder: Path) -> "RunFolder":
         """A new folder, entered already. Raises `InputError` if it is not free or cannot be written."""
         folders.check_free(folder)
         store = cls(folder)
@@ -137,7 +137,7 @@ class Store:
 
     # --- one at a time -----------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> "RunFolder":
         """Keep other processes from writing here.
 
         Raises `InputError` where one is at it, or where a file of the run is a link to something elsewhere.
@@ -253,7 +253,7 @@ class Store:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, folder: Path) -> "Store":
+    def open(cls, folder: Path) -> "RunFolder":
         """An existing folder. Raises `InputError` if it is not a run's."""
         if not (folder / EXPERIMENT).is_file():
             raise InputError(f"{folder} is not a run's folder: it has no {EXPERIMENT}.")

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.experiment.described import described
-from fedgraft.interface import explained
+from fedgraft.interface import kept_pages
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json
 
 app = typer.Typer(**SETTINGS)
@@ -30,10 +29,11 @@ def show(
     Example: fedgraft show training; fedgraft show fedacs --toml > my.toml.
     """
     if toml:
-        print(described(name), end="")
+        print(kept_pages.resolved(name), end="")
         return
-    found = explained.pages(name)
+    found = kept_pages.pages(name)
+    texts = [page.pop("text") for page in found]
     if as_json:
-        print_json({"name": name, "pages": [page.as_json() for page in found]})
+        print_json({"name": name, "pages": found})
         return
-    print("\n\n".join(map(str, found)))
+    print("\n\n".join(texts))

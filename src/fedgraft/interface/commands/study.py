@@ -11,6 +11,7 @@ from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, sa
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import tables, write_page
+from fedgraft.reports.studies.stored_results import StoredResults
 
 app = typer.Typer(**SETTINGS)
 
@@ -33,6 +34,9 @@ def study(
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Markdown page whose tables to write.")] = None,
     pictures: Annotated[
         bool, typer.Option(help="Draw accuracy against costs, a picture a setting, and show them on the page.")
+    ] = False,
+    pack: Annotated[
+        bool, typer.Option(help="Put the finished cells into one file. New cells of a packed folder join it.")
     ] = False,
     results: Annotated[Path | None, typer.Option(metavar="FILE", help="One JSON file with all results.")] = None,
     as_json: AsJson = False,
@@ -58,6 +62,9 @@ def study(
             say(line)
         if page is not None and done:
             write_page(found, done, seeds, page, folder / "pictures")
+    stored = StoredResults(folder)
+    if (pack or stored.path.is_file()) and (moved := stored.pack()):
+        say(f"{moved} results are now in {stored.path}.")
     if as_json:
         print_json({"study": found.name, "cells": {cell.key: result for cell, result in done.items()}})
     elif page is None:

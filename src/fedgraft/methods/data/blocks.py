@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.partitions import Dealing
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.own_shard import OwnNodes
-from fedgraft.domains.regression import Floats
 from fedgraft.errors import require, require_one_of
 
 WORDS = 20

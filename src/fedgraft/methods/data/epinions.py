@@ -1,17 +1,12 @@
 """Epinions: product ratings and trust links of a review site, partitioned by product category."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
 
-from fedgraft.domains.ratings.dealing import make_shards
-from fedgraft.domains.ratings.mat_files import published_subset, read_mat, to_ratings
-from fedgraft.domains.ratings.own_shard import OwnRatings
-from fedgraft.domains.ratings.shards import Ratings, RatingShard, check_partition
+from fedgraft.domains.ratings.review_site import ReviewSite
 
 
 @dataclass(frozen=True)
-class Epinions(OwnRatings):
+class Epinions(ReviewSite):
     """Epinions: product ratings (1..5) and trust links of a review site; a client is a shop with whole categories.
 
     Source: J. Tang, H. Gao, H. Liu, "mTrust", WSDM 2012; partition of Xu et al., "FedACS", IEEE TMC 2025, sec. VI-A.
@@ -31,20 +26,3 @@ class Epinions(OwnRatings):
         clients: number of clients, 1..categories; FedACS uses 5, 10 and 20.
         partition: "average", "skewed" or "extreme", how unequally categories are dealt.
     """
-
-    task: ClassVar[str] = "rating"
-
-    root: str | Path
-    clients: int = 10
-    partition: str = "average"
-
-    def __post_init__(self) -> None:
-        check_partition("Epinions", self.clients, self.partition)
-
-    def ratings(self) -> Ratings:
-        """Read the whole set, before it is partitioned."""
-        return to_ratings(published_subset(read_mat(self.root, "Epinions")))
-
-    def load(self, seed: int) -> list[RatingShard]:
-        """Load one shard per client, partitioned and split by `seed`."""
-        return make_shards(self.ratings(), self.clients, self.partition, seed)

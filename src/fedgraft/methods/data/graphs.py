@@ -2,22 +2,24 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
-from fedgraft.domains.graphs.tables import Collection, Columns, read_graphs
-from fedgraft.domains.tables import check_one_client, frames_of, renamed
+from fedgraft.domains.graphs.tables import names_of, read_graphs
+from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.schema import check_one_client, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -109,40 +111,36 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
                 client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
                 client = client[np.argsort(np.concatenate(shares))]
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
-        shards = []
-        for k, name in enumerate(names):
-            shards.append(self._shard(collection, np.flatnonzero(client == k), k, name, seed, degrees))
-        return shards
+        return [
+            self._shard(collection, np.flatnonzero(client == k), Purpose(name, k, seed, trains=True), degrees)
+            for k, name in enumerate(names)
+        ]
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
-            usual = {field.name: getattr(self, field.name) for field in fields(Columns) if field.name != "attributes"}
             found = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
-            return {option: table.rename(columns=usual) for option, table in found.items()}
+            return {option: table.rename(columns=names_of(self)) for option, table in found.items()}
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
 
-    def read(self) -> Collection:
+    def read(self) -> Collection[GraphShard]:
         """Read all graphs, before they are dealt to clients."""
-        columns = Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
-        numbers = self.labels == "numbers"
+        numbers, names = self.labels == "numbers", names_of()
         if isinstance(self.graphs, list | dict):
-            tables = tables_of(self.graphs, "Graphs.graphs", numbers)
-            given = tables["graphs"], tables["nodes"], tables["edges"]
-            return read_graphs(*given, Columns(), "Graphs", are_numbers=numbers)
-        if self.nodes is None or self.edges is None:
-            raise InputError("Graphs.nodes and Graphs.edges must be given.")  # as __post_init__ made sure
-        return read_graphs(self.graphs, self.nodes, self.edges, columns, "Graphs", are_numbers=numbers)
+            tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
+        else:
+            tables, names = {name: getattr(self, name) for name in self.site_tables}, names_of(self)
+        return read_graphs(tables, names, "Graphs", are_numbers=numbers)
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return graphs, nodes and edges by the usual names of columns."""
-        usual = {getattr(self, field.name): field.name for field in fields(Columns) if field.name != "attributes"}
+        usual = {name: role for role, name in names_of(self).items() if role != "attributes"}
         return renamed(tables, dict.fromkeys(tables, usual))
 
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> GraphShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
         if self.vocabulary != "client":
             raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
@@ -150,27 +148,27 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
             if table not in tables:
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
-        check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", name)
+        check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
         for note in collection.notes:
             LOG.warning(note)
-        return self._shard(collection, np.arange(collection.whole.graphs), client, name, seed, None)
+        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
     def _shard(
-        self, collection: Collection, rows: Indices, client: int, name: str, seed: int, degrees: int | None
+        self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None
     ) -> GraphShard:
         """Return a client's shard of some of the graphs, with its own vocabulary, split where the data do not say how.
 
         Args:
             collection: of all graphs.
             rows: int64 [graphs], which are the client's.
-            client: its number.
-            name: its name.
-            seed: the experiment's.
+            purpose: says which client it is.
             degrees: number of kinds that degrees make; None = as many as the client has.
         """
-        shard = self._with_vocabulary(replace(collection.whole.take(rows), name=name), collection.whole.name, degrees)
+        own = replace(collection.whole.take(rows), name=purpose.name)
+        shard = self._with_vocabulary(own, collection.whole.name, degrees)
         if not collection.split:
-            return replace(shard, split=split_graphs(shard.label, generator(seed, "split", client=client)))
+            g = generator(purpose.seed, "split", client=purpose.client)
+            return replace(shard, split=split_graphs(shard.label, g))
         if not (shard.split == 0).any():
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
         return shard
@@ -178,22 +176,23 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
     def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None) -> GraphShard:
         """Return a client's shard with its own attributes, kinds and classes; `degrees`: number of kinds they make."""
         has = np.flatnonzero(~np.isnan(shard.attributes).all(axis=0))
-        shard = replace(
-            shard,
-            attributes=np.ascontiguousarray(shard.attributes[:, has]),
-            attribute_names=tuple(shard.attribute_names[column] for column in has),
-        )
+        names = tuple(shard.attribute_names[column] for column in has)
+        shard = replace(shard, attributes=np.ascontiguousarray(shard.attributes[:, has]), attribute_names=names)
         where = f"{where}, client {shard.name!r}"
         check_graphs(shard, where)
         check_labels(shard, where)
         if self.vocabulary == "client" and shard.classes:
-            classes, label = np.unique(shard.label, return_inverse=True)
-            names = tuple(shard.classes[each] for each in classes)
-            shard = replace(shard, label=label.astype(np.int64), classes=names)
+            label, classes = _occurring(shard.label, shard.classes)
+            shard = replace(shard, label=label, classes=classes)
         if not shard.kinds:
-            return shard if shard.attributes.shape[1] else with_degrees(shard, degrees)
+            return shard if names else with_degrees(shard, degrees)
         if self.vocabulary == "client":
-            kinds, kind = np.unique(shard.kind, return_inverse=True)
-            names = tuple(shard.kind_names[each] for each in kinds)
-            shard = replace(shard, kind=kind.astype(np.int32), kinds=len(kinds), kind_names=names)
+            kind, kinds = _occurring(shard.kind, shard.kind_names)
+            shard = replace(shard, kind=kind.astype(np.int32), kinds=len(kinds), kind_names=kinds)
         return shard
+
+
+def _occurring(codes: Array, names: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
+    """Return codes, int64, and names of those that occur alone."""
+    found, code = np.unique(codes, return_inverse=True)
+    return code.astype(np.int64), tuple(names[each] for each in found)

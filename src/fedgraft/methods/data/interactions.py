@@ -1,32 +1,33 @@
 """Your own interactions and items, from CSV or Parquet files or DataFrames."""
 
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, OwnShardData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ranking.item_features import sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ranking.tables import (
+    INTERACTIONS,
+    ITEMS,
+    USERS,
     Catalogue,
-    Columns,
+    Features,
     read_catalogue,
     read_interactions,
     read_own,
     read_taken,
-    usual_sources,
 )
-from fedgraft.domains.tables import check_roles, encode, frames_of, renamed
+from fedgraft.domains.tables.schema import frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
+from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,8 @@ class Interactions(
             self.clients is None or self.clients >= 1, "Interactions.clients", "at least 1, or left out", self.clients
         )
         check_partition("Interactions", 1, PARTITIONS[0], self.ubi)
-        columns = [(option, getattr(self, option)) for option in ("user", "item", "client", "split", "time")]
-        check_roles("Interactions", [(option, column) for option, column in columns if column])
-        check_roles("Interactions", [("item", self.item), ("title", self.title)])
+        INTERACTIONS.check("Interactions", INTERACTIONS.names(self))
+        ITEMS.check("Interactions", ITEMS.names(self))
         sources = self._sources()
         if ".npy" in str(sources):
             object.__setattr__(self, "features", sources)  # paths, absolute, so that a run resumes anywhere
@@ -118,41 +118,33 @@ class Interactions(
 
     def read(self) -> Whole:
         """Read the whole set, before it is dealt to clients."""
-        form, named = self._form("Interactions"), self.partition == "given"
-        table, source = read_taken(form, self.interactions, named)
-        taken = encode(table, form.item, source)[1]
-        return read_interactions(form, table, source, self._catalogue(form, taken.tolist()), named)
+        named = self.partition == "given"
+        rows = read_taken("Interactions", INTERACTIONS.names(self), self.interactions, named)
+        return read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return the table of users with the usual names of columns."""
-        return renamed(tables, {name: {self.user: "user", self.client: "client"} for name in tables})
+        return renamed(tables, dict.fromkeys(tables, USERS.usual(USERS.names(self))))
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RankingShard:
-        """Read one client's interactions, with the columns and the items of the run's tables."""
-        form, taken = self._form("Interactions"), []
-        if self.items is None:
-            table, source = read_taken(form, self.interactions, self.partition == "given")
-            taken = encode(table, form.item, source)[1].tolist()
-        shard, lost = read_own(replace(form, owner="data"), tables["data"], self._catalogue(form, taken), "--data")
-        if lost:
-            LOG.warning(f"--data: {lost:,} interactions with items that the run does not know left out.")
-        return shard
-
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> RankingShard:
-        """Read one client's interactions, with the items that all sites know."""
-        site = replace(self, **dict[str, Any](tables))
-        if site.items is None:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
+        """Read one client's interactions, with the columns of the run's tables and the items that all know."""
+        names = INTERACTIONS.names(self)
+        if not purpose.trains:
+            taken = np.zeros(0, np.str_)
+            if self.items is None:
+                taken = read_taken("Interactions", names, self.interactions, self.partition == "given").read("item")[1]
+            return read_own(names, tables["data"], self._catalogue(taken))
+        here = replace(self, partition=PARTITIONS[0], **dict[str, Any](tables))
+        if here.items is None:
             raise InputError("--data items=FILE is missing: a table of all items, the same file at every site.")
-        form = site._form("Interactions")
-        table, source = read_taken(form, site.interactions, named=False)
-        whole = read_interactions(form, table, source, site._catalogue(form, []), named=False)
-        return site_shard(whole, name, seed, client)
+        return site_shard(here.read(), purpose)
 
-    def _catalogue(self, form: Columns, taken: list[str]) -> Catalogue:
-        sources = usual_sources(form, self.items) if self.features == "all" else self._sources()
-        return read_catalogue(form, self.items, taken, sources, self.images, self.width)
+    def _catalogue(self, taken: Array) -> Catalogue:
+        sources = None if self.features == "all" else self._sources()
+        form = Features("Interactions", sources, self.text, self.images, self.width)
+        return read_catalogue(form, self.items, ITEMS.names(self), taken)
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""
@@ -165,6 +157,3 @@ class Interactions(
         texts = {modality: of for modality, of in self.features.items() if isinstance(of, str)}
         made = sources_of("Interactions", texts, self.images, self.width)
         return {modality: made.get(modality, columns.get(modality)) for modality in self.features}
-
-    def _form(self, owner: str) -> Columns:
-        return Columns(owner, **{option.name: getattr(self, option.name) for option in fields(Columns)[1:]})

@@ -2,33 +2,37 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, OwnShardData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, OwnShardData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.dealing import split_nodes
+from fedgraft.domains.dealing import check_dealt, split_nodes
 from fedgraft.domains.nodes.base.partitions import Dealing
-from fedgraft.domains.nodes.base.shards import NodeShard, cut
-from fedgraft.domains.nodes.reading.own_shard import NODES, OWN_TABLES, named_features, numbered, own_nodes
-from fedgraft.domains.nodes.reading.pyg_objects import MASKS, Collection, collection_of, joined, read_object, tables_of
-from fedgraft.domains.nodes.reading.site_tables import site_part
-from fedgraft.domains.nodes.reading.tables import Columns, read_nodes
-from fedgraft.domains.tables import check_roles, check_said, frames_of, renamed
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, cut
+from fedgraft.domains.nodes.reading.own_shard import (
+    OWN_NODES,
+    OWN_TABLES,
+    named_features,
+    numbered,
+    own_nodes,
+    usual_names,
+)
+from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
+from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
+from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
+from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.schema import check_said, frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
-ASKED = {"nodes": ("node", "client"), "edges": ("source", "target"), "pairs": ("source", "target", "client")}
-"""Columns of tables of questions."""
-SUFFIX = ".pt"
-"""Of a file that holds a PyG object."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self._dealing()
-        named = [(option, getattr(self, option)) for option in ("node", "label", "client", "split")]
-        check_roles("Nodes", [*named, *(("features", column) for column in self.features or ())])
-        check_roles("Nodes", [("source", self.source), ("target", self.target)])
+        for table in (NODES, EDGES):
+            table.check("Nodes", usual_names(self))
         if self._is_object():
             if not isinstance(self.nodes, str | Path | Mapping) and not hasattr(self.nodes, "edge_index"):
                 raise InputError(
@@ -113,21 +116,12 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         collection = self.read()
         for note in collection.notes:
             LOG.warning(note)
-        if collection.split and self.fold:
-            raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
         names, whole = collection.client_names, collection.whole
+        self._check_dealt(collection.split, len(names))
         if not names:
             shards = self._dealing().deal(whole, seed, split=bool(self.label) and not collection.split)
             # The graph is named after its file, for errors; clients have names that are the same in every place.
             return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
-        named = f"{len(names)}, as the data name, or 0"
-        require(self.clients in (0, len(names)), "Nodes.clients", named, self.clients)
-        if self.partition != "iid":
-            raise InputError(
-                f"Nodes.partition = {self.partition!r} is for data without clients; these name {len(names)}."
-            )
-        if self.alpha != Nodes.alpha:
-            raise InputError(f"Nodes.alpha = {self.alpha:g} is for data without clients; these name {len(names)}.")
         whole = whole if collection.split or not self.label else self._dealing().split(whole, seed)
         return cut(whole, collection.client, names)
 
@@ -143,17 +137,17 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
         return frames_of(self, {"nodes": every if self.features is None else self.features})
 
-    def read(self) -> Collection:
+    def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         labelled = bool(self.label)
         if isinstance(self.nodes, str | Path) and self._is_object():
-            given = read_object(Path(self.nodes), "Nodes.nodes")
+            given = read_object(Path(self.nodes), "Nodes.nodes", "Data")
             found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
         elif self.edges is None:
             given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
             found = collection_of(given, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
         else:
-            return read_nodes(self.nodes, self.edges, self._columns(), "Nodes", self._are_numbers)
+            return read_nodes(self.nodes, self.edges, usual_names(self), "Nodes", self._are_numbers)
         empty = [mask for part, mask in enumerate(MASKS) if not (found.whole.split == part).any()]
         if found.split and empty:
             raise InputError(f"{found.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -163,42 +157,41 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        names = {table: {getattr(self, usual): usual for usual in columns} for table, columns in ASKED.items()}
-        features = pd.DataFrame({"name": self._features(task, own.get(NODES))})
+        names = {table.name: table.usual(usual_names(self)) for table in ASKED}
+        features = pd.DataFrame({"name": self._features(task, own.get(OWN_NODES))})
         return {**renamed(tables, names), "features": features}
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> NodeShard:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
-        columns = replace(self._columns(), features=self._features(task, tables[NODES]))
-        return own_nodes(task, tables, columns, check=self.edges is not None)
-
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> NodeShard:
-        """Read one client's nodes and the edges between them."""
+        if not purpose.trains:
+            names = usual_names(self, features=self._features(task, tables[OWN_NODES]))
+            return own_nodes(task, tables, names, check=self.edges is not None)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own = tables["nodes"], tables["edges"]
-        shard, is_split = site_part(*own, self._columns(), task, name, self._are_numbers)
-        if is_split and self.fold:
-            raise InputError(f"Nodes.fold = {self.fold} is for data without a split; these have one.")
+        own, names = (tables["nodes"], tables["edges"]), usual_names(self)
+        shard, is_split = site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
+        self._check_dealt(is_split)
         if is_split or not self.label:
             return shard
-        split = split_nodes(shard.label, self.fold, generator(seed, "split", client=client), str(tables["nodes"]))
-        return replace(shard, split=split)
+        g = generator(purpose.seed, "split", client=purpose.client)
+        return replace(shard, split=split_nodes(shard.label, self.fold, g, str(tables["nodes"])))
 
     @property
     def _are_numbers(self) -> bool:
         return self.labels == "numbers"
 
-    def _columns(self) -> Columns:
-        return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+    def _check_dealt(self, is_split: bool, clients: int = 0) -> None:
+        shown = {"partition": repr(self.partition), "alpha": f"{self.alpha:g}"}
+        said = {option: value for option, value in shown.items() if getattr(self, option) != getattr(Nodes, option)}
+        check_dealt("Nodes", is_split, self.fold, clients, self.clients, said)
 
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
-        return numbered(task) if self.edges is None else named_features(task, self.nodes, self._columns(), own)
+        return numbered(task) if self.edges is None else named_features(task, self.nodes, usual_names(self), own)
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):

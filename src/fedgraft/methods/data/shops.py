@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
+from fedgraft.domains.ratings.client_tables import OwnRatings
 from fedgraft.domains.ratings.dealing import deal
-from fedgraft.domains.ratings.own_shard import OwnRatings
 from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array

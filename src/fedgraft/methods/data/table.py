@@ -1,20 +1,19 @@
 """Your own ratings, from CSV or Parquet files or DataFrames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, is_folder
-from fedgraft.domains.ratings.dealing import make_shards, site_shard
-from fedgraft.domains.ratings.own_shard import OwnRatings, own_ratings
+from fedgraft.domains.ratings.client_tables import COMMON_TABLES, SITE_TABLES, OwnRatings, client_ratings
+from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
-from fedgraft.domains.ratings.site_tables import COMMON_TABLES, SITE_TABLES, read_site
-from fedgraft.domains.ratings.tables import Format, read_ratings
-from fedgraft.domains.tables import check_roles, frames_of, renamed
+from fedgraft.domains.ratings.tables import PAIRS, RATINGS, TRUST, Format, names_of, read_all
+from fedgraft.domains.tables.schema import frames_of, renamed
 from fedgraft.errors import InputError, require, require_one_of
 
 USUAL = 10
@@ -78,9 +77,8 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
         require_one_of("Table.partition", self.partition, ("auto", *PARTITIONS, "given"))
         require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
         require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
-        timed = ("time",) if self.time else ()
-        check_roles("Table", [(option, getattr(self, option)) for option in ("user", "item", "rating", *timed)])
-        check_roles("Table", [(option, getattr(self, option)) for option in ("trust_user", "trust_target")])
+        RATINGS.check("Table", names_of(self), only=("user", "item", "rating", "time"))
+        TRUST.check("Table", names_of(self))
         ordered = self.low is None or self.high is None or self.low < self.high
         require(ordered, "Table.low", f"below Table.high = {self.high}", self.low)
 
@@ -110,24 +108,20 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
-        return read_ratings(self._form("Table"), self.ratings, self.trust, given)
+        form = Format("Table", names_of(self), self.low, self.high, self.unknown_trust)
+        return read_all(form, self.ratings, self.trust, given)
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return pairs by the usual names of columns."""
-        names = {self.user: "user", self.item: "item", self.client: "client"}
-        return renamed(tables, dict.fromkeys(tables, names))
+        return renamed(tables, dict.fromkeys(tables, PAIRS.usual(names_of(self))))
 
-    def own_shard(self, task: Any, tables: Mapping[str, Given]) -> RatingShard:
-        """Read one client's ratings, with the columns and the scale of the run's table."""
-        low, high = self._scale()
-        return own_ratings(replace(self._form("data"), unknown_trust="drop", low=low, high=high), tables)
-
-    def site_shard(self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int) -> RatingShard:
-        """Read one client's ratings and the trust links between its users; columns of clients are not read."""
-        form = replace(self._form("Table"), unknown_trust="drop")
-        return site_shard(read_site(form, tables, task), name, seed, client)
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
+        """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""
+        scale = (self.low, self.high) if purpose.trains else self._scale()
+        form = Format("Table" if purpose.trains else "data", names_of(self), *scale)
+        return client_ratings(form, tables, purpose, task)
 
     def _partition(self) -> str:
         """Return how ratings get to clients, "auto" resolved."""
@@ -147,6 +141,3 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
                 f"{error} The scale of the run's ratings is read off them; a run that is told data.low and data.high "
                 "needs them no more."
             ) from error
-
-    def _form(self, owner: str) -> Format:
-        return Format(owner, **{option.name: getattr(self, option.name) for option in fields(Format)[1:]})

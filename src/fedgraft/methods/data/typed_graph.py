@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,18 +10,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
-from fedgraft.domains.dealing import split_nodes
-from fedgraft.domains.tables import check_roles, check_said, renamed
+from fedgraft.domains.dealing import check_dealt, split_nodes
+from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.schema import check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.partitions import Dealing, parts_of
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
-from fedgraft.domains.typed.site_tables import site_part
-from fedgraft.domains.typed.tables import Collection, Columns, read_typed_graph
+from fedgraft.domains.typed.tables import NODES, read_typed_graph, usual_names
 from fedgraft.errors import InputError, require
 
 LOG = logging.getLogger("fedgraft.data")
@@ -85,8 +85,7 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
     def __post_init__(self) -> None:
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self._dealing()
-        named = [(option, getattr(self, option)) for option in ("node", "label", "client", "split")]
-        check_roles("TypedGraph", [*named, *(("features", column) for column in self.features or ())])
+        NODES.check("TypedGraph", usual_names(self), only=("node", "label", "client", "split", "features"))
         check_roles("TypedGraph", [("ends", column) for column in self.ends])
         self._check_given("nodes", self.nodes)
         if is_object(self.nodes):
@@ -130,20 +129,21 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         collection = self.read()
         for note in collection.notes if is_object(self.nodes) else ():  # on what is in no table
             LOG.warning(note)
-        found = tables_of(collection, self._columns())
+        found = tables_of(collection, usual_names(self))
         return {
             name: table
             for name, table in found.items()
             if is_object(self.nodes) or self._in_memory(getattr(self, name))
         }
 
-    def read(self) -> Collection:
+    def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
         if is_object(self.nodes) or self.edges is None:
             found = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
             dealt = "masks leave"
         else:
-            found = read_typed_graph(self.nodes, self.edges, self.target, self._columns(), self.metapaths, "TypedGraph")
+            names = usual_names(self)
+            found = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
             dealt = f"column {self.split!r} leaves"
         whole = found.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -172,49 +172,42 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         }
         return {**renamed(tables, usual), "features": pd.DataFrame({"name": list(self.feature_names)}, dtype=object)}
 
-    def site_shard(
-        self, task: Any, tables: Mapping[str, Given], client: int, name: str, seed: int
-    ) -> shards.TypedGraph:
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
         check_said(self.features, task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
-        known = self.target, self._columns(), self.metapaths or task.metapaths, task.class_names
-        part, is_split = site_part(tables["nodes"], tables["edges"], *known, name)
-        if is_split and self.fold:
-            raise InputError(f"TypedGraph.fold = {self.fold} is for data without a split; these have one.")
+        known = self.target, usual_names(self), self.metapaths or task.metapaths, "--data", task.class_names
+        found = read_typed_graph(tables["nodes"], tables["edges"], *known)
+        check_one_client(found.client_names, f"column {self.client!r} of {found.whole.name}", purpose.name)
+        part, is_split = replace(found.whole, name=purpose.name), found.split
+        self._check_dealt(is_split)
         if not is_split:
-            g = generator(seed, "split", client=client)
+            g = generator(purpose.seed, "split", client=purpose.client)
             where = str(tables["nodes"])
             part = replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
         return part if part.width else replace(part, features=structural_features(part))
 
-    def _parts(self, collection: Collection, seed: int) -> list[shards.TypedGraph]:
+    def _parts(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
         """Return the clients' parts, split."""
-        if collection.split and self.fold:
-            raise InputError(f"TypedGraph.fold = {self.fold} is for data without a split; these have one.")
         names, whole = collection.client_names, collection.whole
+        self._check_dealt(collection.split, len(names))
         if not names:
             parts = self._dealing().deal(whole, seed, split=not collection.split)
             # The graph is named after its file, for errors; clients have names that are the same in every place.
             return [replace(part, name=f"graph-{number}") for number, part in enumerate(parts)]
-        named = f"{len(names)}, as the data name, or 0"
-        require(self.clients in (0, len(names)), "TypedGraph.clients", named, self.clients)
-        for option in ("partition", "alpha"):
-            if (said := getattr(self, option)) != getattr(TypedGraph, option):
-                raise InputError(
-                    f"TypedGraph.{option} = {said!r} is for data without clients; these name {len(names)}."
-                )
         whole = whole if collection.split else self._dealing().split(whole, seed)
         if not collection.parts:
             return parts_of(whole, collection.client, names, self.others, seed)
         splits = np.split(whole.split, np.cumsum([part.targets for part in collection.parts])[:-1])
         return [replace(part, split=split) for part, split in zip(collection.parts, splits, strict=True)]
 
-    def _columns(self) -> Columns:
-        return Columns(**{field.name: getattr(self, field.name) for field in fields(Columns)})
+    def _check_dealt(self, is_split: bool, clients: int = 0) -> None:
+        usual = {option: getattr(TypedGraph, option) for option in ("partition", "alpha")}
+        said = {option: repr(value) for option in usual if (value := getattr(self, option)) != usual[option]}
+        check_dealt("TypedGraph", is_split, self.fold, clients, self.clients, said)
 
     def _dealing(self) -> Dealing:
         clients = self.clients or SHARES

@@ -1,38 +1,33 @@
 """Graph: tell the class of a whole graph."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from fedgraft.contracts import Indices, Observations, Sums
+from fedgraft.contracts import Observations
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.task_abilities import Accuracy, EmbeddingTask, ObservedTask, ProfiledTask
-from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.graphs.batches import Batch
+from fedgraft.contracts.task_abilities import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
-from fedgraft.domains.graphs.model import GraphModel, Together, width_of
+from fedgraft.domains.graphs.model import GraphModel, width_of
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.node_tables import likeliest
+from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
-
-LABEL_BINS = 5
-"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
 
 
 @dataclass(frozen=True)
 class Graph(
     GraphTask,
-    Accuracy[GraphShard, GraphData],
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
@@ -72,36 +67,28 @@ class Graph(
         wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own.
     """
 
-    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+    profile: ClassVar[frozenset[str]] = PROFILE
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Right answers, graphs, cross-entropy."""
-        return "correct", "count", "loss"
+    labels: ClassVar[Labels] = Classes()
 
-    def outputs(self, shard: GraphShard) -> int:
-        """Return the number of classes."""
-        return len(shard.classes)
+    def labels_of(self, shard: GraphShard) -> Labels:
+        """Return the client's own classes."""
+        return Classes(shard.classes)
 
     def describe(self, data: GraphData) -> dict[str, float]:
         """Shares of training graphs in consecutive parts of the list of classes."""
-        return _label_shares(data.label[data.train], data.variant.classes)
+        return profile_of(data.label[data.train], data.variant.classes)
 
     def survey(self, shard: GraphShard) -> dict[str, float]:
         """Return the number of training graphs, and what `describe` tells."""
-        return {**super().survey(shard), **_label_shares(shard.label[shard.rows("train")], len(shard.classes))}
+        return {**super().survey(shard), **profile_of(shard.label[shard.rows("train")], len(shard.classes))}
 
     @property
     def hidden_width(self) -> int:
         """Width of the head's hidden layer."""
         return width_of(self.encoder)
-
-    def losses(self, model: nn.Module, hidden: Tensor, batch: Batch) -> Tensor:
-        """Return cross-entropies, float32 [graphs]."""
-        each: Tensor = model.losses(hidden, batch)  # type: ignore[operator]
-        return each
 
     def observe(self, model: nn.Module, data: GraphData) -> Observations:
         """What the model makes of all training graphs; the more nodes, the more central."""
@@ -110,23 +97,10 @@ class Graph(
         for batch in (part.to(device) for part in parts):
             hidden = model.represent(batch)  # type: ignore[operator]
             logits = model.classify(hidden, batch)  # type: ignore[operator]
-            each = self.losses(model, hidden, batch)
+            each = model.losses(hidden, batch)  # type: ignore[operator]
             seen.append((each, logits.softmax(1), hidden, logits.argmax(1) == batch.label))
         losses, shares, states, correct = (torch.cat(parts).numpy(force=True) for parts in zip(*seen, strict=True))
         return Observations(losses, shares, states, correct, data.collator.sizes[data.train].astype(np.float32))
-
-    def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
-        """Right answers, graphs and summed cross-entropies."""
-        device, sums = device_of(model), {}
-        for split in SCORED_SPLITS:
-            found = dict.fromkeys(self.sums, 0.0)
-            for batch in data.on(device, split):
-                logits = model(batch)
-                found["correct"] += float((logits.argmax(1) == batch.label).sum())
-                found["count"] += len(batch.label)
-                found["loss"] += float(nn.functional.cross_entropy(logits, batch.label, reduction="sum"))
-            sums[split] = found
-        return sums
 
     def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
@@ -138,17 +112,6 @@ class Graph(
         require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
         seen = (self.walks, self.degrees) if self.places else None
         return plain_graphs(cast(GraphModel, model), self.encoder, cast(GraphShard, shard), seen)
-
-    def together(self, models: Sequence[nn.Module]) -> nn.Module:
-        """The mean of their probabilities."""
-        return Together(models)
-
-    def predict(
-        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
-    ) -> dict[str, Array]:
-        """The likeliest class of each graph, and how likely the model takes it to be."""
-        shares = self.outputs_of(model, asked).softmax(1)
-        return {"graph": asked.ids, **likeliest(shard.classes, shares.numpy())}
 
     def classified(
         self, model: nn.Module, shard: GraphShard, data: GraphData, remembered: Mapping[str, Any]
@@ -171,9 +134,3 @@ class Graph(
             parts = [model.represent(batch.to(device)).cpu() for batch in batches]  # type: ignore[operator]
         hidden = torch.cat(parts).numpy() if parts else np.zeros((0, self.hidden_width), np.float32)
         return {"graph": source.ids[graphs]}, hidden
-
-
-def _label_shares(label: Indices, classes: int) -> dict[str, float]:
-    """Shares of graphs, by their labels [graphs], in consecutive parts of the list of classes."""
-    counts = np.bincount(label * LABEL_BINS // classes, minlength=LABEL_BINS)
-    return {f"label_{k}": share for k, share in enumerate((counts / max(1, len(label))).tolist())}

@@ -1,6 +1,6 @@
 """Node: tell the class of a node of one graph that is cut over clients."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
-from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
@@ -24,7 +25,6 @@ from fedgraft.domains.nodes.training.losses import (
     Objective,
     by_hand,
     learning,
-    losses_among,
     losses_of,
     losses_with_back,
     objective_of,
@@ -39,13 +39,9 @@ from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
-LABEL_BINS = 5
-"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
-
 
 @dataclass(frozen=True)
 class Node(
-    NodeTask,
     AnsweredNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
@@ -105,7 +101,7 @@ class Node(
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
-    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+    profile: ClassVar[frozenset[str]] = PROFILE
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
@@ -123,6 +119,11 @@ class Node(
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """One class, with counts for macro-F1 and AUC."""
+        return CountedClasses(self.class_names, self.classes)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -175,11 +176,11 @@ class Node(
 
     def describe(self, data: NodeData) -> dict[str, float]:
         """Shares of training nodes in consecutive parts of the list of classes."""
-        return {f"label_{k}": share for k, share in enumerate(data.label_shares(LABEL_BINS))}
+        return profile_of(data.label[data.rows["train"]], self.classes)
 
-    def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        made = self.network(self.classes or 2, g)
+        made = super().model(g, variant)
         if self.generator:
             assert isinstance(self.encoder, LayeredEncoder), "it was checked"
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
@@ -193,10 +194,6 @@ class Node(
                 data = data.mended(model, self._mending)
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         return super().look(model, data, seed, losses)
-
-    def losses_among(self, outputs: Tensor, data: NodeData) -> Array:
-        """Return cross-entropies of the training nodes."""
-        return losses_among(outputs, data.label, data.rows["train"])
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Cross-entropies, and as long as a generator learns its losses."""

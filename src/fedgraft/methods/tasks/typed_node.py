@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import pandas as pd
@@ -11,8 +12,8 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Observations, Questions, Sums
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.task_abilities import (
-    Accuracy,
     EmbeddingTask,
     FittedTask,
     ObservedTask,
@@ -21,6 +22,7 @@ from fedgraft.contracts.task_abilities import (
     ProfiledTask,
 )
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
+from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
@@ -30,13 +32,10 @@ from fedgraft.errors import InputError, require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
-LABEL_BINS = 5
-"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
-
 
 @dataclass(frozen=True)
 class TypedNode(
-    Accuracy[TypedGraph, TypedData],
+    LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
     FittedTask[TypedGraph, TypedData],
     ObservedTask[TypedGraph, TypedData],
@@ -71,7 +70,7 @@ class TypedNode(
     """
 
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
-    profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
+    profile: ClassVar[frozenset[str]] = PROFILE
 
     encoder: MetapathEncoder
     metapaths: tuple[str, ...] = ()
@@ -90,10 +89,10 @@ class TypedNode(
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Right answers, nodes, cross-entropy."""
-        return "correct", "count", "loss"
+    @cached_property
+    def labels(self) -> Labels:
+        """One class."""
+        return Classes(self.class_names, self.classes)
 
     @property
     def stochastic(self) -> bool:
@@ -138,7 +137,7 @@ class TypedNode(
 
     def describe(self, data: TypedData) -> dict[str, float]:
         """Shares of training nodes in consecutive parts of the list of classes."""
-        return {f"label_{k}": share for k, share in enumerate(data.label_shares(LABEL_BINS))}
+        return profile_of(data.part.label[data.rows["train"]], len(data.part.classes))
 
     def pooled(self, shards: Sequence[TypedGraph]) -> TypedGraph:
         """Return the whole graph, as far as clients have its edges."""
@@ -147,7 +146,7 @@ class TypedNode(
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
         """Return a model, the same for all clients."""
         count = max(1, len(self.metapaths))
-        return TypedModel(self.encoder, self.features or 1, count, self.classes or 2, self.dropout, g)
+        return TypedModel(self.encoder, self.features or 1, count, self.labels.width, self.dropout, g)
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each node of the draw, and their embeddings."""
@@ -155,7 +154,7 @@ class TypedNode(
         nodes = torch.from_numpy(data.rows["train"][draw.examples]).to(data.label.device)
         hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
         logits = model.classify(hidden)  # type: ignore[operator]
-        return Losses(nn.functional.cross_entropy(logits, data.label[nodes], reduction="none"), hidden=hidden)
+        return Losses(self.labels.losses(logits, data.label[nodes]), hidden=hidden)
 
     def observe(self, model: nn.Module, data: TypedData) -> Observations:
         """What the model makes of all training nodes, and their PageRank."""
@@ -164,7 +163,7 @@ class TypedNode(
         logits = model.classify(hidden)  # type: ignore[operator]
         label = there.label[nodes]
         return Observations(
-            losses=nn.functional.cross_entropy(logits, label, reduction="none").numpy(force=True),
+            losses=self.labels.losses(logits, label).numpy(force=True),
             probabilities=logits.softmax(1).numpy(force=True),
             hidden=hidden.numpy(force=True),
             correct=(logits.argmax(1) == label).numpy(force=True),
@@ -174,17 +173,8 @@ class TypedNode(
     def evaluate(self, model: nn.Module, data: TypedData) -> dict[str, Sums]:
         """Right answers, nodes and summed cross-entropies."""
         logits, label = self._logits(model, data), data.label
-        found = {}
-        for split in SCORED_SPLITS:
-            nodes = data.rows[split]
-            losses = nn.functional.cross_entropy(logits[nodes], label[nodes], reduction="sum")
-            correct = float((logits[nodes].argmax(1) == label[nodes]).sum())
-            found[split] = {"correct": correct, "count": float(len(nodes)), "loss": float(losses)}
-        return found
-
-    def mean_loss(self, sums: Sums) -> float:
-        """Return the mean cross-entropy; nan without examples."""
-        return sums["loss"] / sums["count"] if sums.get("count") else float("nan")
+        rows = {split: data.rows[split] for split in SCORED_SPLITS}
+        return {split: self.labels.sums_of([(logits[of], label[of])], Unit()) for split, of in rows.items()}
 
     def represent(self, model: nn.Module, data: TypedData) -> tuple[Array, Array] | None:
         """The embeddings of the test nodes, and their classes by number."""

@@ -11,7 +11,9 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.base.pooled_graph import accuracy, judges, likeliest, pooled
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.nodes.base.pooled_graph import judges, likeliest, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import require
@@ -55,7 +57,7 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""
         graph = pooled(shards)
-        return accuracy(graph, self.predict(graph))
+        return agreement(Classes(), [graph], [self.predict(graph)])
 
     def predict(self, graph: NodeShard) -> Indices:
         """Return the predicted class of every node, int64 [nodes]; of equally good settings the first."""

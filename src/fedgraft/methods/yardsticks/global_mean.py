@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.contracts.labels import Labels
+from fedgraft.domains.labels.constant import Constant, View
+from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.ratings.biases import pool
 from fedgraft.domains.ratings.shards import RatingShard
 
 
 @dataclass(frozen=True)
-class GlobalMean(Yardstick[RatingShard]):
+class GlobalMean(Constant[RatingShard]):
     """Predict the mean of all clients' training ratings everywhere.
 
     Source: none needed. Differs: nothing known.
@@ -21,9 +21,8 @@ class GlobalMean(Yardstick[RatingShard]):
     """
 
     task: ClassVar[str] = "rating"
-    default: ClassVar[bool] = True
+    labels: ClassVar[Labels] = Numbers()
 
-    def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
-        """RMSE over all clients' validation and test ratings."""
-        rows = pool(shards)
-        return rows.rmse(np.full(len(rows.rating), rows.rating[rows.split == 0].mean()))
+    def views(self, shards: Sequence[RatingShard]) -> Sequence[View]:
+        """Return the ratings of all clients as one's."""
+        return [pool(shards)]

@@ -7,10 +7,12 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
+from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
-from fedgraft.domains.regression import Floats, rmse
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 from fedgraft.errors import require
 
@@ -49,7 +51,7 @@ class GraphRidge(Yardstick[GraphShard]):
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test graphs."""
-        return rmse(shards, [self.predict(shard) for shard in shards])
+        return agreement(Numbers(), shards, [self.predict(shard) for shard in shards])
 
     def predict(self, shard: GraphShard) -> Floats:
         """Return the predicted number of every graph of a client, float64 [graphs]."""

@@ -8,7 +8,9 @@ import numpy as np
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.base.pooled_graph import accuracy, likeliest, pooled
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.nodes.base.pooled_graph import likeliest, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import require
@@ -54,7 +56,7 @@ class Mlp(Perceptron, Yardstick[NodeShard]):
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""
         graph = pooled(shards)
-        return accuracy(graph, self.predict(graph))
+        return agreement(Classes(), [graph], [self.predict(graph)])
 
     def predict(self, graph: NodeShard) -> Indices:
         """Return the predicted class of every node, int64 [nodes]."""

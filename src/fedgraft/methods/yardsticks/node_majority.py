@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.base.pooled_graph import accuracy, pooled
+from fedgraft.contracts.labels import Labels
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import Constant
+from fedgraft.domains.nodes.base.pooled_graph import pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 
 
 @dataclass(frozen=True)
-class NodeMajority(Yardstick[NodeShard]):
+class NodeMajority(Constant[NodeShard]):
     """Predict the most frequent training class of all clients everywhere; of equally frequent ones the first.
 
     Source: none needed. Differs: nothing known.
@@ -21,9 +21,8 @@ class NodeMajority(Yardstick[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
-    default: ClassVar[bool] = True
+    labels: ClassVar[Labels] = Classes()
 
-    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test nodes."""
-        graph = pooled(shards)
-        return accuracy(graph, np.full(graph.own, np.bincount(graph.label[graph.rows("train")]).argmax()))
+    def views(self, shards: Sequence[NodeShard]) -> Sequence[NodeShard]:
+        """Return all nodes as one client's. Raises `InputError` if none of them is for training."""
+        return [pooled(shards)]

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.regression import Floats, rmse
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 from fedgraft.errors import require
 
@@ -46,7 +48,7 @@ class NodeRidge(Yardstick[NodeShard]):
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test nodes."""
         graph = pooled(shards)
-        return rmse([graph], [self.predict(graph)])
+        return agreement(Numbers(), [graph], [self.predict(graph)])
 
     def predict(self, graph: NodeShard) -> Floats:
         """Return the predicted number of every node, float64 [nodes]."""

@@ -10,7 +10,9 @@ from scipy import optimize, sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.nodes.base.pooled_graph import accuracy, judges, of_length, pooled
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.nodes.base.pooled_graph import judges, of_length, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import require
 
@@ -57,7 +59,7 @@ class SmoothedFeatures(Yardstick[NodeShard]):
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""
         graph = pooled(shards)
-        return accuracy(graph, self.predict(graph))
+        return agreement(Classes(), [graph], [self.predict(graph)])
 
     def predict(self, graph: NodeShard) -> Indices:
         """The predicted class of every node, int64 [nodes]; of equally good penalties the strongest."""

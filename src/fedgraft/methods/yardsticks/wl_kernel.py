@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.graphs.shards import GraphShard, accuracy, stratified
+from fedgraft.domains.graphs.shards import GraphShard, stratified
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import agreement
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
 
@@ -58,7 +60,7 @@ class WLKernel(Yardstick[GraphShard]):
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test graphs."""
-        return accuracy(shards, [self.predict(shard) for shard in shards])
+        return agreement(Classes(), shards, [self.predict(shard) for shard in shards])
 
     def predict(self, shard: GraphShard) -> Indices:
         """The predicted class of every graph of a client, int64 [graphs]."""

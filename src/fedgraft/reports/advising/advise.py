@@ -50,7 +50,7 @@ def advise(question: Question, folder: Path, minutes: float, say: Callable[[str]
     cells = Cells(question, folder)
     asking = Asking(question, cells, 60 * minutes, say)
     asking.ask()
-    rows = rows_of(question, asking.results, asking.slow)
+    rows = rows_of(question, cells.done, asking.slow)
     verdict = judge(question, rows, asking.skipped)
     missing = [f"{job.name}, seed {job.seed}" for job in asking.skipped]
     notes = notes_of(verdict, missing)
@@ -64,7 +64,7 @@ def advise(question: Question, folder: Path, minutes: float, say: Callable[[str]
         written.append(recipe)
     else:
         recipe.unlink(missing_ok=True)  # of earlier advice
-    runs = [cells.run_folder(job) for job in asking.results if job.kind == TOGETHER and job.seed == question.seeds[0]]
+    runs = [cells.run_folder(job) for job in cells.done if job.kind == TOGETHER and job.seed == question.seeds[0]]
     if kept := [run for run in runs if run is not None]:
         written.append(write_report(kept, folder / "report.html", title=f"Advice on {question.data['name']}"))
     return Advice(verdict, missing, notes, asking.ran, written)

@@ -8,7 +8,7 @@ from statistics import mean
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
-from fedgraft.reports.advising.cells import Cell, Cells
+from fedgraft.reports.advising.cells import Cells
 from fedgraft.reports.advising.following import TooSlowError
 from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
 
@@ -48,11 +48,6 @@ class Asking:
                 self._do(job)
 
     @property
-    def results(self) -> dict[Job, Cell]:
-        """Jobs that were done."""
-        return self.cells.done
-
-    @property
     def leader(self) -> Candidate | None:
         """The recipe that is best on validation so far, on the seeds that all recipes have; None without any."""
         scores = {candidate: self._scores(candidate) for candidate in self.question.choice.recipes}
@@ -61,12 +56,12 @@ class Asking:
         if not known:
             return None
         shared = set.intersection(*map(set, known.values()))
-        better = next(cell["better"] for cell in self.results.values() if "better" in cell)
+        better = next(cell["better"] for cell in self.cells.done.values() if "better" in cell)
         sign = -1 if better == "lower" else 1
         return max(known, key=lambda each: sign * mean(known[each][seed] for seed in shared or known[each]))
 
     def _scores(self, candidate: Candidate) -> dict[int, float]:
-        found = {job.seed: cell for job, cell in self.results.items() if job.row == (TOGETHER, candidate.name)}
+        found = {job.seed: cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name)}
         return {seed: cell["validation"] for seed, cell in found.items() if "refused" not in cell}
 
     def _jobs(self) -> Iterator[Job]:
@@ -92,16 +87,16 @@ class Asking:
             if candidate.name in self.slow or self._refused(candidate):
                 return
             yield run
-            if run in self.results and not self._refused(candidate) and (is_best or self._is_first):
+            if run in self.cells.done and not self._refused(candidate) and (is_best or self._is_first):
                 yield from self._trained_alone(candidate, (seed,))
 
     @property
     def _is_first(self) -> bool:
         """True while one recipe alone has results."""
-        return len({job.name for job, cell in self.results.items() if "curve" in cell}) == 1
+        return len({job.name for job, cell in self.cells.done.items() if "curve" in cell}) == 1
 
     def _refused(self, candidate: Candidate) -> bool:
-        return any("refused" in cell for job, cell in self.results.items() if job.row == (TOGETHER, candidate.name))
+        return any("refused" in cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name))
 
     def _trained_alone(self, candidate: Candidate, seeds: tuple[int, ...]) -> Iterator[Job]:
         """The candidate's model trained by each client alone; where another's is the same, that one's."""
@@ -137,10 +132,10 @@ class Asking:
 
     def _expected(self, job: Job) -> float:
         """Return about how many seconds a job takes, by those that were done; 0 where nothing is known."""
-        alike = [cell["job_seconds"] for other, cell in self.results.items() if other.row == job.row]
+        alike = [cell["job_seconds"] for other, cell in self.cells.done.items() if other.row == job.row]
         if alike:
             return float(mean(alike))
-        runs = [cell for other, cell in self.results.items() if other.candidate == job.candidate and "curve" in cell]
+        runs = [cell for other, cell in self.cells.done.items() if other.candidate == job.candidate and "curve" in cell]
         if job.yardstick == LOCAL and runs:  # every client trains in every round, one after another
             run = runs[0]
             rounds = self.question.experiment(job.candidate, job.seed).stopping.rounds

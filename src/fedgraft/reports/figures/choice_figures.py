@@ -21,7 +21,7 @@ from fedgraft.reports.figures.figure_style import (
     run_name,
 )
 from fedgraft.reports.stored.choices import AGENT_TITLE, explained_rounds, is_explained, terms_of
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 MOST_CLIENTS, MOST_ROUNDS = 100, 150
 """Clients and rounds that are drawn: of more clients those chosen most often, of more rounds some, evenly spaced."""
@@ -45,7 +45,7 @@ _RAW, _RANK = "value", "rank within the round"
 Cells = NDArray[np.float64]
 
 
-def why_chosen(run: RunFolder) -> go.Figure:
+def why_chosen(run: StoredRun) -> go.Figure:
     """Draw the score of every client in every round, or the agent's value where there is none; mark who was chosen.
 
     Raises `InputError` for a run whose rounds have no terms.
@@ -96,7 +96,7 @@ def _bars(values: Cells, x: NDArray[np.int64], shown: str, names: Sequence[str],
     )
 
 
-def _rounds(run: RunFolder) -> list[Any]:
+def _rounds(run: StoredRun) -> list[Any]:
     """The rounds to draw: all, or some of them, evenly spaced, the last one too."""
     rows: list[Any] = run.rounds.to_dict("records")
     if len(rows) <= MOST_ROUNDS:
@@ -104,7 +104,7 @@ def _rounds(run: RunFolder) -> list[Any]:
     return [rows[place] for place in np.linspace(0, len(rows) - 1, MOST_ROUNDS).round().astype(int)]
 
 
-def _lanes(run: RunFolder) -> list[int]:
+def _lanes(run: StoredRun) -> list[int]:
     """The clients to draw, ascending: all, or those chosen most often."""
     if run.clients <= MOST_CLIENTS:
         return list(range(run.clients))
@@ -201,7 +201,7 @@ def _title(name: str) -> str:
     return AGENT_TITLE if name == AGENT else plain_label(name)
 
 
-def _note(run: RunFolder, rows: Sequence[Any], values: Cells) -> str:
+def _note(run: StoredRun, rows: Sequence[Any], values: Cells) -> str:
     """What is drawn, and what is left out."""
     texts = ["bars mark the chosen"]
     if np.isnan(values).any():

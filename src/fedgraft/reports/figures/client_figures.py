@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import DIRECTIONS
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
@@ -17,13 +16,14 @@ from fedgraft.reports.figures.figure_style import (
     RUN_COLOURS,
     RUN_MARKERS,
     TOP,
+    grid,
     lay_out,
     metric_name,
     plain_label,
     run_colour,
     run_name,
 )
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 FEW_CLIENTS = 40
 """Up to here each client has a lane of its own; beyond, scores are one curve per run."""
@@ -35,13 +35,13 @@ MOST_COLUMNS, MOST_LETTERS, MOST_NAMED = 3, 26, 8
 """Panels in a row, letters of a name on an axis, clients that are named in a note."""
 
 
-def score_per_client(runs: Sequence[RunFolder]) -> go.Figure:
+def score_per_client(runs: Sequence[StoredRun]) -> go.Figure:
     """The test score of every client, of the model that it keeps: a dot each; of many clients a curve over all."""
     names = list(dict.fromkeys(name for run in runs for name in run.summary["test_per_client"]))
     return _dots(runs, names) if len(names) <= FEW_CLIENTS else _sorted_scores(runs)
 
 
-def _dots(runs: Sequence[RunFolder], names: Sequence[str]) -> go.Figure:
+def _dots(runs: Sequence[StoredRun], names: Sequence[str]) -> go.Figure:
     """Draw a lane a client and a dot a run, the mean over clients as a line."""
     figure = go.Figure()
     for index, run in enumerate(runs):
@@ -76,7 +76,7 @@ def _dots(runs: Sequence[RunFolder], names: Sequence[str]) -> go.Figure:
     return figure
 
 
-def _sorted_scores(runs: Sequence[RunFolder]) -> go.Figure:
+def _sorted_scores(runs: Sequence[StoredRun]) -> go.Figure:
     """Draw every run's scores of clients, ascending, over the share of clients."""
     figure = go.Figure()
     for index, run in enumerate(runs):
@@ -107,9 +107,9 @@ def _short(name: str) -> str:
     return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
 
 
-def bytes_by_codec(runs: Sequence[RunFolder]) -> go.Figure:
+def bytes_by_codec(runs: Sequence[StoredRun]) -> go.Figure:
     """The mean length of a model message in each direction, and what the same model takes in 32 bits a number."""
-    bars: list[tuple[RunFolder, str, float, float]] = []
+    bars: list[tuple[StoredRun, str, float, float]] = []
     for run in runs:
         model = run.ledger[run.ledger["purpose"] == "model"]
         raw = run.shared_bytes
@@ -156,7 +156,7 @@ def bytes_by_codec(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
+def representations(run: StoredRun, points: pd.DataFrame) -> go.Figure:
     """Draw each client's test examples by t-SNE of the last hidden layer: a panel a client, all of a channel together.
 
     `points` has the columns channel, client, class, x, y (`tsne.embed`). Clients of the run that it lacks are named.
@@ -164,15 +164,8 @@ def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
     panels: list[tuple[Any, Any]] = list(dict.fromkeys(zip(points["channel"], points["client"], strict=True)))
     several, columns = points["channel"].nunique() > 1, min(len(panels), MOST_COLUMNS)
     titles = [f"{client}, {channel}" if several else str(client) for channel, client in panels]
-    rows = -(-len(panels) // columns)
-    height = TOP + BOTTOM + (PANEL + PANEL_GAP) * rows - PANEL_GAP
-    figure = make_subplots(
-        rows=rows,
-        cols=columns,
-        subplot_titles=[plain_label(_short(title)) for title in titles],
-        horizontal_spacing=0.02,
-        vertical_spacing=PANEL_GAP / (height - TOP - BOTTOM) if rows > 1 else 0,
-    )
+    labels = [plain_label(_short(title)) for title in titles]
+    figure, height, places = grid(labels, columns, PANEL, PANEL_GAP, 0.02)
     classes = sorted(points["class"].unique())
     for (channel, client, name), group in points.groupby(["channel", "client", "class"], sort=False):
         number, panel = classes.index(name), panels.index((channel, client))
@@ -187,8 +180,7 @@ def representations(run: RunFolder, points: pd.DataFrame) -> go.Figure:
                 marker=_class_look(number, 5),
                 hovertemplate=f"class {plain_label(str(name))}<extra></extra>",
             ),
-            row=panel // columns + 1,
-            col=panel % columns + 1,
+            **places[panel],
         )
     for number, name in enumerate(classes):
         look, label = _class_look(number, 9), plain_label(str(name))

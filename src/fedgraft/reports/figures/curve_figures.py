@@ -26,7 +26,7 @@ from fedgraft.reports.figures.figure_style import (
     ticked_rounds,
     yardstick_marks,
 )
-from fedgraft.reports.stored.stored_runs import COSTS, RunFolder
+from fedgraft.reports.stored.stored_runs import COSTS, StoredRun
 
 GIGA = 1e9
 THIN, FAINT = 1.2, 0.4
@@ -35,7 +35,7 @@ SEEDS_NOTE = "; thin lines are seeds, thick ones their means"
 
 
 def score(
-    runs: Sequence[RunFolder], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SCORED_SPLITS
+    runs: Sequence[StoredRun], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SCORED_SPLITS
 ) -> go.Figure:
     """Scores as they went: validation solid, test dashed, yardsticks (scored on test) as labelled lines.
 
@@ -88,7 +88,7 @@ def score(
     return figure
 
 
-def training_loss(runs: Sequence[RunFolder]) -> go.Figure:
+def training_loss(runs: Sequence[StoredRun]) -> go.Figure:
     """Draw the mean training loss of each round's clients, as they tell it; where none answered there is none."""
     check_drawable(runs, same_metric=False)
     figure = go.Figure()
@@ -117,7 +117,7 @@ def training_loss(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def _line(run: RunFolder, index: int, x: pd.Series, points: pd.DataFrame, split: str, thin: bool) -> go.Scatter:
+def _line(run: StoredRun, index: int, x: pd.Series, points: pd.DataFrame, split: str, thin: bool) -> go.Scatter:
     first = split == SCORED_SPLITS[0]
     return go.Scatter(
         x=x,
@@ -144,7 +144,7 @@ def _marker(index: int, size: int) -> dict[str, Any]:
     return {"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": size, "maxdisplayed": MOST_MARKERS}
 
 
-def _key(run: RunFolder, index: int) -> go.Scatter:
+def _key(run: StoredRun, index: int) -> go.Scatter:
     """A run's entry of the legend: no line of its own, so that it stays whichever split is shown."""
     return go.Scatter(
         x=[None],

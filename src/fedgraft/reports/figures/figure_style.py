@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import PURPOSES
 from fedgraft.errors import InputError, printable
-from fedgraft.reports.stored.stored_runs import METRIC_NAMES, RunFolder, check_comparable, joined_yardsticks, single
+from fedgraft.reports.stored.stored_runs import METRIC_NAMES, StoredRun, check_comparable, joined_yardsticks, single
 
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")
@@ -22,13 +23,15 @@ SCORE_HEIGHT, LABEL_GAP = 460, 19
 TOP, BOTTOM = 84, 64
 BAR_HEIGHT, MOST_MARKERS = 34, 16
 MOST_TIMES = 2.5
+RUN_GAP = 92
+"""Pixels between two lines of panels of runs."""
 FEW_ROUNDS = 12
 """Rounds up to which each has its own tick."""
 LEGEND_WIDTH, LEGEND_LINE = 980, 22
 """Pixels: what a legend's line can be sure to have, and how high it is."""
 
 
-def check_drawable(runs: Sequence[RunFolder], same_metric: bool = True) -> None:
+def check_drawable(runs: Sequence[StoredRun], same_metric: bool = True) -> None:
     """Raise `InputError` unless there are runs, scored by the same metric where that matters."""
     if not runs:
         raise InputError("A figure needs at least one run.")
@@ -36,7 +39,40 @@ def check_drawable(runs: Sequence[RunFolder], same_metric: bool = True) -> None:
         check_comparable(runs)
 
 
-def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float, float, bool]:
+def grid(
+    titles: Sequence[str], columns: int, panel: int, gap: int, apart: float
+) -> tuple[go.Figure, int, list[dict[str, int]]]:
+    """Make a figure of a panel per title, line by line.
+
+    Args:
+        titles: of the panels; "" for none.
+        columns: panels in a line.
+        panel: height of each, in pixels.
+        gap: between two lines, in pixels.
+        apart: between two columns, as a share of the width.
+
+    Returns:
+        The figure, its height in pixels, and the row and the column of each panel.
+    """
+    lines = -(-len(titles) // columns)
+    height = TOP + BOTTOM + lines * panel + (lines - 1) * gap
+    figure = make_subplots(
+        rows=lines,
+        cols=columns,
+        subplot_titles=titles,
+        horizontal_spacing=apart,
+        vertical_spacing=gap / (height - TOP - BOTTOM) if lines > 1 else 0,
+    )
+    return figure, height, [{"row": index // columns + 1, "col": index % columns + 1} for index in range(len(titles))]
+
+
+def run_grid(runs: Sequence[StoredRun], panel: int) -> tuple[go.Figure, int, list[dict[str, int]]]:
+    """Make a figure of a panel per run, as `grid`, two in a line; the panel of a single one has no title."""
+    titles = [run_name(run) if len(runs) > 1 else "" for run in runs]
+    return grid(titles, 1 if len(runs) == 1 else 2, panel, RUN_GAP, 0.08)
+
+
+def score_range(runs: Sequence[StoredRun], splits: Sequence[str]) -> tuple[float, float, bool]:
     """Return where the axis of scores begins and ends, and whether that leaves points of the runs out.
 
     The runs rule it, by their scores after the first third of the scored rounds. Their earlier scores, and then the
@@ -63,7 +99,7 @@ def score_range(runs: Sequence[RunFolder], splits: Sequence[str]) -> tuple[float
     return low, high, bool(((every < low) | (every > high)).any())
 
 
-def yardstick_marks(runs: Sequence[RunFolder]) -> list[tuple[float, str]]:
+def yardstick_marks(runs: Sequence[StoredRun]) -> list[tuple[float, str]]:
     """(score, label with the score) of each yardstick, ascending."""
     joined = joined_yardsticks([run.summary for run in single(runs)])
     return sorted((score, f"{name} {short_number(score)}") for name, score in joined)
@@ -227,12 +263,12 @@ def plain_label(name: str) -> str:
     return escaped.replace("%{", "&#37;{").replace("$", "&#36;")
 
 
-def run_name(run: RunFolder) -> str:
+def run_name(run: StoredRun) -> str:
     """Its label as a figure shows it."""
     return plain_label(run.label)
 
 
-def metric_name(runs: Sequence[RunFolder]) -> str:
+def metric_name(runs: Sequence[StoredRun]) -> str:
     """The metric as people write it."""
     name = runs[0].metric
     return METRIC_NAMES.get(name, plain_label(name))

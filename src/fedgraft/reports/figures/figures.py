@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.stopping import PROBE, SCORING
@@ -31,18 +30,19 @@ from fedgraft.reports.figures.figure_style import (
     lay_out,
     metric_name,
     run_colour,
+    run_grid,
     run_name,
     short_number,
 )
 from fedgraft.reports.figures.time_figures import timeline, waiting
 from fedgraft.reports.stored.orders import is_timed
-from fedgraft.reports.stored.stored_runs import COSTS, RunFolder, default_target
+from fedgraft.reports.stored.stored_runs import COSTS, StoredRun, default_target
 
 MOST_LANES, MOST_NAMED = 200, 20
 """Clients that are shown of very many, those chosen most often, and how many of them are named on the axis."""
 
 
-def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> go.Figure:
+def bytes_to_target(runs: Sequence[StoredRun], target: float | None = None) -> go.Figure:
     """Bytes on the wire until the validation score first was as good as `target`.
 
     Args:
@@ -82,23 +82,11 @@ def bytes_to_target(runs: Sequence[RunFolder], target: float | None = None) -> g
     return figure
 
 
-def chosen(runs: Sequence[RunFolder]) -> go.Figure:
+def chosen(runs: Sequence[StoredRun]) -> go.Figure:
     """Clients by rounds, a panel a run: who was chosen when, and who of them failed."""
     check_drawable(runs, same_metric=False)
-    columns = 1 if len(runs) == 1 else 2
-    lines = -(-len(runs) // columns)
-    panel = int(np.clip(max(run.clients for run in runs) * 18, 130, 420))
-    gap = 92
-    height = TOP + BOTTOM + lines * panel + (lines - 1) * gap
-    figure = make_subplots(
-        rows=lines,
-        cols=columns,
-        subplot_titles=[run_name(run) for run in runs] if len(runs) > 1 else None,
-        horizontal_spacing=0.08,
-        vertical_spacing=gap / (height - TOP - BOTTOM) if lines > 1 else 0,
-    )
-    for index, run in enumerate(runs):
-        place = {"row": index // columns + 1, "col": index % columns + 1}
+    figure, height, places = run_grid(runs, int(np.clip(max(run.clients for run in runs) * 18, 130, 420)))
+    for run, place in zip(runs, places, strict=True):
         shown = _often_chosen(run)
         for bar in _spells(run, shown):
             figure.add_trace(bar, **place)
@@ -128,7 +116,7 @@ def chosen(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
+def bytes_by_purpose(runs: Sequence[StoredRun]) -> go.Figure:
     """Draw the bytes by purpose and direction: two stacked bars a run."""
     check_drawable(runs, same_metric=False)
     sums = [run.sent for run in runs]
@@ -173,7 +161,7 @@ def bytes_by_purpose(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def every(runs: Sequence[RunFolder], target: float | None = None, against: str = "rounds") -> list[go.Figure]:
+def every(runs: Sequence[StoredRun], target: float | None = None, against: str = "rounds") -> list[go.Figure]:
     """All figures, in the order in which a report shows them.
 
     What runs of earlier versions have not counted is left out, and bytes to target if no run has a validation score. Of
@@ -200,7 +188,7 @@ def every(runs: Sequence[RunFolder], target: float | None = None, against: str =
     return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]
 
 
-def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _often_chosen(run: StoredRun) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The clients to show, ascending: all, or of very many those chosen most often."""
     if run.clients <= MOST_LANES:
         return np.arange(run.clients)
@@ -209,7 +197,7 @@ def _often_chosen(run: RunFolder) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.sort(most[times[most] > 0])
 
 
-def _spells(run: RunFolder, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[go.Bar]:
+def _spells(run: StoredRun, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[go.Bar]:
     """Return bars over the rounds in a row in which a client was chosen, and those in which it failed."""
     cells = _choices(run)[shown]
     bars = []
@@ -234,7 +222,7 @@ def _spells(run: RunFolder, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     return bars
 
 
-def _choices(run: RunFolder) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
+def _choices(run: StoredRun) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
     """[clients, rounds]: 0 not chosen, 1 chosen, 2 chosen but failed."""
     cells = np.zeros((run.clients, max(len(run.rounds), 1)), dtype=np.int8)
     for column, (selected, failed) in enumerate(zip(run.rounds["selected"], run.rounds["failed"], strict=True)):

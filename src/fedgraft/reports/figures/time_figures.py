@@ -8,26 +8,25 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_seconds
-from fedgraft.reports.figures.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_name
+from fedgraft.reports.figures.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_grid, run_name
 from fedgraft.reports.stored.orders import STATES, UNHEARD, WAITING, Order, is_timed, orders, seconds_by_state
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 COLOURS = dict(zip(STATES, ("#0072B2", "#E69F00", "#D5DAE1", "#56B4E9"), strict=True))
 MOST_CLIENTS, MOST_ROUNDS = 30, 60
 """How many a figure shows."""
-LANE, GAP = 24, 92
-"""Pixels: of a client, between two panels."""
+LANE = 24
+"""Pixels of a client."""
 _APART = 0.055
 """Share of the axis by which numbers of rounds are apart."""
 _ROUNDING = 1e-9
 """Share of a run below which seconds are an error of rounding."""
 
 
-def timeline(run: RunFolder) -> go.Figure:
+def timeline(run: StoredRun) -> go.Figure:
     """Lanes of clients over simulated seconds: training, communication and waiting of every order; what was late.
 
     The busiest `MOST_CLIENTS` clients in the first `MOST_ROUNDS` rounds; the note says where that is not all. Raises
@@ -57,7 +56,7 @@ def timeline(run: RunFolder) -> go.Figure:
     return figure
 
 
-def waiting(runs: Sequence[RunFolder]) -> go.Figure:
+def waiting(runs: Sequence[StoredRun]) -> go.Figure:
     """Simulated seconds of each client over the whole run, a panel a run: at work, and lost waiting for others.
 
     The `MOST_CLIENTS` clients who waited longest, over all runs. Raises `InputError` for a run without timings.
@@ -69,18 +68,9 @@ def waiting(runs: Sequence[RunFolder]) -> go.Figure:
         waited[: len(table)] += table[WAITING].to_numpy()
     lanes = _most(waited)
     longest = max(float(table.reindex(lanes).sum(axis=1).max()) for table in tables)
-    columns = 1 if len(runs) == 1 else 2
-    lines, panel = -(-len(runs) // columns), max(LANE * len(lanes), 3 * LANE)
-    height = TOP + BOTTOM + lines * panel + (lines - 1) * GAP
-    figure = make_subplots(
-        rows=lines,
-        cols=columns,
-        subplot_titles=[run_name(run) for run in runs] if len(runs) > 1 else None,
-        horizontal_spacing=0.08,
-        vertical_spacing=GAP / (height - TOP - BOTTOM) if lines > 1 else 0,
-    )
-    for index, table in enumerate(tables):
-        _add_sums(figure, table.reindex(lanes, fill_value=0.0), index // columns + 1, index % columns + 1)
+    figure, height, places = run_grid(runs, max(LANE * len(lanes), 3 * LANE))
+    for table, place in zip(tables, places, strict=True):
+        _add_sums(figure, table.reindex(lanes, fill_value=0.0), place["row"], place["col"])
     for state, colour in COLOURS.items():
         if any(table[state].any() for table in tables):
             figure.add_trace(_key(state, colour))
@@ -94,7 +84,7 @@ def waiting(runs: Sequence[RunFolder]) -> go.Figure:
     return figure
 
 
-def _check(runs: Sequence[RunFolder]) -> None:
+def _check(runs: Sequence[StoredRun]) -> None:
     if not runs:
         raise InputError("A figure needs at least one run.")
     for run in runs:
@@ -107,7 +97,7 @@ def _most(amounts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[int]:
     return sorted(np.argsort(-amounts, kind="stable")[:MOST_CLIENTS].tolist())
 
 
-def _notes(run: RunFolder, made: Sequence[Order], rounds: pd.DataFrame, clients: int) -> str:
+def _notes(run: StoredRun, made: Sequence[Order], rounds: pd.DataFrame, clients: int) -> str:
     """Return what a reader of a timeline must know: first of every one, then of this."""
     ends = rounds["simulated_seconds"].to_numpy(np.float64)
     starts = np.concatenate([[0.0], ends[:-1]])

@@ -8,8 +8,9 @@ import pandas as pd
 
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.storage.run_folder import RunFolder
 
 FEWEST: Final = 5
 """Examples of a client below which t-SNE says nothing."""
@@ -17,11 +18,13 @@ PERPLEXITY: Final = 30.0
 """Of t-SNE (van der Maaten and Hinton, JMLR 2008, section 2: 5 to 50); a quarter of the examples where they are few."""
 
 
-def embed(folder: Path, seed: int = 0, data_root: Path | None = None, allow_changed_data: bool = False) -> pd.DataFrame:
+def embed(
+    store: RunFolder, seed: int = 0, data_root: Path | None = None, allow_changed_data: bool = False
+) -> pd.DataFrame:
     """t-SNE of the last hidden layer over each client's test examples.
 
     Args:
-        folder: a run's folder; the run's data are loaded again.
+        store: a run's folder, opened; the run's data are loaded again.
         seed: of t-SNE.
         data_root: where the data are now; None = where they were.
         allow_changed_data: whether they may be others than the run began with.
@@ -32,7 +35,7 @@ def embed(folder: Path, seed: int = 0, data_root: Path | None = None, allow_chan
     """
     from sklearn.manifold import TSNE
 
-    run = open_run(folder, data_root, allow_changed_data)
+    run = load_run(store, data_root, allow_changed_data)
     channels = {"own model": False, **({"shared alone": True} if run.plan.owned else {})}
     parts = []
     for client, name in enumerate(run.names):
@@ -46,7 +49,7 @@ def embed(folder: Path, seed: int = 0, data_root: Path | None = None, allow_chan
                 pd.DataFrame({"channel": channel, "client": name, "class": label, "x": places[:, 0], "y": places[:, 1]})
             )
     if not parts:
-        raise InputError(f"{folder}: no client has {FEWEST} test examples, too few to show.")
+        raise InputError(f"{store.folder}: no client has {FEWEST} test examples, too few to show.")
     return pd.concat(parts, ignore_index=True)
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.predicting.site_run import load_run
+from fedgraft.experiment.storage.run_folder import RunFolder
 
 Counts = NDArray[np.int64]
 
@@ -80,18 +81,18 @@ def added(parts: Sequence[Confusion]) -> Confusion:
     return Confusion(names, counts)
 
 
-def confusion_of(folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> Confusion | None:
+def confusion_of(store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> Confusion | None:
     """Return the counts of all clients' test examples, as the run's model answers now; its data are loaded again.
 
     Args:
-        folder: a run's.
+        store: a run's folder, opened.
         data_root: where the data are now; None = where they were.
         allow_changed_data: whether they may be others than the run began with.
 
     Returns:
         None for a task that tells no classes. Raises `InputError` where the data are not here or have changed.
     """
-    run = open_run(folder, data_root, allow_changed_data)
+    run = load_run(store, data_root, allow_changed_data)
     task = run.plan.task
     if not isinstance(task, ClassifyingTask):
         return None
@@ -102,5 +103,5 @@ def confusion_of(folder: Path, data_root: Path | None = None, allow_changed_data
         np.add.at(counts, (found.label, found.answer), 1)
         parts.append(Confusion(tuple(map(str, found.classes)), counts))
     if not parts:
-        raise InputError(f"{folder}: there are no clients whose data could be loaded.")
+        raise InputError(f"{store.folder}: there are no clients whose data could be loaded.")
     return added(parts)

@@ -26,7 +26,7 @@ from fedgraft.reports.pages.settings import differences, flat, without_folders
 from fedgraft.reports.stored import choices, comparison
 from fedgraft.reports.stored.seed_groups import CAPTION, Group, grouped, open_named
 from fedgraft.reports.stored.seed_means import run_of
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 WIDE = ("Timeline",)
 """How titles of figures begin that need the page's whole width, beside the first."""
@@ -98,7 +98,7 @@ def write_report(
 
 
 def render(
-    runs: Sequence[RunFolder],
+    runs: Sequence[StoredRun],
     target: str | float | None = None,
     title: str = "fedgraft report",
     representations: bool = False,
@@ -114,7 +114,7 @@ def render(
     drawn = figures.every(shown, tables.target, against)
     wide = [drawn[0], *(figure for figure in drawn if figure.layout.meta["title"].startswith(WIDE))]
     if representations:
-        places = [embed(run.path, 0, data_root, allow_changed_data) for run in firsts]
+        places = [embed(run.store, 0, data_root, allow_changed_data) for run in firsts]
         apart = [client_figures.representations(run, each) for run, each in zip(firsts, places, strict=True)]
         drawn, wide = drawn + apart, wide + apart
     return _TEMPLATES.get_template("report.html.j2").render(
@@ -155,7 +155,7 @@ def _outcome(groups: Sequence[Group]) -> str:
     return outcome([run.summary for run in runs], [run.label for run in runs])
 
 
-def warnings(runs: Sequence[RunFolder]) -> list[str]:
+def warnings(runs: Sequence[StoredRun]) -> list[str]:
     """Return what makes these runs hard to compare, and what went wrong in them."""
     texts = []
     for name, what, why in (
@@ -170,7 +170,7 @@ def warnings(runs: Sequence[RunFolder]) -> list[str]:
     return texts + [f"{label}: {text}" for label, text in told.items() if text]
 
 
-def _facts(runs: Sequence[RunFolder]) -> dict[str, str]:
+def _facts(runs: Sequence[StoredRun]) -> dict[str, str]:
     """{name: value} of the line under the title."""
     return {
         "Data": _distinct(run.summary["dataset"] for run in runs),
@@ -181,14 +181,14 @@ def _facts(runs: Sequence[RunFolder]) -> dict[str, str]:
     }
 
 
-def _made_with(runs: Sequence[RunFolder]) -> str:
+def _made_with(runs: Sequence[StoredRun]) -> str:
     """Name what the runs' environments share."""
     first, *others = (run.environment for run in runs)
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     return ", ".join(f"{name} {value}" for name, value in flat(shared).items())
 
 
-def _explained(run: RunFolder, number: int) -> dict[str, Any]:
+def _explained(run: StoredRun, number: int) -> dict[str, Any]:
     """What the page says of why clients of the n-th run were chosen."""
     return {
         "run": run,

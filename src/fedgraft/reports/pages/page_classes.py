@@ -11,7 +11,7 @@ from fedgraft.experiment.running.baselines import RATE
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.reports.pages.confusion import ClassScore, Confusion, added, confusion_of
 from fedgraft.reports.stored.seed_groups import SCORE, Group
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 LOG = logging.getLogger("fedgraft.report")
 MOST_SECONDS = 60.0
@@ -87,7 +87,7 @@ def class_parts(
         spent += cost
         try:
             with without_notes():
-                parts = [confusion_of(run.path, data_root, allow_changed_data) for run in group.runs]
+                parts = [confusion_of(run.store, data_root, allow_changed_data) for run in group.runs]
         except (FedgraftError, OSError) as error:
             if asked:
                 raise
@@ -99,13 +99,13 @@ def class_parts(
     return found
 
 
-def _has_classes(run: RunFolder) -> bool:
+def _has_classes(run: StoredRun) -> bool:
     """Return whether a run may be one that tells classes."""
     data = run.summary.get("data")  # earlier versions have none
     return bool(data and data["classes"]) or run.metric == "accuracy"
 
 
-def _seconds(run: RunFolder) -> float:
+def _seconds(run: StoredRun) -> float:
     """Return an estimate of what it takes, from counts alone; infinite where they are not told."""
     if (data := run.summary.get("data")) is None:
         return math.inf

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgraft.contracts.values import SPLITS
 from fedgraft.reports.figures.figure_style import RUN_COLOURS
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 MOST_CLIENTS = 100
 """Clients that a page lists."""
@@ -50,7 +50,7 @@ class DataPart:
     left: int
 
 
-def data_parts(runs: Sequence[RunFolder]) -> list[DataPart]:
+def data_parts(runs: Sequence[StoredRun]) -> list[DataPart]:
     """Return the data of each run that tells them, runs with the same data together; none of earlier versions."""
     found: list[tuple[dict[str, Any], list[str]]] = []
     for run in runs:

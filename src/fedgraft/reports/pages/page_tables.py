@@ -8,7 +8,7 @@ from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.seed_groups import SCORES, Group, group_rows, over, shown_difference, shown_over
 from fedgraft.reports.stored.seed_means import run_of
-from fedgraft.reports.stored.stored_runs import METRIC_NAMES, RunFolder, joined_raw_data, joined_yardsticks
+from fedgraft.reports.stored.stored_runs import METRIC_NAMES, StoredRun, joined_raw_data, joined_yardsticks
 
 SCORE_COLUMNS = {
     "validation": "validation",
@@ -118,5 +118,5 @@ def _measures(groups: Sequence[Group]) -> dict[str, list[str]]:
     return {METRIC_NAMES.get(name, name): [_measure(group.runs, name) for group in groups] for name in names}
 
 
-def _measure(runs: Sequence[RunFolder], name: str) -> str:
+def _measure(runs: Sequence[StoredRun], name: str) -> str:
     return shown_over(over([run.measures.get(name) for run in runs]), "{:.4f}".format)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 _QUOTED = re.compile(r"""(["'])((?:/|~/|[A-Za-z]:[\\/]|\\\\)[^"'\n]*)\1""")
 
 
-def differences(runs: Sequence[RunFolder]) -> dict[str, list[str]]:
+def differences(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     """{name: value of each run} of the settings and versions in which the runs differ.
 
     Where runs have different methods, or one has a method more, the methods' names say so; options that not all of the

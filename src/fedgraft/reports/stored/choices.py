@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgraft.contracts.selector import AGENT, SCORE
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 AGENT_TITLE = "agent's value"
 """What the term of an agent is called."""
@@ -109,12 +109,12 @@ class AgentChoices:
         return self.rounds[: -LAST_ROUNDS - 1 : -1]
 
 
-def is_explained(run: RunFolder) -> bool:
+def is_explained(run: StoredRun) -> bool:
     """Return whether a run's rounds have terms."""
     return any(run.rounds["terms"])
 
 
-def explained_rounds(run: RunFolder) -> list[Any]:
+def explained_rounds(run: StoredRun) -> list[Any]:
     """The rows of the rounds that have terms, each {field: value}."""
     rows: list[Any] = run.rounds.to_dict("records")
     return [row for row in rows if row["terms"] and row["selected"]]
@@ -126,13 +126,13 @@ def terms_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(names, key=lambda name: (SCORE, AGENT).index(name) if name in (SCORE, AGENT) else -1)
 
 
-def term_means(run: RunFolder) -> list[TermMeans]:
+def term_means(run: StoredRun) -> list[TermMeans]:
     """Return every term's means, over rounds that count the same each."""
     rows = explained_rounds(run)
     return [_means(name, rows, run.clients <= MOST_EXPLAINED) for name in terms_of(rows)]
 
 
-def agent_choices(run: RunFolder) -> AgentChoices | None:
+def agent_choices(run: StoredRun) -> AgentChoices | None:
     """Return how cohorts compare with the agent's own choice; None for a run without an agent."""
     whole = run.clients <= MOST_EXPLAINED
     found = []

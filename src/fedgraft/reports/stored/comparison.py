@@ -14,7 +14,7 @@ from fedgraft.experiment.recipes.units import human_bytes, human_failures, human
 from fedgraft.reports.stored.seed_groups import open_named
 from fedgraft.reports.stored.stored_runs import (
     COSTS,
-    RunFolder,
+    StoredRun,
     default_target,
     joined_raw_data,
     joined_yardsticks,
@@ -75,7 +75,7 @@ def compare(
 
 
 def compared(
-    runs: Sequence[RunFolder], target: str | float | None = None, against: str | None = None
+    runs: Sequence[StoredRun], target: str | float | None = None, against: str | None = None
 ) -> list[dict[str, Any]]:
     """One row a run, ready for JSON.
 
@@ -106,7 +106,7 @@ def compared(
     return [table[i] for i in order]
 
 
-def resolve_target(runs: Sequence[RunFolder], target: str | float | None) -> float:
+def resolve_target(runs: Sequence[StoredRun], target: str | float | None) -> float:
     """The score to reach; nan if none was given and no run has a validation score, or runs have different data sets."""
     if isinstance(target, str):
         return parse_target(target, runs[0].metric)
@@ -115,7 +115,7 @@ def resolve_target(runs: Sequence[RunFolder], target: str | float | None) -> flo
     return default_target(runs) if target is None else float(target)
 
 
-def rows(runs: Sequence[RunFolder], target: float) -> list[dict[str, Any]]:
+def rows(runs: Sequence[StoredRun], target: float) -> list[dict[str, Any]]:
     """Compare runs that are open already; the rows are those of `compare`."""
     return [_row(run, target) for run in runs]
 
@@ -189,7 +189,7 @@ def _costs(against: str | None) -> list[str]:
     return [f"{cost}_to_target" for cost in dict.fromkeys([*first, *usual])][:_MOST_COSTS]
 
 
-def _row(run: RunFolder, target: float) -> dict[str, Any]:
+def _row(run: StoredRun, target: float) -> dict[str, Any]:
     point = None if math.isnan(target) else run.reaching(target)
     said = run.summary
     return {

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fedgraft.engine.server.stopping import PROBE, SCORING
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 TRAINING, COMMUNICATION, WAITING, UNHEARD = "training", "communication", "waiting", "at work, no answer"
 STATES = (TRAINING, COMMUNICATION, WAITING, UNHEARD)
@@ -54,7 +54,7 @@ class Order:
         return spans
 
 
-def is_timed(run: RunFolder) -> bool:
+def is_timed(run: StoredRun) -> bool:
     """Return whether it is known what clients did when; runs of earlier versions have not kept it."""
     return any(run.rounds["timings"]) or any(run.rounds["late"])
 
@@ -63,7 +63,7 @@ def orders(rounds: pd.DataFrame) -> list[Order]:
     """Return every order of a run, in the order of round and client.
 
     Args:
-        rounds: as `RunFolder.rounds`. In runs of versions that have not kept when orders were sent, they count as sent
+        rounds: as `StoredRun.rounds`. In runs of versions that have not kept when orders were sent, they count as sent
             at the end of the round before.
     """
     made: list[Order] = []
@@ -93,7 +93,7 @@ def orders(rounds: pd.DataFrame) -> list[Order]:
     return sorted(made, key=lambda order: (order.round, order.client))
 
 
-def seconds_by_state(run: RunFolder) -> pd.DataFrame:
+def seconds_by_state(run: StoredRun) -> pd.DataFrame:
     """Return simulated seconds of the whole run: float64, a row a client, a column a state of `STATES`."""
     spans = [(order.client, state, seconds) for order in orders(run.rounds) for state, _, seconds in order.spans()]
     table = pd.DataFrame(spans, columns=["client", "state", "seconds"])

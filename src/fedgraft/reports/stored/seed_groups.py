@@ -15,7 +15,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.folder_check import EXPERIMENT
 from fedgraft.reports.stored.intervals import Interval, interval
-from fedgraft.reports.stored.stored_runs import RunFolder, open_runs
+from fedgraft.reports.stored.stored_runs import StoredRun, open_runs
 
 SCORE = "test_at_best_validation"
 SCORES = ("validation", "test", SCORE)
@@ -34,7 +34,7 @@ class Group:
         runs: at least one, in the order in which they were given, each seed once.
     """
 
-    runs: tuple[RunFolder, ...]
+    runs: tuple[StoredRun, ...]
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ def runs_in(folder: Path) -> list[Path]:
     return [seeds[seed] for seed in sorted(seeds)] if seeds and not (folder / EXPERIMENT).exists() else [folder]
 
 
-def open_named(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[RunFolder]:
+def open_named(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[StoredRun]:
     """Return runs as `open_runs` does; a folder of runs with several seeds stands for all of them.
 
     Args:
@@ -107,9 +107,9 @@ def open_named(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[RunF
     return open_runs([*named], [*named.values()])
 
 
-def grouped(runs: Sequence[RunFolder]) -> list[Group]:
+def grouped(runs: Sequence[StoredRun]) -> list[Group]:
     """Return groups of runs, in the order of their first ones; a run that repeats a seed begins another group."""
-    found: list[tuple[Any, list[RunFolder]]] = []
+    found: list[tuple[Any, list[StoredRun]]] = []
     for run in runs:
         settings = {key: value for key, value in run.experiment.items() if key not in _UNLIKE}
         seed = run.summary["seed"]
@@ -193,5 +193,5 @@ def _row(group: Group) -> dict[str, Any]:
     }
 
 
-def _by_seed(runs: Sequence[RunFolder]) -> dict[int, float]:
+def _by_seed(runs: Sequence[StoredRun]) -> dict[int, float]:
     return {int(run.summary["seed"]): run.summary[SCORE] for run in runs if run.summary[SCORE] is not None}

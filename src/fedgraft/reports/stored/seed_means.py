@@ -10,15 +10,15 @@ from typing import Any
 import pandas as pd
 
 from fedgraft.reports.stored.seed_groups import Group
-from fedgraft.reports.stored.stored_runs import RunFolder
+from fedgraft.reports.stored.stored_runs import StoredRun
 
 
-def run_of(group: Group) -> RunFolder:
+def run_of(group: Group) -> StoredRun:
     """Return the only run of a group, or the mean of its runs."""
     return group.runs[0] if len(group.runs) == 1 else SeedMean(group)
 
 
-class SeedMean(RunFolder):
+class SeedMean(StoredRun):
     """The mean over seeds: of the summary's numbers, and of curves and rounds as far as all seeds came.
 
     Path, settings and environment are those of the first run. What not all runs know is not known.

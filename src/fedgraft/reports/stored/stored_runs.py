@@ -19,7 +19,7 @@ from fedgraft.experiment.running.stopped import best_so_far, stopped_summary
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
 from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.experiment.storage.run_folder import Store
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.reports.stored.stored_checks import CURVE, MOST, ROUND, Check, checks
 
 COSTS = {
@@ -41,7 +41,7 @@ ALL_DATA = "all data, sent once"
 """What sending every client's data once would take."""
 
 
-class RunFolder:
+class StoredRun:
     """A run, as stored; of one that has not finished what it came to, which a note says.
 
     Raises `InputError` for a folder that is not a run's, for a run without a checkpoint, and, naming the file, for
@@ -54,7 +54,7 @@ class RunFolder:
         so_far: whether one that has not finished will do.
     """
 
-    seeds: "tuple[RunFolder, ...]" = ()
+    seeds: "tuple[StoredRun, ...]" = ()
     """The runs that it is the mean of, where it is one."""
 
     def __init__(self, path: Path, label: str = "", so_far: bool = True) -> None:
@@ -62,21 +62,21 @@ class RunFolder:
         self.label = printable(label or path.resolve().name)
         if not path.is_dir():
             raise InputError(f"{path} is not a run's folder: there is no such folder.")
-        self._store = Store.open(path)
+        self.store = RunFolder.open(path)
         try:
-            self.experiment: dict[str, Any] = tomllib.loads(self._store.experiment_toml())
+            self.experiment: dict[str, Any] = tomllib.loads(self.store.experiment_toml())
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path / EXPERIMENT} is damaged: {error}.") from error
         if not self.experiment:
             raise InputError(f"{path / EXPERIMENT} is damaged: it is empty.")
-        come_to = stopped_summary(self._store) if so_far and not (path / SUMMARY).is_file() else None
+        come_to = stopped_summary(self.store) if so_far and not (path / SUMMARY).is_file() else None
         self._stopped = come_to is not None
-        self.summary = _checked(path / SUMMARY, come_to or self._store.summary())
+        self.summary = _checked(path / SUMMARY, come_to or self.store.summary())
         if not self._stopped:  # else rows may have come after the checkpoint
-            self._store.check_rows()
+            self.store.check_rows()
 
     def __repr__(self) -> str:
-        return f"RunFolder({str(self.path)!r}, {self.label!r})"
+        return f"StoredRun({str(self.path)!r}, {self.label!r})"
 
     @property
     def selector(self) -> str:
@@ -89,7 +89,7 @@ class RunFolder:
     @cached_property
     def data(self) -> str | None:
         """Fingerprint of all clients' data with their splits; None where that is not known, or is known to nodes."""
-        began = self._store.origin()
+        began = self.store.origin()
         if not began.get("clients") or RUN in self.environment:
             return None
         return digest_of([*began["clients"].items(), *began.get("made", {}).items()])
@@ -132,7 +132,7 @@ class RunFolder:
     def rounds(self) -> pd.DataFrame:
         """One row a round, with the fields of `terms.Row`."""
         path = self.path / ROWS[0]
-        rows = list(_numbered(path, self._store.rows(), Row, ROUND))
+        rows = list(_numbered(path, self.store.rows(), Row, ROUND))
         rows = rows[: self.summary["rounds"]] if self._stopped else rows
         if len(rows) != self.summary["rounds"]:
             raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
@@ -150,7 +150,7 @@ class RunFolder:
         """One row an entry: round, client, direction, purpose, bytes, flops. Bytes sum to what the summary says."""
         path = self.path / ROWS[1]
         names = [field.name for field in fields(Entry)]
-        frame = pd.DataFrame(list(_numbered(path, self._store.entries(), Entry, {})), columns=names)
+        frame = pd.DataFrame(list(_numbered(path, self.store.entries(), Entry, {})), columns=names)
         for column, known in (("direction", (*DIRECTIONS, LOCAL)), ("purpose", (*PURPOSES, TRAINING))):
             strange = [value for value in frame[column] if value not in known]
             if strange:
@@ -173,13 +173,13 @@ class RunFolder:
     @cached_property
     def environment(self) -> dict[str, Any]:
         """dict, versions and machine."""
-        return self._store.environment()
+        return self.store.environment()
 
     @cached_property
     def shared_bytes(self) -> float:
         """float, bytes of the shared parameters in 32 bits each; the mean over groups of clients."""
         path = self.path / MODEL
-        arrays = best_so_far(self._store) if self._stopped else disk.read_model(path)
+        arrays = best_so_far(self.store) if self._stopped else disk.read_model(path)
         groups = {name.partition("/")[0] for name in arrays if "/" in name}
         return sum(array.nbytes for array in arrays.values()) / max(1, len(groups))
 
@@ -193,7 +193,7 @@ class RunFolder:
         return f"not reached (best {self.best_validation:.4g})"
 
 
-def open_runs(paths: Sequence[Path], labels: Sequence[str] = ()) -> list[RunFolder]:
+def open_runs(paths: Sequence[Path], labels: Sequence[str] = ()) -> list[StoredRun]:
     """Runs to be looked at together: at least one, each once, all scored by the same metric, labels unique.
 
     Args:
@@ -206,7 +206,7 @@ def open_runs(paths: Sequence[Path], labels: Sequence[str] = ()) -> list[RunFold
     twice = next((path for path, real in zip(paths, resolved, strict=True) if resolved.count(real) > 1), None)
     if twice is not None:
         raise InputError(f"{twice} is given twice.")
-    runs = [RunFolder(*each) for each in zip(paths, labels or _names(resolved), strict=True)]
+    runs = [StoredRun(*each) for each in zip(paths, labels or _names(resolved), strict=True)]
     check_comparable(runs)
     return runs
 
@@ -223,12 +223,12 @@ def _end(path: Path, others: Sequence[Path]) -> tuple[str, ...]:
     return path.parts[-depth:]
 
 
-def single(runs: Sequence[RunFolder]) -> list[RunFolder]:
+def single(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """Return runs with those of all seeds in place of their means."""
     return [one for run in runs for one in (run.seeds or (run,))]
 
 
-def check_comparable(runs: Sequence[RunFolder]) -> None:
+def check_comparable(runs: Sequence[StoredRun]) -> None:
     """Raise `InputError` unless all runs are scored by the same metric."""
     for run in runs[1:]:
         if (run.metric, run.better) != (runs[0].metric, runs[0].better):
@@ -238,7 +238,7 @@ def check_comparable(runs: Sequence[RunFolder]) -> None:
             )
 
 
-def default_target(runs: Sequence[RunFolder]) -> float:
+def default_target(runs: Sequence[StoredRun]) -> float:
     """The best validation score that any of the runs reaches, worsened by 0.2 %; nan if none has a score.
 
     That is, times `TARGET_SLACK` where lower is better and divided by it where higher is: at least one run reaches it.

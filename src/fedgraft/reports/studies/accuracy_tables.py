@@ -6,21 +6,18 @@ from typing import Any
 
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_text, runs_by_setting, yardsticks_by_setting
-from fedgraft.reports.studies.study import Study, failures_text, panel_cells
+from fedgraft.reports.studies.study import Study, in_panels, panel_cells
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:
     """All panels: the accuracies of every run in every setting, then what they cost."""
-    parts = []
-    for panel in study.panels:
-        runs = runs_by_setting(panel, results, seeds)
-        parts.append(f"## {panel['title']}\n")
-        if not runs:
-            parts.append("Not run yet.\n")
-            continue
-        parts += [_accuracies(study, panel, runs), _yardsticks(panel, results, seeds), _costs(study, panel, runs)]
-        parts += [told] if (told := failures_text(study, panel, results, seeds)) else []
-    return "\n".join(parts)
+
+    def write(panel: Mapping[str, Any]) -> list[str]:
+        if not (runs := runs_by_setting(panel, results, seeds)):
+            return []
+        return [_accuracies(study, panel, runs), _yardsticks(panel, results, seeds), _costs(study, panel, runs)]
+
+    return in_panels(study, results, seeds, write)
 
 
 def _settings(panel: Mapping[str, Any], seeds: int) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from fedgraft.reports.stored.intervals import Interval, interval
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import Results, Run, yardsticks_by_setting
-from fedgraft.reports.studies.study import Study, failures_text, panel_cells
+from fedgraft.reports.studies.study import Study, in_panels, panel_cells
 
 LAST = 3
 """Scored points at the end of a curve whose mean is what a method ends at: one round more or less is luck."""
@@ -22,17 +22,14 @@ Key = tuple[str, str]
 
 def tables(study: Study, results: Results, seeds: int) -> str:
     """All panels: accuracies, differences from the reference, rounds to where the reference ends, costs."""
-    parts = []
-    for panel in study.panels:
-        scores = _scores(panel, results, seeds)
-        parts.append(f"## {panel['title']}\n")
-        if not scores:
-            parts.append("Not run yet.\n")
-            continue
-        parts += [_accuracies(study, panel, scores), _differences(study, panel, scores)]
-        parts += [_rounds(study, panel, results, seeds), _yardsticks(panel, results, seeds)]
-        parts += [told] if (told := failures_text(study, panel, results, seeds)) else []
-    return "\n".join(parts)
+
+    def write(panel: Mapping[str, Any]) -> list[str]:
+        if not (scores := _scores(panel, results, seeds)):
+            return []
+        compared = [_accuracies(study, panel, scores), _differences(study, panel, scores)]
+        return [*compared, _rounds(study, panel, results, seeds), _yardsticks(panel, results, seeds)]
+
+    return in_panels(study, results, seeds, write)
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> list[float]:

@@ -2,12 +2,10 @@
 
 A study is a TOML file: methods (recipes and overrides of them) and panels (which methods on which data, models,
 partitions and numbers of clients). Every cell is run with the same seeds, so that comparisons are paired. A finished
-cell is a small JSON file in the study's folder, which says its settings; a study that is started again runs only what
-is missing or was done with other settings, of another recipe or another study file.
+cell is kept in the study's folder, with its settings; a study that is started again runs only what is missing or was
+done with other settings, of another recipe or another study file.
 """
 
-import json
-import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -30,6 +28,7 @@ from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.cluster import on_cluster
 from fedgraft.reports.studies.processes import Call, Write, in_processes
 from fedgraft.reports.studies.selection_time import timed
+from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS, StoredResults, write_result
 from fedgraft.reports.studies.study_files import read_file
 
 
@@ -213,6 +212,21 @@ def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
     return "\n".join(parts)
 
 
+def in_panels(
+    study: Study,
+    results: Mapping[Cell, Mapping[str, Any]],
+    seeds: int,
+    write: Callable[[Mapping[str, Any]], list[str]],
+) -> str:
+    """Return the Markdown of every panel under its heading, of nothing where nothing was run, and what failed."""
+    parts = []
+    for panel in study.panels:
+        written = write(panel)
+        told = failures_text(study, panel, results, seeds) if written else ""
+        parts += [f"## {panel['title']}\n", *(written or ["Not run yet.\n"]), *([told] if told else [])]
+    return "\n".join(parts)
+
+
 def load(name: str) -> Study:
     """A study by name, or by the path of its TOML file. Raises `InputError` with the nearest right name."""
     name, content = read_file(name)
@@ -245,22 +259,23 @@ def run(
     cells = [cell for cell in every if fnmatchcase(cell.key, match)]
     if not cells:
         raise InputError(f"--match {match!r} fits none of {len(every)} cells, such as {every[0].key}.")
-    todo = [cell for cell in cells if not _is_done(study, folder, cell)]
-    stale = [cell for cell in todo if (folder / _cell_name(cell)).is_file()]
+    stored = StoredResults(folder)
+    todo = [cell for cell in cells if _result(study, stored, cell) is None]
+    stale = [cell for cell in todo if stored.read(_cell_name(cell)) is not None]
     unfinished = set(todo)
     groups: dict[Split, list[Cell]] = {}
     for cell in cells:
-        if cell in unfinished or set(study.yardsticks(cell.split)) - _kept(folder, cell.split).keys():
+        if cell in unfinished or set(study.yardsticks(cell.split)) - _kept(stored, cell.split).keys():
             groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
     say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
     if stale:
         say(f"{len(stale)} of these were done with other settings than they have now, such as {stale[0].key}.")
     for data in dict.fromkeys(split.data for split in groups if not on):
         _checked_root(study, data_root, data)
-    for name in ("cells", "yardsticks"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    left, write = len(todo), partial(_write, folder)
-    calls = [call for split, cells in groups.items() for call in _calls(study, split, cells, data_root, folder, on)]
+    for kind in (CELLS, YARDSTICKS):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    left, write = len(todo), partial(write_result, folder)
+    calls = [call for split, cells in groups.items() for call in _calls(study, split, cells, data_root, stored, on)]
     for call in on_cluster(calls, on, jobs, write) if on else in_processes(calls, jobs, write):
         left -= call.cells
         say(f"{call.name}; {left} cells left")
@@ -268,16 +283,20 @@ def run(
 
 def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
     """{cell: its result, with the yardsticks of its split} of the cells that are done."""
+    stored = StoredResults(folder)
+    found = {cell: _result(study, stored, cell) for cell in study.cells(seeds)}
     return {
-        cell: {**json.loads((folder / _cell_name(cell)).read_text()), "yardsticks": _kept(folder, cell.split)}
-        for cell in study.cells(seeds)
-        if _is_done(study, folder, cell)
+        cell: {**result, "yardsticks": _kept(stored, cell.split)}
+        for cell, result in found.items()
+        if result is not None
     }
 
 
-def _calls(study: Study, split: Split, cells: list[Cell], data_root: Path, folder: Path, on: str) -> list[Call]:
+def _calls(
+    study: Study, split: Split, cells: list[Cell], data_root: Path, stored: StoredResults, on: str
+) -> list[Call]:
     """All that is to do on a split: in one process, which prepares the data once, or spread over a cluster."""
-    kept, name = _kept(folder, split), f"{split.key}, seed {split.seed}"
+    kept, name = _kept(stored, split), f"{split.key}, seed {split.seed}"
     asked = tuple(yardstick for yardstick in study.yardsticks(split) if yardstick not in kept)
     if not on:
         return [Call(partial(_run_split, study, split, cells, asked, kept, data_root), name, len(cells))]
@@ -327,13 +346,10 @@ def _checked_root(study: Study, data_root: Path, data: str) -> Path | None:
     return root
 
 
-def _is_done(study: Study, folder: Path, cell: Cell) -> bool:
-    """Return whether a cell has a result of its present settings; a result without settings counts as one."""
-    path = folder / _cell_name(cell)
-    if not path.is_file():
-        return False
-    now = study.settings(cell)
-    return bool(renamed(json.loads(path.read_text()).get("settings", now)) == now)
+def _result(study: Study, stored: StoredResults, cell: Cell) -> dict[str, Any] | None:
+    """Return a cell's result if it is one of its present settings; a result without settings counts as one."""
+    result, now = stored.read(_cell_name(cell)), study.settings(cell)
+    return result if result is not None and renamed(result.get("settings", now)) == now else None
 
 
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -351,23 +367,14 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: summary[name] for name in kept}, **kept_too, "seconds": seconds, "curve": curve}
 
 
-def _kept(folder: Path, split: Split) -> dict[str, dict[str, float]]:
+def _kept(stored: StoredResults, split: Split) -> dict[str, dict[str, float]]:
     """The yardsticks of a split that are done."""
-    path = folder / _yardsticks_name(split)
-    kept: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.is_file() else {}
-    return kept
-
-
-def _write(folder: Path, name: str, content: Mapping[str, Any]) -> None:
-    path = folder / name
-    temporary = path.with_suffix(f".{os.getpid()}.new")
-    temporary.write_text(json.dumps(content) + "\n")
-    temporary.replace(path)
+    return stored.read(_yardsticks_name(split)) or {}
 
 
 def _cell_name(cell: Cell) -> str:
-    return f"cells/{cell.key}.json"
+    return f"{CELLS}/{cell.key}.json"
 
 
 def _yardsticks_name(split: Split) -> str:
-    return f"yardsticks/{split.key}-seed{split.seed}.json"
+    return f"{YARDSTICKS}/{split.key}-seed{split.seed}.json"

@@ -79,7 +79,7 @@ def log_of(folder: FederationFolder, run: str) -> str:
 def _asking(folder: FederationFolder) -> Iterator[Any]:
     """Yield what asks the control interface. Raises `MachineError` where that refuses."""
     try:
-        from fedgraft.runtimes.flower_federation import control_api
+        from fedgraft.runtimes.flower_federation.patched import control_api
     except ModuleNotFoundError as error:
         raise InputError(MISSING) from error
     try:

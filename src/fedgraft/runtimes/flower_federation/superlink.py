@@ -15,7 +15,7 @@ from fedgraft.runtimes.flower_federation.making import write_connection
 
 START_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.1
-PROGRAM: Final = "fedgraft.runtimes.flower_federation.guarded_superlink"
+PROGRAM: Final = "fedgraft.runtimes.flower_federation.patched.guarded_superlink"
 
 
 class SuperLink:

@@ -11,7 +11,7 @@ from typing import IO, Final
 
 from fedgraft.runtimes.flower_federation.child import Child, environment
 
-PROGRAM: Final = "fedgraft.runtimes.flower_federation.quick_supernode"
+PROGRAM: Final = "fedgraft.runtimes.flower_federation.patched.quick_supernode"
 _PRIVATE: Final = 0o600
 
 
@@ -40,7 +40,7 @@ class SuperNode:
 
     def serve(self, answer: Callable[[bytes], bytes], stop: Callable[[], bool]) -> None:
         """Answer messages until told to stop, or until the SuperNode ends."""
-        from fedgraft.runtimes.flower_federation.executor import execute_tasks
+        from fedgraft.runtimes.flower_federation.patched.executor import execute_tasks
 
         execute_tasks(self._port, self._secret, answer, lambda: stop() or self._child.ended())
 

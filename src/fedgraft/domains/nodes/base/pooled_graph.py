@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, merge_shards
 from fedgraft.errors import InputError
 
@@ -28,13 +28,6 @@ def likeliest(shares: NDArray[np.floating]) -> Indices:
     """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
     found: Indices = shares.argmax(axis=1)
     return found
-
-
-def accuracy(graph: NodeShard, predicted: NDArray[np.integer]) -> dict[str, float]:
-    """{"validation": share, "test": share} of the nodes whose class was `predicted` [nodes]; nan where none is."""
-    right = predicted == graph.label
-    parts = {name: right[graph.rows(name)] for name in SPLITS[1:]}
-    return {name: float(part.mean()) if len(part) else float("nan") for name, part in parts.items()}
 
 
 def of_length(features: Features, length: float) -> Features:

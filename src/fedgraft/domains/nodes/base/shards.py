@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.regression import is_known
+from fedgraft.domains.labels.known import is_known
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array

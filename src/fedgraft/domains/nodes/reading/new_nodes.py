@@ -9,21 +9,27 @@ from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.tables import Source, row_of
+from fedgraft.domains.tables.asked import Places
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, nearest
 
-Owners = Mapping[str, list[tuple[int, int]]]
-"""{id: (client, place among its nodes) of everybody who has it}."""
+Owners = Mapping[str, Places]
+"""{id: everybody who has it, and where}."""
 
 
 def owners_of(shards: Sequence[NodeShard], wanted: set[str]) -> Owners:
     """Return who has which of these ids, compared as text, as files hold them."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    found: dict[str, Places] = {}
     for number, shard in enumerate(shards):
         for place, name in enumerate(map(str, shard.ids)):
             if name in wanted:
-                found.setdefault(name, []).append((number, place))
+                found.setdefault(name, {})[number] = place
     return found
+
+
+def ends_of(edges: Rows) -> NDArray[np.str_]:
+    """Return the ids of both ends of edges or pairs, text [2, rows]."""
+    return np.stack([edges[role].texts() for role in ("source", "target")])
 
 
 class Newcomers:
@@ -33,9 +39,8 @@ class Newcomers:
         shards: all clients' own parts.
         owners: of the other nodes that `edges` names.
         ids: object [new], theirs.
-        edges: text [2, edges], ids of both ends; one of the two is new.
-        nodes: where they are listed: the table, and the row of each.
-        where: what errors call the table of edges.
+        nodes: the rows of the table of nodes that list them.
+        edges: rows with the ids of both ends; one of the two is new.
 
     Raises `InputError` for a node that is listed twice, and for edges to nowhere or without a new end.
     """
@@ -45,27 +50,26 @@ class Newcomers:
         shards: Sequence[NodeShard],
         owners: Owners,
         ids: NDArray[np.object_],
-        edges: NDArray[np.str_],
-        nodes: tuple[Source, Indices],
-        where: str,
+        nodes: Rows,
+        edges: Rows,
     ) -> None:
-        self._shards, self._owners, self._ids, self._where = shards, owners, ids, where
-        self._nodes, self._edges = nodes, edges.T.tolist()
+        self._shards, self._owners, self._ids, self._nodes, self._rows = shards, owners, ids, nodes, edges
+        self._edges = [tuple(pair) for pair in ends_of(edges).T.tolist()]
         self._number = {str(name): number for number, name in enumerate(ids)}
         for number, name in enumerate(ids):
             if self._number[name] != number:
-                raise InputError(f"{self._row(self._number[name])}: new node {name!r} is listed twice.")
-        for row, (one, other) in enumerate(self._edges, 1):
+                raise InputError(f"{nodes.row(self._number[name])}: new node {name!r} is listed twice.")
+        for row, (one, other) in enumerate(self._edges):
             for column, name in (("source", one), ("target", other)):
                 if name not in self._number and name not in owners:
                     hint = nearest(name, [*self._number, *(str(each) for shard in shards for each in shard.ids)])
                     raise InputError(
-                        f"{where}, row {row}: {column!r} must be a node of a client, or a new one of --nodes; got "
+                        f"{edges.row(row)}: {column!r} must be a node of a client, or a new one of --nodes; got "
                         f"{name!r}.{hint}"
                     )
             if one not in self._number and other not in self._number:
                 raise InputError(
-                    f"{where}, row {row}: one end must be a new node of --nodes; got {one!r} and {other!r}, whose "
+                    f"{edges.row(row)}: one end must be a new node of --nodes; got {one!r} and {other!r}, whose "
                     "edges their clients know."
                 )
 
@@ -85,13 +89,13 @@ class Newcomers:
             of_group.setdefault(group[number], int(said[number]))
         for one, other in self._edges:
             known, new = (one, other) if other in self._number else (other, one)
-            if len(whose := self._owners.get(known, [])) == 1:
-                of_group.setdefault(group[self._number[new]], whose[0][0])
+            if len(whose := self._owners.get(known, {})) == 1:
+                of_group.setdefault(group[self._number[new]], next(iter(whose)))
         for number in np.flatnonzero(said < 0).tolist():
             if group[number] not in of_group:
                 raise InputError(
-                    f"{self._row(number)}: who answers for new node {self._ids[number]!r}? No edge joins it to a node "
-                    "that one client has; a column 'client' (or --client) must say."
+                    f"{self._nodes.row(number)}: who answers for new node {self._ids[number]!r}? No edge joins it to a "
+                    "node that one client has; a column 'client' (or --client) must say."
                 )
         return np.array([each if each >= 0 else of_group[group[k]] for k, each in enumerate(said.tolist())], np.int64)
 
@@ -105,22 +109,18 @@ class Newcomers:
         Raises `InputError` for an edge between two clients.
         """
         found: dict[int, list[list[int]]] = {}
-        for row, pair in enumerate(self._edges, 1):
+        for row, pair in enumerate(self._edges):
             new = next(name for name in pair if name in self._number)
             mine, numbers = int(client[self._number[new]]), []
             for name in pair:
                 number = self._number.get(name)
-                whose = dict(self._owners[name]) if number is None else {int(client[number]): int(place[number])}
+                whose = self._owners[name] if number is None else {int(client[number]): int(place[number])}
                 if mine not in whose:
                     others = " and ".join(repr(self._shards[each].name) for each in whose)
                     raise InputError(
-                        f"{self._where}, row {row}: node {name!r} is of client {others}, new node {new!r} of "
+                        f"{self._rows.row(row)}: node {name!r} is of client {others}, new node {new!r} of "
                         f"{self._shards[mine].name!r}; a new node has edges inside its client only."
                     )
                 numbers.append(whose[mine])
             found.setdefault(mine, []).append(numbers)
         return {each: np.array(numbers, np.int64).T for each, numbers in found.items()}
-
-    def _row(self, number: int) -> str:
-        source, rows = self._nodes
-        return row_of(source, rows[number])

@@ -25,10 +25,10 @@ class _Plain(pickle.Unpickler):
         return super().find_class("scipy.sparse" if module.startswith("scipy") else module, name)  # its name of now
 
 
-def check_plain(path: Path) -> None:
-    """Raise `UnpicklingError` for a pickle that names anything but arrays, sparse matrices and lists.
+def load_plain(path: Path) -> Any:
+    """Return what a pickle holds. Raises `UnpicklingError` where it names anything but arrays, matrices and lists.
 
     Raises what `pickle` raises for a file that is damaged.
     """
     with path.open("rb") as file:
-        _Plain(file, encoding="latin1").load()
+        return _Plain(file, encoding="latin1").load()

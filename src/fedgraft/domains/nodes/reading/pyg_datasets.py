@@ -6,29 +6,30 @@ written. PyG and OGB download the large ones themselves, and keep in the root wh
 
 import importlib
 import pickle
-import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from fedgraft.domains.nodes.reading.plain_pickles import check_plain
-from fedgraft.domains.nodes.reading.pyg_objects import Collection, collection_of, known_classes
+from fedgraft.domains.nodes.base.shards import WholeGraph
+from fedgraft.domains.nodes.reading.planetoid_files import read_planetoid
+from fedgraft.domains.nodes.reading.pyg_objects import collection_of
 from fedgraft.domains.nodes.reading.pyg_sets import SETS, Published
+from fedgraft.domains.pyg_objects import known_classes
+from fedgraft.domains.tables.collection import Collection
 from fedgraft.errors import InputError
 
 
-def read_set(root: Path, name: str) -> Collection:
+def read_set(root: Path, name: str) -> Collection[WholeGraph]:
     """A whole set, split by nobody.
 
     Args:
         root: folder with PubMed/raw/ind.pubmed.x ..., CS/raw/ms_academic_cs.npz ..., or where downloads go.
         name: one of `SETS`.
     """
-    from torch_geometric.data import Data  # takes seconds
-
     published = SETS[name]
     classes: tuple[str, ...] = ()
     if not published.files:
@@ -42,22 +43,19 @@ def read_set(root: Path, name: str) -> Collection:
     y = data.y if data.y.ndim == 1 or data.y.shape[1] == 1 else _commonest(data.y.numpy())
     # All up to the highest are published classes, also one that is no node's commonest label.
     classes = classes or tuple(str(each) for each in range(int(y.max()) + 1))
-    return collection_of(Data(x=data.x, y=y, edge_index=data.edge_index), published.title, classes)
+    return collection_of(SimpleNamespace(x=data.x, y=y, edge_index=data.edge_index), published.title, classes)
 
 
 def _read(folder: Path, published: Published) -> tuple[Any, tuple[str, ...]]:
     """(the graph, names of its classes if the files tell)."""
-    from torch_geometric.io import read_npz, read_planetoid_data
-
     try:
         if len(published.files) > 1:
-            with warnings.catch_warnings():  # the reader changes what is warned of
-                for file in published.files[:-1]:  # all but the list of test nodes, which is text
-                    check_plain(folder / file)  # PyG's reader runs whatever a pickle says
-                return read_planetoid_data(str(folder), published.title), ()
+            return read_planetoid(folder, published.title.lower()), ()
         path = folder / published.files[0]
         if not zipfile.is_zipfile(path):  # np.load would leave it open
             raise zipfile.BadZipFile("it is no .npz archive, or cut off")
+        from torch_geometric.io import read_npz  # takes seconds
+
         data = read_npz(str(path))
         with np.load(path, allow_pickle=False) as arrays:
             names = arrays["class_names"].tolist() if "class_names" in arrays else []
@@ -94,7 +92,7 @@ def _downloaded(root: Path, published: Published) -> Any:
             return getattr(library, published.loader)(str(root / published.title))
 
     try:
-        with known_classes():
+        with known_classes("Data"):
             return open_set()[0]
     except Exception as error:  # whatever a download and a library's own reading may raise
         raise InputError(

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
-from fedgraft.domains.node_tables import answers, check_given, clients_said, feature_rows, named_once, texts_of
+from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
-from fedgraft.domains.nodes.reading.new_nodes import Newcomers, Owners, owners_of
-from fedgraft.domains.tables import Source, read_table, row_of
-from fedgraft.errors import InputError
+from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of, owners_of
+from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
+from fedgraft.domains.tables.asked import ids_near, places_known
+from fedgraft.domains.tables.features import check_given, new_features
+from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.wire.layouts import Array, Tree
 
 LOG = logging.getLogger("fedgraft.data")
-
-OWNER = "predict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,32 +55,20 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
-    where = f"{OWNER}.nodes"
-    if "nodes" not in tables:
-        raise InputError(f"{OWNER}: a table of nodes is needed, one row each; give --nodes.")
-    nodes = named_once(tables["nodes"], where)
-    nodes, source = read_table(nodes, where, {f"{OWNER}.node": "node"}, list(nodes.columns))
-    ids = texts_of(nodes, "node", source).astype(object)
-    edges = _ends(tables.get("edges"))
-    owners = owners_of(shards, {*ids, *edges.ravel().tolist()})
-    client, place = _known(shards, ids, clients_said(nodes, [shard.name for shard in shards], source), owners, source)
+    nodes = read_asked(tables, ASKED_NODES, rest=True)
+    ids = nodes["node"].texts().astype(object)
+    edges = read_asked(tables, ASKED_EDGES)
+    owners = owners_of(shards, {*ids, *ends_of(edges).ravel().tolist()})
+    client, place = places_known(nodes, ids, lambda name: owners.get(name, {}), [shard.name for shard in shards])
     new = np.flatnonzero(place < 0)
     if "features" in tables:
         columns = tables["features"]["name"].astype(str).tolist()
     else:
         columns = [str(number) for number in range(shards[0].width)]
-
-    def ids_near(row: int) -> list[str]:
-        among = shards if client[row] < 0 else [shards[client[row]]]
-        return [str(name) for shard in among for name in shard.ids]
-
-    check_given(nodes, ids, new, columns, source, ids_near)
-    newcomers = Newcomers(shards, owners, ids[new], edges, (source, new), f"{OWNER}.edges")
-    features = shards[0].features[:0]
-    if len(new):
-        is_sparse = not isinstance(features, np.ndarray)
-        table = nodes.drop(columns=["node", "client"], errors="ignore")
-        features = feature_rows(table, new, columns, is_sparse, source, f"a feature of new node {ids[new[0]]!r}")
+    listed, near = nodes.take(new), ids_near([shard.ids for shard in shards], client[new])
+    check_given(listed, columns, ids[new], near)
+    newcomers = Newcomers(shards, owners, ids[new], listed, edges)
+    features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
     client[new] = newcomers.clients(client[new])
     for number in np.unique(client[new]).tolist():
         mine = new[client[new] == number]
@@ -133,11 +121,6 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
     )
 
 
-def numbered(asked: Asked, numbers: Array) -> dict[str, Array]:
-    """Return the number of each node that was asked for, given those of all own nodes, float64 [own]."""
-    return {"node": asked.ids, "prediction": numbers[asked.nodes]}
-
-
 def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:
     """The likeliest class of each node that was asked for, and how likely the model takes it to be.
 
@@ -146,7 +129,7 @@ def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, A
         classes: names.
         shares: float32 [asked, classes], predicted probabilities.
     """
-    return answers(asked.ids, classes, shares)
+    return {"node": asked.ids, **likeliest(classes, shares)}
 
 
 def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[HaloRows]:
@@ -161,32 +144,3 @@ def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]
     states = States(own, halo, widths, remembered)
     slots = [np.flatnonzero(known[own:]) for known in states.known]
     return [HaloRows(slot, rows[own + slot]) for slot, rows in zip(slots, states.rows, strict=True)]
-
-
-def _ends(edges: pd.DataFrame | None) -> NDArray[np.str_]:
-    """Ids [2, edges] of the table of edges."""
-    if edges is None:
-        return np.zeros((2, 0), np.str_)
-    where = f"{OWNER}.edges"
-    wanted = {f"{OWNER}.{column}": column for column in ("source", "target")}
-    table, source = read_table(named_once(edges, where), where, wanted, may_be_empty=True)
-    return np.stack([texts_of(table, column, source) for column in wanted.values()])
-
-
-def _known(
-    shards: Sequence[NodeShard], ids: NDArray[np.object_], said: Indices, owners: Owners, source: Source
-) -> tuple[Indices, Indices]:
-    """(client, place among its nodes) of each row; for a new node what the row says of the client, and -1."""
-    client, place = said.copy(), np.full(len(ids), -1)
-    for row, name in enumerate(ids):
-        every = owners.get(name, [])
-        mine = [each for each in every if said[row] in (-1, each[0])]
-        if len(mine) == 1:
-            client[row], place[row] = mine[0]
-        elif every:
-            whose = " and ".join(repr(shards[number].name) for number, _ in every)
-            why = f"of client {whose}, not of {shards[said[row]].name!r}"
-            if mine:
-                why = f"of clients {whose}; a column 'client' must say whose is meant"
-            raise InputError(f"{row_of(source, row)}: node {name!r} is {why}.")
-    return client, place

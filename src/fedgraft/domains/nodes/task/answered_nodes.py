@@ -1,6 +1,5 @@
 """What the task `node` answers with a trained model: classes of nodes, and their last hidden layer."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +9,15 @@ from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.task_abilities import EmbeddingTask
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import Asked, answered, test_nodes
+from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.smoothed_answers import SmoothedAnswers
 from fedgraft.wire.layouts import Array
 
 
-class AnsweredNodes(SmoothedAnswers, EmbeddingTask[NodeShard, NodeData], ClassifyingTask[NodeShard, NodeData]):
+class AnsweredNodes(
+    SmoothedAnswers, NodeTask, EmbeddingTask[NodeShard, NodeData], ClassifyingTask[NodeShard, NodeData]
+):
     """Answer questions about nodes, old and new."""
 
     def predict(
@@ -36,11 +38,6 @@ class AnsweredNodes(SmoothedAnswers, EmbeddingTask[NodeShard, NodeData], Classif
         asked = test_nodes(shard) if asked is None else asked
         return {"node": asked.ids}, self.embeddings(model, self.with_asked(shard, remembered, asked))[asked.nodes]
 
-    def represent(self, model: torch.nn.Module, data: NodeData) -> tuple[Array, Array] | None:
-        """The last hidden layer of the test nodes, and their classes by number."""
-        test = data.rows["test"]
-        return self.embeddings(model, data)[test], data.label[test]
-
     def classified(
         self, model: torch.nn.Module, shard: NodeShard, data: NodeData, remembered: Mapping[str, Any]
     ) -> Classified:
@@ -49,11 +46,3 @@ class AnsweredNodes(SmoothedAnswers, EmbeddingTask[NodeShard, NodeData], Classif
             shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
         test = data.rows["test"]
         return Classified(shard.classes, data.label[test], shares[test].argmax(1))
-
-    @abstractmethod
-    def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked) -> NodeData:
-        """Return the client's part as its model reads it, with all new nodes in it."""
-
-    @abstractmethod
-    def embeddings(self, model: torch.nn.Module, data: NodeData) -> Array:
-        """Return the last hidden layer of all own nodes, float32 [own, width]."""

@@ -1,7 +1,6 @@
-"""What tasks about nodes share: halos, neighbours, the set-up, questions. What an answer is each says itself."""
+"""What tasks about nodes share: halos, neighbours, the set-up, questions, and what follows from the kind of label."""
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
@@ -11,10 +10,12 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts.labels import LabelledTask
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
+from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows, scaled
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -35,6 +36,7 @@ from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 class NodeTask(
     abilities.FittedTask[NodeShard, NodeData],
     abilities.HaloTask[NodeShard, NodeData],
+    LabelledTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
@@ -174,9 +176,37 @@ class NodeTask(
         """Return the shard without its neighbours elsewhere."""
         return inside(shard)
 
-    def network(self, outputs: int, g: torch.Generator) -> NodeModel:
-        """Return a model, the same for all clients; `outputs`: how many numbers it tells of a node."""
-        return NodeModel(self.encoder, self.features or 1, outputs, self.head, self.dropout, g)
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Return a model, the same for all clients."""
+        return NodeModel(self.encoder, self.features or 1, self.labels.width, self.head, self.dropout, g)
+
+    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Return the labels' losses of the draw's nodes."""
+        computed = self._computed(data, draw)
+        outputs = data.logits(model, computed, model.training)
+        return self.labels.losses(outputs, computed.label.to(outputs.device))
+
+    def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
+        """Return the labels' sums."""
+        outputs, label = data.scored(model)[: data.own], torch.from_numpy(data.label)
+        rows = {split: data.rows[split] for split in SCORED_SPLITS}
+        return {split: self.labels.sums_of([(outputs[of], label[of])], data.unit) for split, of in rows.items()}
+
+    def predict(
+        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked
+    ) -> dict[str, Array]:
+        """What the labels tell of each node: its class, or its number in the user's unit."""
+        data = self.with_asked(shard, remembered, asked)
+        return {"node": asked.ids, **self.labels.answers(data.scored(model)[asked.nodes], data.unit)}
+
+    def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
+        """The last hidden layer of the test nodes, and their classes or in which fifth of these each number is."""
+        test = data.rows["test"]
+        return self.embeddings(model, data)[test], groups_of(data.label[test])
+
+    def embeddings(self, model: nn.Module, data: NodeData) -> Array:
+        """Return the last hidden layer of all own nodes, float32 [own, width]."""
+        return data.hidden(model)[: data.own]
 
     def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
         """Pass once over all own nodes and note their states; return losses of the training nodes among them."""
@@ -184,11 +214,8 @@ class NodeTask(
             return np.zeros(0, np.float32)
         everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
         outputs = data.logits(model, data.computed(everybody, most, True, seed, "look"), True)
-        return self.losses_among(outputs, data)
-
-    @abstractmethod
-    def losses_among(self, outputs: Tensor, data: NodeData) -> Array:
-        """Return the loss of each training node, float32, from the model's outputs for all own nodes."""
+        train = data.rows["train"]
+        return self.labels.losses(outputs.cpu()[train], torch.from_numpy(data.label[train])).numpy(force=True)
 
     def opened(self, data: NodeData, states: Tree) -> NodeData:
         """Return the data with these states of own nodes and of the halo."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import Encoder, NetworkEncoder
+from fedgraft.contracts.labels import Unit
 from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -21,7 +22,6 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoo
 from fedgraft.domains.nodes.training.neighgen import generator_of
 from fedgraft.domains.nodes.training.smoothing import Neighbours
 from fedgraft.domains.nodes.training.surroundings import Surroundings
-from fedgraft.domains.regression import Unit
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Given
@@ -113,13 +113,6 @@ class NodeData:
         if sure:
             self.kept[keep] = key, computed
         return computed
-
-    def label_shares(self, parts: int) -> list[float]:
-        """Shares of training nodes in consecutive parts of the list of classes."""
-        part = np.arange(len(self.class_counts)) * parts // max(1, len(self.class_counts))
-        counts = np.bincount(part, self.class_counts, minlength=parts)
-        shares: list[float] = (counts / max(1, self.class_counts.sum())).tolist()
-        return shares
 
     @cached_property
     def shares(self) -> Tensor:

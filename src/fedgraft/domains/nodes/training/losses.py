@@ -8,13 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.task_abilities import LossesAndBackward
-from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.mended_graph import Part
 from fedgraft.domains.nodes.training.neighgen import generator_of
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.manual_gradients import cross_entropies
-from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,6 @@ class Objective:
 
 objective_of = cache(Objective)
 """The objective of some options, made once: a step asks for it."""
-
-
-def losses_among(logits: Tensor, label: Indices, nodes: Indices) -> Array:
-    """Cross-entropies of some nodes, float32 [nodes], from everybody's logits and labels."""
-    return nn.functional.cross_entropy(logits.cpu()[nodes], torch.from_numpy(label[nodes]), reduction="none").numpy()
 
 
 def learning(model: nn.Module, data: NodeData) -> Part | None:

@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.smoothing import Border, Means, SmoothingTask, means_in
-from fedgraft.contracts.values import Sums
+from fedgraft.contracts.values import SCORED_SPLITS, Sums
+from fedgraft.domains.labels import counts
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.node_scores import NodeScores
 from fedgraft.domains.nodes.training.smoothing import Neighbours, Singles, Smoothing
 
 
-class SmoothedAnswers(NodeScores, SmoothingTask[NodeShard, NodeData]):
+class SmoothedAnswers(SmoothingTask[NodeShard, NodeData]):
     """Smooth answers over all edges, those of its own and those to nodes of others.
 
     Source: Gasteiger et al., "Predict then Propagate", ICLR 2019 (APPNP), Eq. (5): answers; Huang et al., "Combining
@@ -29,6 +29,7 @@ class SmoothedAnswers(NodeScores, SmoothingTask[NodeShard, NodeData]):
 
     smoothing: int
     share_labels: bool
+    classes: int
 
     @property
     def hops(self) -> int:
@@ -64,9 +65,14 @@ class SmoothedAnswers(NodeScores, SmoothingTask[NodeShard, NodeData]):
     def evaluate_smoothed(
         self, data: NodeData, answers: Singles, means: Sequence[Means], choice: int
     ) -> dict[str, Sums]:
-        """Return sums of a classification."""
+        """Return the sums by smoothed answers."""
         smoothing = self._smoothing
         return self.sums_of(data, smoothing.smoothed(_neighbours(data), answers, means, smoothing.choices[choice]))
+
+    def sums_of(self, data: NodeData, shares: Singles) -> dict[str, Sums]:
+        """Return sums by the probabilities of all own nodes, float32 [own, classes]."""
+        rows = {split: data.rows[split] for split in SCORED_SPLITS}
+        return {split: counts.sums_of(shares[of], data.label[of]) for split, of in rows.items()}
 
     @abstractmethod
     def scored(self, model: torch.nn.Module, data: NodeData) -> Singles:

@@ -1,0 +1,191 @@
+"""A whole task for a domain whose things have labels, or pairs of them: the domain adds what things are told by.
+
+What is labelled is an example: one thing, such as a node, or two, such as the ends of an edge. The shard says which,
+and of what kind the labels are; so one task class is enough for all of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import UnionType
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.data import telling
+from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.task_abilities import FittedTask, PredictingTask
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
+from fedgraft.domains.labelled.model import Inputs, LabelModel
+from fedgraft.domains.labelled.shard import LabelledShard, labels_of
+from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.labels.shared_unit import SharedUnit
+from fedgraft.domains.tables.asked import clients_said
+from fedgraft.domains.tables.reader import read_asked
+from fedgraft.domains.tables.schema import Column, Table
+from fedgraft.errors import InputError
+from fedgraft.nn.layers import device_of
+from fedgraft.wire.layouts import Array, Arrays
+
+CLIENT = Column("client", needed=False)
+EXAMPLES = {
+    1: Table("examples", (Column("node"), CLIENT)),
+    2: Table("examples", (Column("source"), Column("target"), CLIENT)),
+}
+"""{things that an example is made of: the table of questions, with columns of their ids}."""
+
+
+Labelled = TypeVar("Labelled", bound=LabelledShard)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledData:
+    """A client's data, ready to train on.
+
+    Args:
+        inputs: what the network reads.
+        ends: int64 [1 or 2, examples].
+        label: of the examples, in the unit.
+        rows: {split: int64 [examples]}.
+        unit: in which numbers are learnt.
+    """
+
+    inputs: Inputs
+    ends: Tensor
+    label: Tensor
+    rows: dict[str, Indices]
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class LabelTask(
+    SharedUnit[Labelled, LabelledData],
+    FittedTask[Labelled, LabelledData],
+    PlainTask[Labelled, LabelledData],
+    PredictingTask[Labelled, LabelledData],
+):
+    """Tell labels of things, or of pairs of them, that a network has states of; numbers in all clients' common unit.
+
+    Asked: a table `examples` with a column "node" or, of pairs, columns "source" and "target": ids of one client's
+    things; and perhaps a column "client".
+
+    Args:
+        class_names: of the classes; taken from the data.
+        label_names: of the labels where an example has several; taken from the data.
+        ends: things that an example is made of, 1 or 2; 0 = as the data have.
+    """
+
+    asks: ClassVar[tuple[str, ...]] = ("examples",)
+    encoders: ClassVar[type[Any] | UnionType] = object
+    network: ClassVar[type[nn.Module]]
+    """The class of the network: made of `sizes` and a generator, it takes `inputs` to float32 [things, width]."""
+
+    class_names: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
+    ends: int = 0
+
+    @abstractmethod
+    def inputs(self, shard: Labelled) -> Inputs:
+        """Return what the network reads of a client, tensors."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes that the network is made of; the last one is the width of its states."""
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As the data have them."""
+        return labels_of(self.class_names, self.label_names)
+
+    def known_of(self, shard: Labelled) -> dict[str, Any]:
+        """Return {option: value} of what the model must know of the data; a client's tell."""
+        return {"class_names": shard.classes, "label_names": shard.label_names, "ends": len(shard.ends)}
+
+    def fitted(self, shards: Sequence[Labelled]) -> Self:
+        """With what the model must know of the data; raises where clients differ in it."""
+        known = self.known_of(shards[0])
+        for shard in telling(shards):
+            if (other := self.known_of(shard)) != known:
+                raise InputError(f"{shards[0].name} and {shard.name} must be labelled alike; got {known} and {other}.")
+        return replace(self, **known)
+
+    def prepare(self, shard: Labelled, shared: Arrays) -> LabelledData:
+        """Inputs, and labels in the common unit; in the client's own where nothing is known of it."""
+        unit, own = self.unit_of(shard, shared), self.labels.constant(self.training_labels(shard))
+        rows = {split: shard.rows(split) for split in SPLITS}
+        label = torch.from_numpy(self.labels.told(shard.label, unit))
+        return LabelledData(self.inputs(shard), torch.from_numpy(shard.ends), label, rows, unit.around(own))
+
+    def examples(self, data: LabelledData) -> int:
+        """Return how many training examples the client has."""
+        return len(data.rows["train"])
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Return a model, the same for all clients."""
+        return LabelModel(self.network, self.sizes, self.ends or 1, self.labels.width, g)
+
+    def loss(self, model: nn.Module, data: LabelledData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Return the labels' losses."""
+        rows = data.rows["train"][draw.examples]
+        outputs = self._outputs(model, data.inputs, data.ends[:, rows])
+        return self.labels.losses(outputs, data.label[rows].to(outputs.device))
+
+    def evaluate(self, model: nn.Module, data: LabelledData) -> dict[str, Sums]:
+        """Return the labels' sums."""
+        rows = {split: data.rows[split] for split in SCORED_SPLITS}
+        told = {split: self._outputs(model, data.inputs, data.ends[:, of]).cpu() for split, of in rows.items()}
+        return {split: self.labels.sums_of([(told[split], data.label[of])], data.unit) for split, of in rows.items()}
+
+    def represent(self, model: nn.Module, data: LabelledData) -> tuple[Array, Array] | None:
+        """What the last layer reads of the test examples, and their classes or in which fifth the first number is."""
+        test, device = data.rows["test"], device_of(model)
+        with torch.no_grad():
+            inputs = tuple(each.to(device) for each in data.inputs)
+            hidden = model.represent(inputs, data.ends[:, test].to(device))  # type: ignore[operator]
+        return hidden.cpu().numpy(), groups_of(data.label[test].numpy())
+
+    def questions(self, shards: Sequence[Labelled], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Examples by the ids of their things, each of the client whose they are."""
+        rows = read_asked(tables, EXAMPLES[self.ends or 1])
+        ids = np.stack([rows[column].texts() for column in rows.table.roles if column != "client"])
+        said = clients_said(rows, [shard.name for shard in shards])
+        places = [{str(name): place for place, name in enumerate(shard.ids)} for shard in shards]
+        found: dict[int, list[int]] = {}
+        for row, asked in enumerate(ids.T.tolist()):
+            having = [
+                k for k, known in enumerate(places) if said[row] in (-1, k) and all(name in known for name in asked)
+            ]
+            if len(having) != 1:
+                raise InputError(f"{rows.row(row)}: {' and '.join(map(repr, asked))} must be of one client alone.")
+            found.setdefault(having[0], []).append(row)
+        ends = {k: [[places[k][name] for name in asked] for asked in ids[:, of].tolist()] for k, of in found.items()}
+        return {k: Questions(np.array(of), np.array(ends[k], np.int64)) for k, of in sorted(found.items())}
+
+    def predict(
+        self, model: nn.Module, shard: Labelled, remembered: Mapping[str, Any], asked: Indices
+    ) -> dict[str, Array]:
+        """What the labels tell of each example."""
+        unit = self.unit_of(shard, remembered.get("shared", {}))
+        with torch.no_grad():
+            outputs = self._outputs(model, self.inputs(shard), torch.from_numpy(asked))
+        return self.labels.answers(outputs.cpu(), unit)
+
+    def plain(self, model: nn.Module, shard: Labelled | None, shared: Arrays) -> PlainModel:
+        """The network, whose source text is told as it is, and the last layer."""
+        assert isinstance(model, LabelModel), "there are no other models"
+        what = ", ".join(self.label_names) or "the label"
+        unit = "" if self.labels.numbers is None else ", in the unit in which all training examples have variance 1"
+        classes = f": logits of {', '.join(self.class_names)}" if self.class_names else ""
+        return model.plain(f"{what}{classes}{unit}.")
+
+    @staticmethod
+    def _outputs(model: nn.Module, inputs: Inputs, ends: Tensor) -> Tensor:
+        device = device_of(model)
+        outputs: Tensor = model(tuple(each.to(device) for each in inputs), ends.to(device))
+        return outputs

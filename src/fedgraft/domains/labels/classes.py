@@ -1,0 +1,151 @@
+"""Classes: an example has one of several, int64 [n], -1 = unknown."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.labels import Batches, Labels, Unit
+from fedgraft.contracts.task_abilities import SHARE
+from fedgraft.contracts.values import Indices, Sums
+from fedgraft.domains.labels import counts
+from fedgraft.wire.layouts import Array
+
+PARTS: Final = 5
+"""Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
+PROFILE: Final = frozenset(f"label_{k}" for k in range(PARTS))
+"""Names of these shares."""
+
+
+@dataclass(frozen=True)
+class Classes(Labels):
+    """One class of several; the score is accuracy.
+
+    Args:
+        names: of the classes; () where each client has its own.
+        count: how many there are where they have no names.
+    """
+
+    better: ClassVar[str] = "higher"
+    metric: ClassVar[str] = "accuracy"
+    numbers: ClassVar[None] = None
+
+    names: tuple[str, ...] = ()
+    count: int = 0
+
+    @property
+    def width(self) -> int:
+        """One number per class, two without any."""
+        return self.count or len(self.names) or 2
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Right answers, examples, cross-entropy."""
+        return "correct", "count", "loss"
+
+    def unit(self, label: Array) -> Unit:
+        """Return the unit that changes nothing."""
+        return Unit()
+
+    def told(self, label: Array, unit: Unit) -> Array:
+        """Return the classes as they are."""
+        return label
+
+    def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
+        """Return cross-entropies, float32 [n], of logits [n, classes]."""
+        return nn.functional.cross_entropy(outputs, label, reduction="none")
+
+    def together(self, outputs: Sequence[Tensor]) -> Tensor:
+        """Return the logarithm of the mean of probabilities."""
+        return torch.stack([each.log_softmax(1) for each in outputs]).logsumexp(0) - math.log(len(outputs))
+
+    def sums_of(self, batches: Batches, unit: Unit) -> Sums:
+        """Return right answers, examples and summed cross-entropies."""
+        found = dict.fromkeys(("correct", "count", "loss"), 0.0)
+        for logits, label in batches:
+            found["correct"] += float((logits.argmax(1) == label).sum())
+            found["count"] += len(label)
+            found["loss"] += float(nn.functional.cross_entropy(logits, label, reduction="sum"))
+        return found
+
+    def score(self, sums: Sums) -> float:
+        """Return the accuracy."""
+        return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else math.nan
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Return the mean cross-entropy."""
+        return sums["loss"] / sums["count"] if sums.get("count") else math.nan
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Return the accuracy."""
+        return {self.metric: self.score(sums)}
+
+    def choice(self, sums: Sums) -> float:
+        """Return the accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
+        if not sums.get("count"):
+            return math.nan
+        return (sums["correct"] + 0.5 / (1.0 + sums["loss"] / sums["count"])) / sums["count"]
+
+    def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
+        """Return the likeliest class, and how likely it and each class is."""
+        names = self.names or tuple(map(str, range(outputs.shape[1])))
+        return likeliest(names, outputs.softmax(1).numpy())
+
+    def constant(self, label: Array) -> Array:
+        """Return the most frequent class; of equally frequent ones the first."""
+        return np.asarray(np.bincount(label, minlength=1).argmax())
+
+    def agreement(self, predicted: Array, label: Array) -> float:
+        """Return the share of right classes."""
+        return float((predicted == label).mean()) if len(label) else math.nan
+
+
+@dataclass(frozen=True)
+class CountedClasses(Classes):
+    """One class of several, with counts by class and by probability: macro-F1 and AUC beside accuracy."""
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Right answers, examples, cross-entropy; counts for macro-F1 and AUC."""
+        return counts.names(self.width)
+
+    def sums_of(self, batches: Batches, unit: Unit) -> Sums:
+        """Return the sums of some examples."""
+        parts = [(logits.softmax(1).numpy(force=True), label.numpy(force=True)) for logits, label in batches]
+        nothing = (np.zeros((0, self.width), np.float32), np.zeros(0, np.int64))
+        shares, label = (np.concatenate(each) for each in zip(nothing, *parts, strict=True))
+        return counts.sums_of(shares, label)
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Return accuracy, macro-F1, AUC."""
+        return counts.measures(sums)
+
+
+def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
+    """Return columns: the likeliest class, how likely it is, and how likely each class is.
+
+    Args:
+        classes: names.
+        shares: float32 [asked, classes], predicted probabilities.
+    """
+    best, shares = shares.argmax(1), shares.astype(np.float64)
+    return {
+        "class": np.array(classes, dtype=object)[best],
+        "probability": shares[np.arange(len(best)), best],
+        **{f"{SHARE}{name}": shares[:, number] for number, name in enumerate(classes)},
+    }
+
+
+def profile_of(label: Indices, classes: int) -> dict[str, float]:
+    """Return the shares of examples in consecutive parts of the list of classes, by `PROFILE`.
+
+    Args:
+        label: int64 [n], of training examples.
+        classes: how many there are.
+    """
+    counts = np.bincount(label * PARTS // max(1, classes), minlength=PARTS)
+    return {f"label_{k}": share for k, share in enumerate((counts / max(1, len(label))).tolist())}

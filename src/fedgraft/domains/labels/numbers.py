@@ -1,0 +1,95 @@
+"""Numbers: an example has one, float64 [n], nan = unknown; learnt in a unit, scored in the user's."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts.labels import Batches, Labels, Unit
+from fedgraft.contracts.scores import root_mean_square
+from fedgraft.contracts.values import Sums
+from fedgraft.wire.layouts import Array
+
+SUMS: Final = ("squared_error", "count", "absolute_error", "squared_deviation")
+"""Of a split: of errors, and of deviations from the mean of the client's training examples."""
+
+
+@dataclass(frozen=True)
+class Numbers(Labels):
+    """One number: RMSE, with MAE and R2 beside it, all in the user's unit.
+
+    R2 is one less the squared errors by the squared deviations from the mean of each client's training examples: what
+    predicts these means has 0.
+
+    Args:
+        huber: error in training's unit above which a loss is linear and no longer squared, >= 0; 0 = none.
+    """
+
+    better: ClassVar[str] = "lower"
+    metric: ClassVar[str] = "rmse"
+    width: ClassVar[int] = 1
+    numbers: ClassVar[tuple[int, ...]] = ()
+    sums: ClassVar[tuple[str, ...]] = SUMS
+
+    huber: float = 0.0
+
+    def unit(self, label: Array) -> Unit:
+        """Return the unit in which these have mean 0 and, unless all are equal, variance 1; the user's for none."""
+        if not len(label):
+            return Unit()
+        mean, spread = float(label.mean()), float(label.std())
+        return Unit(mean, spread if spread > 0 else 1.0, mean)
+
+    def told(self, label: Array, unit: Unit) -> Array:
+        """Return the numbers in a unit, float32."""
+        return unit.told(label)
+
+    def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
+        """Half the squared errors, float32 [n]; those above `huber` > 0 count linearly (Huber, 1964)."""
+        if self.huber:
+            return nn.functional.huber_loss(outputs[:, 0], label, reduction="none", delta=self.huber)
+        return 0.5 * (outputs[:, 0] - label).square()
+
+    def together(self, outputs: Sequence[Tensor]) -> Tensor:
+        """Return the mean."""
+        return torch.stack(list(outputs)).mean(0)
+
+    def sums_of(self, batches: Batches, unit: Unit) -> Sums:
+        """Return `SUMS` in the user's unit."""
+        parts = [(outputs[:, 0].numpy(force=True), label.numpy(force=True)) for outputs, label in batches]
+        told, label = zip(*parts, strict=True) if parts else ([np.zeros(0)], [np.zeros(0)])
+        predicted, numbers = (unit.meant(np.concatenate(each)) for each in (told, label))
+        error, deviation = predicted - numbers, numbers - unit.centre
+        found = (np.square(error).sum(), len(error), np.abs(error).sum(), np.square(deviation).sum())
+        return dict(zip(SUMS, map(float, found), strict=True))
+
+    def score(self, sums: Sums) -> float:
+        """Return the RMSE."""
+        return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Return the mean squared error."""
+        return sums["squared_error"] / sums["count"] if sums.get("count") else math.nan
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Return RMSE, MAE, R2; nan where there is nothing to tell them by."""
+        count, spread = sums.get("count", 0.0), sums.get("squared_deviation", 0.0)
+        absolute = sums["absolute_error"] / count if count else math.nan
+        share = 1 - sums["squared_error"] / spread if spread else math.nan
+        return {self.metric: self.score(sums), "mae": absolute, "r2": share}
+
+    def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
+        """Return the number in the user's unit."""
+        return {"prediction": unit.meant(outputs[:, 0].numpy())}
+
+    def constant(self, label: Array) -> Array:
+        """Return the mean; nan without any."""
+        return np.asarray(label.mean() if len(label) else math.nan, np.float64)
+
+    def agreement(self, predicted: Array, label: Array) -> float:
+        """Return the RMSE."""
+        return root_mean_square(float(np.square(predicted - label).sum()), len(label))

@@ -1,0 +1,144 @@
+"""Reads arrays out of objects of PyTorch Geometric, and such objects out of files, with errors that name both."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""PyG's names of the splits, in the order of `SPLITS`."""
+UNREAD = ("edge_attr", "edge_weight")
+"""What no encoder looks at."""
+SUFFIX = ".pt"
+"""Of a file that holds an object."""
+
+Kind = Literal["Data", "HeteroData"]
+
+
+def read_object(path: Path, parameter: str, kind: Kind) -> Any:
+    """Return the object that `torch.save` wrote; nothing else is unpickled."""
+    if not path.is_file():
+        raise InputError(f"{parameter}: no file{'' if path.suffix else ' or folder'} {path}.")
+    try:
+        with known_classes(kind):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises another type, some without a word, for nearly every way to be broken
+        why = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+        raise InputError(
+            f"{path} cannot be read as a torch_geometric.data.{kind} ({why}); write it with torch.save(data, path), "
+            "its attributes tensors, numbers or lists."
+        ) from error
+
+
+@contextmanager
+def known_classes(kind: Kind) -> Iterator[None]:
+    """Let `torch.load` take what an object is made of, and otherwise tensors only."""
+    from torch_geometric.data import Data, HeteroData, data, feature_store, graph_store, storage  # takes seconds
+
+    known = {
+        "Data": [Data, data.DataEdgeAttr, data.DataTensorAttr, storage.GlobalStorage],
+        "HeteroData": [
+            *(HeteroData, feature_store.TensorAttr, graph_store.EdgeAttr),
+            *(storage.BaseStorage, storage.EdgeStorage, storage.NodeStorage),
+        ],
+    }
+    with torch.serialization.safe_globals(known[kind]):
+        yield
+
+
+def numpy_of(value: Any) -> Array:
+    """Return a tensor, or what NumPy takes, as an array."""
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+
+
+def ends_of(edge_index: Any, where: str) -> Array:
+    """Return the ends of edges, whole numbers [2, edges]; `where` names them in errors."""
+    ends = numpy_of(edge_index)
+    if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
+        raise InputError(f"{where} must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}.")
+    return ends
+
+
+def rows_of(x: Any, where: str, nodes: int | None = None) -> Any:
+    """Return features as they are: an array of numbers, or a sparse tensor, [nodes, features]; `where` names them."""
+    x = numpy_of(x) if not isinstance(x, torch.Tensor) or x.layout == torch.strided else x.detach().cpu()
+    if x.ndim != 2 or nodes not in (None, len(x)):
+        shape = "nodes" if nodes is None else f"{nodes} nodes"
+        raise InputError(f"{where} must be of shape [{shape}, features]; got {list(x.shape)}.")
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":
+        raise InputError(f"{where} must be real numbers; got {x.dtype}.")
+    return x
+
+
+def entries_of(x: Any) -> tuple[Array, Indices, Indices]:
+    """Return a sparse tensor's values, their rows and their columns, [entries] each."""
+    listed = x.to_sparse_coo().coalesce()
+    row, column = listed.indices().numpy()
+    return listed.values().numpy(), row, column
+
+
+def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
+    """Return the class of each node, int64 [nodes], -1 = unknown.
+
+    Args:
+        y: whole numbers, nan or -1 = unknown.
+        nodes: how many.
+        where: what errors call them.
+        hint: what an error about a fraction ends with.
+    """
+    y = numpy_of(y)
+    if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
+        raise InputError(
+            f"{where} must be one whole number per node, its class, {[nodes]}; got {y.dtype} of {list(y.shape)}."
+        )
+    y = y.reshape(-1)
+    y = np.where(np.isnan(y), -1, y) if y.dtype.kind == "f" else y
+    if len(broken := np.flatnonzero((y % 1 != 0) | (y < -1))):
+        raise InputError(
+            f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
+            f"({len(broken)} such nodes).{hint if y[broken[0]] % 1 else ''}"
+        )
+    found: Indices = y.astype(np.int64)
+    return found
+
+
+def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
+    """Return the split of each node, int8 [nodes], -1 = none, and whether there is one.
+
+    Args:
+        given: what the object has, by name.
+        nodes: how many.
+        where: what errors call the object.
+        counted: whether an error tells how many nodes are in two splits.
+    """
+    split = np.full(nodes, -1, np.int8)
+    masks = {key: numpy_of(given[key]) for key in MASKS if given.get(key) is not None}
+    if masks and (missing := [key for key in MASKS if key not in masks]):
+        raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
+    for part, (key, mask) in enumerate(masks.items()):
+        if mask.shape != (nodes,) or mask.dtype != bool:
+            raise InputError(
+                f"{where}.{key} must be true or false of each node, {[nodes]}; got {mask.dtype} of {list(mask.shape)}."
+            )
+        if len(twice := np.flatnonzero(mask & (split >= 0))):
+            count = f" ({len(twice)} such nodes)" if counted else ""
+            other = SPLITS[split[twice[0]]]
+            raise InputError(f"{where}.{key}: node {twice[0]} is in the {other} split too{count}; one is allowed.")
+        split[mask] = part
+    return split, bool(masks)
+
+
+def clients_of(client: Any, nodes: int, where: str) -> Array:
+    """Return the client of each node, [nodes], as it was named; `where` names the object."""
+    clients = numpy_of(client)
+    if clients.shape != (nodes,):
+        raise InputError(f"{where}.client must name one client per node, {nodes}; got {list(clients.shape)}.")
+    return clients

@@ -1,0 +1,30 @@
+"""What a user's own tables or objects are read into, before it is dealt to clients."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fedgraft.contracts.values import Indices
+
+Whole = TypeVar("Whole")
+
+
+@dataclass(frozen=True, eq=False)
+class Collection(Generic[Whole]):
+    """The data of all clients together.
+
+    Args:
+        whole: all of it, in no split where none was given.
+        client: int64 [examples]; client_names: one per client; none where the data name no clients.
+        split: whether a split was given.
+        notes: what was left out, for people to read.
+        feature_names: of the columns of features, where they have names.
+        parts: of the clients, where each came in a file of its own; else none.
+    """
+
+    whole: Whole
+    client: Indices
+    client_names: tuple[str, ...]
+    split: bool
+    notes: tuple[str, ...]
+    feature_names: tuple[str, ...] = ()
+    parts: tuple[Whole, ...] = ()

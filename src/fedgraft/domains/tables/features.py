@@ -1,0 +1,110 @@
+"""Features of nodes: columns of numbers that float32 holds."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
+from fedgraft.errors import InputError, nearest
+
+Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
+"""float32 [nodes, f], dense or CSR."""
+
+LOG = logging.getLogger("fedgraft.data")
+
+SHOWN = 5
+"""Names of columns in a message before it breaks off."""
+
+
+def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArray[np.float64]:
+    """Return a column of features as numbers, float64 [cells].
+
+    Args:
+        cells: of the column.
+        empty_is_zero: whether an empty one stands for zero.
+        hint: what an error ends with.
+
+    Raises `InputError`, naming the first row, where one is no finite number.
+    """
+    parsed = as_numbers(cells.values)
+    if empty_is_zero:
+        parsed = np.where(cells.values.isna(), 0.0, parsed)
+    # What float32 cannot hold is infinite in it.
+    wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
+    if wrong.any():
+        raise cells.error(wrong, "a finite number, as a feature", hint=hint)
+    return parsed
+
+
+def dense_features(rows: Rows, columns: Sequence[str], owner: str) -> NDArray[np.float32]:
+    """Return columns of the data to learn from, float32 [rows, columns]; `owner` is what errors call the options."""
+    hint = f" Columns that are no features are left out by naming the others in {owner}.features."
+    values = np.zeros((len(rows), len(columns)), np.float32)
+    for place, name in enumerate(columns):
+        values[:, place] = feature(rows.column(name), hint=hint)
+    return values
+
+
+def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: str, others: Collection[str]) -> Features:
+    """Return the features that a model knows; where they are sparse, what is missing is 0, and others are noted.
+
+    Args:
+        rows: of the nodes.
+        columns: names of the features, in order.
+        is_sparse: whether they are.
+        what: what errors call a feature.
+        others: names of columns that have another role, and could not be meant to be features.
+
+    Returns:
+        float32 [rows, columns], dense or CSR.
+    """
+    place = {name: number for number, name in enumerate(columns)}
+    there = dict.fromkeys(name for name in rows if name not in others)
+    given, missing = [name for name in columns if name in there], [name for name in columns if name not in there]
+    unknown = [name for name in there if name not in place]
+    if missing and not (is_sparse and given):
+        hint = nearest(missing[0], unknown)
+        raise InputError(f"{rows.where}: no column {missing[0]!r}, {what} ({len(missing)} such columns).{hint}")
+    if missing and unknown:
+        LOG.warning(f"{rows.where}: column {unknown[0]!r} is no feature ({len(unknown)} such columns).")
+    values = np.zeros((len(rows), len(columns)), np.float32)
+    for name in given:
+        values[:, place[name]] = feature(rows.column(name), empty_is_zero=is_sparse)
+    return sparse.csr_matrix(values) if is_sparse else values
+
+
+def new_features(
+    rows: Rows, columns: Sequence[str], like: Features, ids: NDArray[np.object_], near: Callable[[int], Iterable[str]]
+) -> Features:
+    """Return the features of new nodes that questions bring, float32 [rows, columns].
+
+    Args:
+        rows: of questions about new nodes; there may be none.
+        columns: names of features, in order.
+        like: no rows of the features that clients have, dense or sparse.
+        ids: object [rows], of the nodes.
+        near: returns the ids that a new node can be meant to have.
+
+    Raises `InputError` for a new node without any feature: its id is taken for wrong, not for new.
+    """
+    check_given(rows, columns, ids, near)
+    if not len(rows):
+        return like
+    what = f"a feature of new node {ids[0]!r}"
+    return known_features(rows, columns, not isinstance(like, np.ndarray), what, ("node", "client"))
+
+
+def check_given(
+    rows: Rows, columns: Sequence[str], ids: NDArray[np.object_], near: Callable[[int], Iterable[str]]
+) -> None:
+    """Raise `InputError` for a new node without any feature; arguments as `new_features`."""
+    without = rows.frame[[name for name in columns if name in rows.frame]].isna().all(axis=1).to_numpy()
+    if without.any():
+        first = int(without.argmax())
+        needed = ", ".join([*map(repr, columns[:SHOWN]), *(["..."] if len(columns) > SHOWN else [])])
+        end = f".{nearest(ids[first], near(first))} A new node needs its features, in columns {needed}."
+        raise rows.error(without, f"no client has a node {ids[first]!r}", end=end)

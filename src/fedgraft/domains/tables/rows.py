@@ -1,0 +1,293 @@
+"""Rows that were read, with what each column holds and the one way in which errors name file, row, column and value."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.tables.schema import Names, Table
+from fedgraft.errors import InputError, nearest, require_one_of
+from fedgraft.wire.layouts import Array
+
+Source: TypeAlias = list[tuple[str, int]]
+"""Where rows come from: (file, number of its rows) in order."""
+Coded: TypeAlias = tuple[Indices, Array]
+"""A number for each row, int64 [n], and the names that they stand for."""
+
+
+def row_of(source: Source, row: int | np.integer) -> str:
+    """'FILE, row 3': rows count from 1 and leave a CSV file's header out."""
+    ends = np.cumsum([count for _, count in source])
+    place = int(np.searchsorted(ends, row, side="right"))
+    name, count = source[place]
+    return f"{name}, row {int(row) - int(ends[place]) + count + 1}"
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """One column of some rows.
+
+    Args:
+        values: [n], the cells.
+        name: the user's name of the column.
+        source: where the rows come from.
+        places: int64 [n], which rows of the source they are.
+    """
+
+    values: pd.Series
+    name: str
+    source: Source
+    places: Indices
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def filled(self) -> Indices:
+        """int64 [filled], the cells that are not empty."""
+        return np.flatnonzero(self.values.notna().to_numpy())
+
+    def take(self, cells: Indices) -> "Cells":
+        """Return some of the cells; each keeps the number of its row."""
+        return Cells(self.values.iloc[cells], self.name, self.source, self.places[cells])
+
+    def text(self, cell: int | np.integer) -> str:
+        """Return a cell as text, as it is written."""
+        return str(self.values.iloc[cell])
+
+    def shown(self, cell: int | np.integer) -> str:
+        """Return what errors say of a cell: its text in quotes, or "nothing"."""
+        return "nothing" if pd.isna(self.values.iloc[cell]) else repr(self.text(cell))
+
+    def row(self, cell: int | np.integer) -> str:
+        """'FILE, row 3', where a cell is."""
+        return row_of(self.source, self.places[cell])
+
+    def error(
+        self, wrong: Array | Sequence[int], must: str, got: str | None = None, counted: bool = True, hint: str = ""
+    ) -> InputError:
+        """Return the error "FILE, row 3: 'column' must be ...; got ... (2 such rows)." of the first wrong cell.
+
+        Args:
+            wrong: which cells are, bool [n] or whole numbers.
+            must: how each must be.
+            got: what stands there; None = the cell's text.
+            counted: whether it tells how many are wrong.
+            hint: how the error ends.
+        """
+        cells = _places(wrong)
+        count = f" ({len(cells)} such rows)" if counted else ""
+        got = self.shown(cells[0]) if got is None else got
+        return InputError(f"{self.row(cells[0])}: {self.name!r} must be {must}; got {got}{count}.{hint}")
+
+    def codes(self) -> Coded:
+        """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order."""
+        values, whole = self.values, "text or whole numbers"
+        if len(self.filled) < len(self):
+            empty = np.flatnonzero(values.isna().to_numpy())
+            raise InputError(
+                f"{self.row(empty[0])}: {self.name!r} is empty ({len(empty)} such rows); a name is needed."
+            )
+        if pd.api.types.is_float_dtype(values.dtype):
+            if len(broken := np.flatnonzero((values % 1 != 0).to_numpy())):
+                raise self.error(broken, whole, repr(float(values.iloc[broken[0]])), counted=False)
+            values = values.astype("int64")
+        if pd.api.types.is_complex_dtype(values.dtype):
+            raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
+        codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
+        return codes.astype(np.int64), np.asarray(names).astype(str)
+
+    def texts(self) -> NDArray[np.str_]:
+        """Return ids as text, str [n]."""
+        if not len(self):
+            return np.zeros(0, np.str_)
+        code, names = self.codes()
+        found: NDArray[np.str_] = names[code]
+        return found
+
+    def among(self, names: Array, must: str = "") -> Indices:
+        """Return where the text of each cell stands among names, which are all different, int64 [n]; -1 for none.
+
+        Raises `InputError` for none where it is said what each cell `must` be.
+        """
+        if not len(self):
+            return np.zeros(0, np.int64)
+        code, own = self.codes()
+        found: Indices = places_of(names, own)[code]
+        if must and (found < 0).any():
+            raise self.error(found < 0, must)
+        return found
+
+    def check_classes(self, hint: str = "") -> None:
+        """Raise `InputError` where classes are fractions, as numbers or as the text that a CSV file holds."""
+        values = self.values.iloc[self.filled]
+        parsed = as_numbers(values)
+        if not (np.isfinite(parsed).all() or pd.api.types.is_float_dtype(values.dtype)):
+            return
+        if len(broken := np.flatnonzero(~np.isfinite(parsed) | (np.floor(parsed) != parsed))):
+            got = repr(float(parsed[broken[0]]))
+            raise self.error(self.filled[broken], "text or whole numbers", got, hint=hint)
+
+    def numbers(self, hint: str = "") -> NDArray[np.float64]:
+        """Return finite numbers, float64 [n]; `hint` ends the error where a cell is something else, but not empty."""
+        if pd.api.types.is_bool_dtype(self.values.dtype):
+            raise self.error([0], "a number", repr(bool(self.values.iloc[0])), counted=False)
+        parsed = as_numbers(self.values)
+        if len(bad := np.flatnonzero(~np.isfinite(parsed))):
+            raise self.error(bad, "a finite number", hint="" if pd.isna(self.values.iloc[bad[0]]) else hint)
+        return parsed
+
+    def splits(self) -> NDArray[np.int8]:
+        """Return the split of each row, int8 [n], as places in `SPLITS`."""
+        code, names = self.codes()
+        for number, name in enumerate(names.tolist()):
+            if name not in SPLITS:
+                require_one_of(f"{self.row(int((code == number).argmax()))}: {self.name!r}", name, SPLITS)
+        return np.array([SPLITS.index(name) for name in names], np.int8)[code]
+
+    def times(self) -> NDArray[np.float64]:
+        """Return times as numbers, float64 [n]: seconds or whatever the column counts, or dates."""
+        parsed = as_numbers(self.values)
+        if not np.isfinite(parsed).all():
+            dates = pd.to_datetime(self.values, errors="coerce", utc=True, format="mixed")
+            parsed = np.where(dates.isna(), np.nan, dates.astype("int64").to_numpy().astype(np.float64))
+        if len(bad := np.flatnonzero(~np.isfinite(parsed))):
+            raise self.error(bad, "a number or a date")
+        return parsed
+
+
+_READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Cells.splits, "time": Cells.times}
+"""{kind: what is made of its cells}; of classes and features more must be known, see `labels` and `features`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table, as the one reader returns them.
+
+    Args:
+        table: their schema.
+        names: the user's names of the columns.
+        frame: the columns that were read, of these rows.
+        source: where the rows come from.
+        places: int64 [n], which rows of the source they are.
+        file: int64 [n], of which file of a folder each row is, and `files` their names without suffix; else none.
+        unread: names of columns that were not read.
+    """
+
+    table: Table
+    names: Names
+    frame: pd.DataFrame
+    source: Source
+    places: Indices
+    file: Indices
+    files: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __contains__(self, role: str) -> bool:
+        return bool(self.names[role]) and self.names[role] in self.frame
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the columns that were read."""
+        return map(str, self.frame)
+
+    def __getitem__(self, role: str) -> Cells:
+        """Return the cells of the column that has a role."""
+        return self.column(self.names[role])
+
+    def column(self, name: str) -> Cells:
+        """Return the cells of a column by the user's name of it."""
+        return Cells(self.frame[name], name, self.source, self.places)
+
+    def read(self, role: str) -> Any:
+        """Return what the column's kind makes of its cells; None where there is no such column."""
+        return _READ[self.table.column(role).kind](self[role]) if role in self else None
+
+    def clients(self) -> Coded | None:
+        """Return the client of each row: of the column "client", or of a folder the file; None where neither says."""
+        coded: Coded | None = (self.file, np.array(self.files)) if self.files else self.read("client")
+        return coded
+
+    @property
+    def where(self) -> str:
+        """What errors call the table: the first file, or the option of a DataFrame."""
+        return self.source[0][0]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note on columns that were not read; none where all were."""
+        return (f"Columns of {self.table.name} that are not read: {', '.join(self.unread)}.",) if self.unread else ()
+
+    def row(self, row: int | np.integer) -> str:
+        """'FILE, row 3', where one of the rows is."""
+        return row_of(self.source, self.places[row])
+
+    def take(self, rows: Indices) -> "Rows":
+        """Return some of the rows; each keeps its number in errors."""
+        some = self.frame.iloc[rows].reset_index(drop=True)
+        return Rows(
+            self.table, self.names, some, self.source, self.places[rows], self.file[rows], self.files, self.unread
+        )
+
+    def error(self, wrong: Array | Sequence[int], what: str, noun: str = "rows", end: str = ".") -> InputError:
+        """Return the error "FILE, row 3: WHAT (2 such rows)." of the first wrong row.
+
+        Args:
+            wrong: which rows are, bool [n] or whole numbers.
+            what: is wrong with the first.
+            noun: what are counted; "" = nothing is.
+            end: of the error, such as a hint.
+        """
+        rows = _places(wrong)
+        return InputError(f"{self.row(rows[0])}: {what}{f' ({len(rows)} such {noun})' if noun else ''}{end}")
+
+    def require(self, role: str, option: str) -> None:
+        """Raise `InputError` where there is no column of that role, which `option` names."""
+        if role not in self:
+            name = self.names[role]
+            raise InputError(f"{self.where}: no column {name!r} ({option}).{nearest(name, self)}")
+
+
+def codes_of(values: Array, name: str, where: str) -> Coded:
+    """Return the codes of an array of ids, as `Cells.codes` does; errors call it `name` of `where`."""
+    return Cells(pd.Series(values), name, [(where, len(values))], np.arange(len(values))).codes()
+
+
+def repeated(keys: Array) -> Indices:
+    """Return the rows whose key a row before them has, ascending, int64."""
+    return np.flatnonzero(pd.Index(keys).duplicated())
+
+
+def places_of(names: Array, wanted: Array) -> Indices:
+    """Return where each of the wanted names stands among these, which are all different, int64; -1 where it does not.
+
+    Args:
+        names: [n].
+        wanted: of any shape.
+    """
+    found = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
+    return np.asarray(found, np.int64).reshape(np.shape(wanted))
+
+
+def as_numbers(values: pd.Series) -> NDArray[np.float64]:
+    """A column's numbers, nan where it holds none: of truths, dates, durations and complex numbers nothing is one."""
+    kinds, dtype = pd.api.types, values.dtype
+    numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
+    textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
+    # Of dates and durations pandas would make numbers, of nanoseconds or the like.
+    parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
+    if parsed is None or kinds.is_complex_dtype(parsed.dtype):
+        return np.full(len(values), np.nan)
+    return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _places(wrong: Array | Sequence[int]) -> Indices:
+    array = np.asarray(wrong)
+    return np.flatnonzero(array) if array.dtype == bool else array

@@ -1,0 +1,198 @@
+"""Schemas of tables as data: which columns a table has, what each holds, and what a data set's options call them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import pandas as pd
+
+from fedgraft.errors import InputError
+
+Kind: TypeAlias = Literal["id", "class", "number", "split", "time", "features"]
+"""What a column holds; "features" stands for several columns, those that an option names or all others."""
+Names: TypeAlias = Mapping[str, Any]
+"""{role: the user's name of that column}; of "features" a tuple of names, or None for all other columns."""
+
+ALL_OTHERS: Final = None
+"""In place of names of features: every column without another role."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Args:
+        role: what it says of a row, the option of a data set that names it, and its usual name.
+        kind: what it holds.
+        needed: whether it must be there, or only where an option calls it otherwise than usual.
+        silent: whether the name "" says that it is not read.
+        usual: its usual name where that is not the role.
+        option: what errors say in place of the option of a data set, where none names it.
+    """
+
+    role: str
+    kind: Kind = "id"
+    needed: bool = True
+    silent: bool = False
+    usual: str = ""
+    option: str = ""
+
+    @property
+    def usual_name(self) -> str:
+        """The name of the column where no option says another."""
+        return self.usual or self.role
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a domain.
+
+    Args:
+        name: the option of a data set that gives it, such as "nodes".
+        columns: in the order in which a missing one is told.
+        may_be_empty: whether no row at all is fine.
+        folder: what the files of a folder are: "clients", one each; "parts" of one table, which have the same columns;
+            or "", where no folder is read.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    may_be_empty: bool = False
+    folder: Literal["", "clients", "parts"] = ""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of its columns, in order."""
+        return tuple(column.role for column in self.columns)
+
+    def column(self, role: str) -> Column:
+        """Return the column of a role."""
+        return next(column for column in self.columns if column.role == role)
+
+    def names(self, options: object = None, **renamed: Any) -> dict[str, Any]:
+        """Return what a data set's options call the columns; its usual name where there is no such option.
+
+        Args:
+            options: a data set, or None for the usual names.
+            renamed: {role: name} beside it.
+        """
+        usual = {column.role: ALL_OTHERS if column.kind == "features" else column.usual_name for column in self.columns}
+        return {role: renamed.get(role, getattr(options, role, name)) for role, name in usual.items()}
+
+    def check(self, owner: str, names: Names, only: Collection[str] | None = None) -> None:
+        """Raise `InputError` where one column has two roles.
+
+        Args:
+            owner: what errors call the options: "Nodes" for Nodes.label ...
+            names: of the columns.
+            only: roles that must differ; None = all.
+        """
+        roles: list[tuple[str, str]] = []
+        for column in self.columns:
+            name = names[column.role]
+            if only is not None and column.role not in only:
+                continue
+            if column.kind == "features":
+                roles += [(column.role, each) for each in name or ()]
+            elif name or not column.silent:
+                roles.append((column.role, name))
+        check_roles(owner, roles)
+
+    def wanted(
+        self, owner: str, names: Names, needed: Collection[str] | None = None, only: Collection[str] | None = None
+    ) -> tuple[dict[str, str], list[str]]:
+        """Return ({option: column} that must be there, columns that may be).
+
+        Args:
+            owner: what errors call the options.
+            names: of the columns.
+            needed: roles that must be there; None = as the columns say.
+            only: roles that are read; None = all.
+        """
+        wanted: dict[str, str] = {}
+        optional: list[str] = []
+        for column in self.columns:
+            name = names[column.role]
+            if (only is not None and column.role not in only) or (column.silent and not name):
+                continue
+            if column.kind == "features":
+                wanted |= {f"{owner}.{column.role}: {each}": each for each in name or () if needed is None}
+            elif (column.needed or name != column.usual_name) if needed is None else column.role in needed:
+                wanted[column.option or f"{owner}.{column.role}"] = name
+            else:
+                optional.append(name)
+        return wanted, optional
+
+    def usual(self, names: Names) -> dict[str, str]:
+        """Return {the user's name: usual name} of the columns, as tables of questions are renamed by."""
+        return {names[column.role]: column.usual_name for column in self.columns if column.kind != "features"}
+
+
+def check_roles(owner: str, roles: Iterable[tuple[str, str]]) -> None:
+    """Raise `InputError` where a column of one table is named twice.
+
+    Args:
+        owner: what errors call the options: "Nodes" for Nodes.label ...
+        roles: (option, column); an option that names several is here once for each.
+    """
+    taken: dict[str, str] = {}
+    for option, column in roles:
+        if taken.get(column) == option:
+            raise InputError(f"{owner}.{option} must name each column once; got {column!r} twice.")
+        if column in taken:
+            raise InputError(f"{owner}.{option} must be another column than {owner}.{taken[column]}; got {column!r}.")
+        taken[column] = option
+
+
+def check_said(features: Sequence[str] | None, class_names: Sequence[str] | None) -> None:
+    """Raise `InputError` unless the recipe of a site's own tables names the columns of features and the classes.
+
+    Args:
+        features: columns.
+        class_names: those of the task; None where labels are numbers.
+    """
+    if features is None or (class_names is not None and not class_names):
+        lacking = "data.features, the columns of features," if features is None else "task.class_names"
+        raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")
+
+
+def check_one_client(names: Sequence[str], where: str, name: str) -> None:
+    """Raise `InputError` where a site's own table names other clients than its own, `name`."""
+    if others := [each for each in names if each != name]:
+        raise InputError(f"{where} names client {others[0]!r}; a site's own table is of client {name!r} alone.")
+
+
+def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -> dict[str, pd.DataFrame]:
+    """{option: table} of a data set's options that are DataFrames, with the columns that other options name.
+
+    Args:
+        data: the data set.
+        more: {option: further columns to keep}.
+    """
+    named = {value for value in vars(data).values() if isinstance(value, str)}
+    frames = {option: with_text_names(value) for option, value in vars(data).items() if isinstance(value, pd.DataFrame)}
+    kept = {option: named.union(map(str, (more or {}).get(option, ()))) for option in frames}
+    return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
+
+
+def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str, str]]) -> dict[str, pd.DataFrame]:
+    """Return tables of questions with their columns named as tasks know them.
+
+    Args:
+        tables: by name.
+        names: {table: {column of the user's: what tasks call it}}.
+
+    Raises `InputError` where two columns are the same to a task.
+    """
+    found = {}
+    for name, table in tables.items():
+        for own, column in (usual := names.get(name, {})).items():
+            if own != column and {own, column} <= {*table.columns}:
+                raise InputError(f"--{name}: columns {own!r} and {column!r} both say the {column}; one is needed.")
+        found[name] = table.rename(columns=usual)
+    return found
+
+
+def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with text for names of columns."""
+    return table.set_axis([str(column) for column in table.columns], axis=1)

@@ -1,0 +1,46 @@
+"""Build the loop of an experiment, the engine's with its methods and limits, and start the runtime under it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from typing import Any
+
+from fedgraft.contracts import Runtime
+from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.merging import Merging
+from fedgraft.experiment.experiment import Experiment
+
+
+def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | None = None) -> Loop:
+    """Return the loop of an experiment over a runtime.
+
+    Args:
+        experiment: what is run.
+        runtime: where its clients are.
+        deadline_seconds: how long to wait for a client; None = for ever.
+    """
+    return Loop(
+        plan=experiment.plan,
+        selector=experiment.selector,
+        runtime=runtime,
+        clock=experiment.clock,
+        stopping=experiment.stopping,
+        evaluation=experiment.evaluation,
+        merging=Merging(experiment.plan.sharing, experiment.aggregation, experiment.safeguards),
+        dropout=experiment.dropout,
+        deadline_seconds=deadline_seconds,
+    )
+
+
+@contextmanager
+def running(
+    experiment: Experiment, shards: Sequence[Any], given: Runtime | None = None
+) -> Iterator[tuple[Loop, Runtime]]:
+    """Enter with an experiment's loop and the runtime under it, which is closed at the end unless it was given.
+
+    Args:
+        experiment: what is run.
+        shards: its clients' data.
+        given: a runtime in place of the experiment's own.
+    """
+    with nullcontext(given) if given else closing(experiment.runtime.start(experiment.plan, shards)) as runtime:
+        yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None), runtime

@@ -1,0 +1,84 @@
+"""Flower's SuperLink: nodes see their part of it alone, and wait there for messages; a program of its own.
+
+One port has all of a SuperLink's interfaces. Flower lets anybody who reaches it register nodes and start runs, that is,
+run programs at the server and at every site. Here only this very machine may; others get the interface of nodes, at
+which they show their keys.
+"""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
+
+from flwr.superlink import main as superlink
+from flwr.superlink.cli import flower_superlink
+
+from fedgraft.runtimes.flower_federation.patched.long_polls import Asgi, Content, LongPolls, Receive, Send
+
+HERE: Final = frozenset(("127.0.0.1", "::1"))
+"""Addresses of callers who may do everything."""
+OF_NODES: Final = "/v1/fleet/"
+"""What the paths of the nodes' interface begin with."""
+LOOK_SECONDS: Final = 0.2
+ENDING_SECONDS: Final = 5.0
+OPTIONS: Final[Mapping[str, Any]] = {
+    "timeout_graceful_shutdown": 1,  # of requests that are open; nodes that wait are among them
+    "timeout_keep_alive": 600,  # a new connection is 4 kB
+    "server_header": False,
+    "date_header": False,
+}
+"""Of the server: what Flower leaves as it is."""
+
+
+def guarded(app: Asgi) -> Asgi:
+    """Return an application that others than this machine reach by the nodes' interface alone."""
+
+    async def answer(scope: Content, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or _allowed(scope):
+            await app(scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 403, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await send({"type": "websocket.close"})
+
+    return answer
+
+
+def _allowed(scope: Content) -> bool:
+    caller = scope.get("client")
+    return str(scope["path"]).startswith(OF_NODES) or bool(caller and caller[0] in HERE)
+
+
+def main() -> None:
+    """Run the SuperLink with the arguments of `flower-superlink`, until it is told to end or its parent is gone."""
+    parent, create_app = os.getppid(), superlink.create_app
+
+    def create_guarded(*arguments: Any, **options: Any) -> Asgi:
+        return guarded(LongPolls(create_app(*arguments, **options)))
+
+    superlink.create_app = create_guarded  # type: ignore[assignment]
+    of_flower = flower_superlink.__globals__
+    of_flower["uvicorn"] = SimpleNamespace(run=partial(of_flower["uvicorn"].run, **OPTIONS))
+    os.environ["FORWARDED_ALLOW_IPS"] = "127.0.0.1"  # nobody elsewhere is believed to speak for another
+    logging.getLogger("uvicorn.access").addFilter(lambda record: False)  # a line a request fills disks
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    flower_superlink()
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its parent has ended, however that was."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(ENDING_SECONDS)
+    os._exit(1)  # it waits for requests that are open, which no one needs any more
+
+
+if __name__ == "__main__":
+    main()

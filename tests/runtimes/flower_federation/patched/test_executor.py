@@ -1,0 +1,58 @@
+"""A node's own process as its SuperNode's executor: what the SuperNode refuses ends a task and never the node."""
+
+import signal
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
+
+from flwr.proto.runtime_pb2 import AcquireTaskResponse
+
+from fedgraft.runtimes.flower_federation.patched.executor import execute_tasks
+
+
+@contextmanager
+def supernode(refusal):
+    """Listen as a SuperNode that gives out a task each time, and answers all that is asked of it with `refusal`."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append(self.path)
+            given = AcquireTaskResponse(token="a token")
+            given.task.SetInParent()
+            gives = self.path.endswith("acquire-task")
+            content = given.SerializeToString() if gives else b"{}"
+            self.send_response(200 if gives else refusal)
+            self.send_header("Content-Type", "application/protobuf")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *said):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_port, asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("refusal", [401, 403, 404, 500, 503])
+def test_a_task_whose_run_has_ended_is_left_and_the_next_one_taken(refusal):
+    """Flower's own rule for 401 sends SIGINT to the process, which here is the node."""
+    signals = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: signals.append(number))
+    try:
+        with supernode(refusal) as (port, asked):
+            execute_tasks(port, b"s" * 32, lambda content: content, lambda: len(asked) >= 4)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not signals
+    assert sum(path.endswith("acquire-task") for path in asked) == len(asked) / 2
