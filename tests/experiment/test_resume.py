@@ -193,7 +193,7 @@ def test_a_thread_that_is_not_the_main_one_runs_as_well(whole):
 
 
 def test_a_finished_run_is_summarised_again_and_nothing_is_started(tmp_path, run, monkeypatch):
-    summary = Store.open(run.copy(tmp_path / "run")).summary()
+    summary = RunFolder.open(run.copy(tmp_path / "run")).summary()
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     monkeypatch.setattr(runner, "InProcess", None)
     assert resume(tmp_path / "run") == summary
