@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.new_nodes import ends_of, owners_of
+from fedgraft.domains.nodes.reading.new_nodes import ends_of, nowhere
 from fedgraft.domains.nodes.reading.queries import Asked, split_nodes_asked
 from fedgraft.domains.nodes.reading.tables import ASKED_PAIRS
-from fedgraft.domains.tables.asked import Places, clients_said
+from fedgraft.domains.tables.asked import Places, clients_said, owners_of
 from fedgraft.domains.tables.reader import OWNER, named_once, read_asked
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.errors import InputError, nearest
+from fedgraft.errors import InputError
 
 ENDS = ("source", "target")
 
@@ -49,7 +49,7 @@ def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     rows = read_asked(tables, ASKED_PAIRS)
     ids = ends_of(rows).astype(object)
     said = clients_said(rows, [shard.name for shard in shards])
-    known = dict(owners_of(shards, {*ids.ravel().tolist()}))
+    known = owners_of([shard.ids for shard in shards], {*ids.ravel().tolist()})
     new = _new_nodes(shards, tables, ids, said, known) if "nodes" in tables else {}
     for who, questions in new.items():
         places = zip(questions.asked.ids.tolist(), questions.asked.nodes.tolist(), strict=True)
@@ -99,10 +99,7 @@ def _placed(
     """The client that has both nodes of a pair, and which they are."""
     for column, name in zip(ENDS, ids, strict=True):
         if name not in known:
-            hint = nearest(name, [*known, *(str(each) for shard in shards for each in shard.ids)])
-            raise InputError(
-                f"{rows.row(row)}: {column!r} must be a node of a client, or a new one of --nodes; got {name!r}.{hint}"
-            )
+            raise nowhere(rows, row, column, name, known, shards)
     one, other = (known[name] for name in ids)
     both = [client for client in one if client in other and said in (-1, client)]
     if len(both) == 1:

@@ -1,27 +1,56 @@
 """Say whose what is asked is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, unknown
+from fedgraft.wire.layouts import Array
 
 Places: TypeAlias = dict[int, int]
 """{client that has a node: which of its nodes}."""
 
 
-def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
-    """Return the number of the client that each row of questions names in a column "client"; -1 for none.
+def owners_of(ids: Sequence[Iterable[object]], wanted: Collection[str]) -> dict[str, Places]:
+    """Return who has which of the wanted ids, of those of each client; compared as text, as files hold them."""
+    found: dict[str, Places] = {}
+    for number, own in enumerate(ids):
+        for place, name in enumerate(map(str, own)):
+            if name in wanted:
+                found.setdefault(name, {})[number] = place
+    return found
 
-    Args:
-        rows: of questions.
-        names: of all clients, in order.
-    """
+
+def groups_of(new: Sequence[Hashable], pairs: Iterable[tuple[Hashable, Hashable]]) -> list[int]:
+    """Return the group of each new node: those that edges between new nodes join are one."""
+    number = {node: each for each, node in enumerate(new)}
+    inner = [[number[end] for end in pair] for pair in pairs if {*pair} <= number.keys()]
+    ends = np.array(inner, np.int64).reshape(-1, 2).T
+    joined = sparse.coo_matrix((np.ones(len(inner)), (ends[0], ends[1])), shape=(len(number), len(number)))
+    groups: list[int] = connected_components(joined, directed=False)[1].tolist()
+    return groups
+
+
+def answered(ids: NDArray[np.object_], classes: Sequence[str], shares: Array) -> dict[str, Array]:
+    """Return the likeliest class of each node, and how likely it is, by float32 [nodes, classes], the probabilities."""
+    return {"node": ids, **likeliest(classes, shares)}
+
+
+def feature_columns(tables: Mapping[str, pd.DataFrame], width: int) -> list[str]:
+    """Return the columns of features: those that the table "features" names, else "0", "1" ..."""
+    return [str(name) for name in (tables["features"]["name"] if "features" in tables else range(width))]
+
+
+def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
+    """Return the number of the client, of all by their names, that each row's column "client" says; -1 for none."""
     said = np.full(len(rows), -1)
     if "client" not in rows:
         return said

@@ -77,6 +77,13 @@ def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: st
     return sparse.csr_matrix(values) if is_sparse else values
 
 
+def stacked(known: Features, new: Features) -> Features:
+    """Return the features of known nodes with those of new ones behind them."""
+    if isinstance(known, np.ndarray):
+        return np.concatenate([known, np.asarray(new)])
+    return sparse.csr_matrix(sparse.vstack([known, new], format="csr"))
+
+
 def new_features(
     rows: Rows, columns: Sequence[str], like: Features, ids: NDArray[np.object_], near: Callable[[int], Iterable[str]]
 ) -> Features:

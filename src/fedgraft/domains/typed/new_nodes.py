@@ -1,15 +1,13 @@
 """New nodes of a typed graph and their edges: whose they are, among all that clients have."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.tables import asked
 from fedgraft.domains.tables.asked import Places
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.rows import Rows
@@ -21,29 +19,14 @@ Node = tuple[str, str]
 """A type, and an id as text."""
 Owners = Mapping[Node, Places]
 """{node: everybody who has it, and where}."""
+Link = tuple[Node, Node]
+"""Both ends of an edge."""
 
 
-@dataclass(frozen=True, eq=False)
-class Links:
-    """Edges that questions name.
+def read_links(tables: Mapping[str, pd.DataFrame], graph: TypedGraph) -> tuple[list[Link], Rows]:
+    """Return the edges of the table "edges", none without one, and the rows that list them.
 
-    Args:
-        pairs: both ends of each.
-        rows: that list them.
-    """
-
-    pairs: list[tuple[Node, Node]]
-    rows: Rows
-
-
-def read_links(tables: Mapping[str, pd.DataFrame], graph: TypedGraph) -> Links:
-    """Return the edges of the table "edges"; none where there is no such table.
-
-    Args:
-        tables: of questions.
-        graph: of a client; all know the same types.
-
-    Raises `InputError` for a type that is none, and for types that have no edges.
+    Raises `InputError` for a type that is none of the graph of a client, and for types that have no edges.
     """
     rows = read_asked(tables, ASKED_EDGES)
     kinds, ids = ([rows[role].texts().tolist() for role in roles] for roles in (ENDS, ASKED_ENDS))
@@ -56,7 +39,7 @@ def read_links(tables: Mapping[str, pd.DataFrame], graph: TypedGraph) -> Links:
             there = ", ".join(JOIN.join(known) for known in graph.edges)
             raise InputError(f"{rows.row(row)}: there are no edges {JOIN.join(pair)}; there are {there}.")
     ends = [list(zip(kinds[end], ids[end], strict=True)) for end in (0, 1)]
-    return Links(list(zip(*ends, strict=True)), rows)
+    return list(zip(*ends, strict=True)), rows
 
 
 def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
@@ -65,11 +48,9 @@ def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
     for kind, name in wanted:
         names.setdefault(kind, set()).add(name)
     found: dict[Node, Places] = {}
-    for number, shard in enumerate(shards):
-        for kind, some in names.items():
-            for place, name in enumerate(map(str, shard.ids.get(kind, ()))):
-                if name in some:
-                    found.setdefault((kind, name), {})[number] = place
+    for kind, some in names.items():
+        owners = asked.owners_of([shard.ids.get(kind, ()) for shard in shards], some)
+        found |= {(kind, name): places for name, places in owners.items()}
     return found
 
 
@@ -82,7 +63,8 @@ class Newcomers:
         listed: {id of a new target node: its row in the table of nodes}.
         said: {id of a new target node: the client that its row names}.
         nodes: the rows of that table.
-        links: the edges.
+        pairs: both ends of each edge.
+        edges: the rows that list them.
 
     Raises `InputError` for edges to target nodes that are none, and without a new end.
     """
@@ -94,16 +76,19 @@ class Newcomers:
         listed: Mapping[str, int],
         said: Mapping[str, int],
         nodes: Rows,
-        links: Links,
+        pairs: Sequence[Link],
+        edges: Rows,
     ) -> None:
         self._shards, self._owners, self._listed, self._said = shards, owners, listed, said
-        self._nodes, self._links, self._target = nodes, links, shards[0].target
-        for row, pair in enumerate(links.pairs):
+        self._nodes, self._pairs, self._edges, self._target = nodes, pairs, edges, shards[0].target
+        for row, pair in enumerate(pairs):
             self._check_ends(row, pair)
-        self._group = self._groups()
+        ends = [end for pair in pairs for end in pair if end not in owners]
+        new = list(dict.fromkeys([*((self._target, name) for name in listed), *ends]))
+        self._group = dict(zip(new, asked.groups_of(new, pairs), strict=True))
         self._rows: dict[int, list[int]] = {}
-        for row, pair in enumerate(links.pairs):
-            self._rows.setdefault(self._group_of(pair), []).append(row)
+        for row, pair in enumerate(pairs):
+            self._rows.setdefault(next(self._group[end] for end in pair if end in self._group), []).append(row)
         self._client: dict[int, int] = {}
 
     @property
@@ -115,33 +100,20 @@ class Newcomers:
                 found.setdefault(kind, []).append(name)
         return found
 
-    def _check_ends(self, row: int, pair: tuple[Node, Node]) -> None:
+    def _check_ends(self, row: int, pair: Link) -> None:
         for column, node in zip(ASKED_ENDS, pair, strict=True):
             if node[0] == self._target and node not in self._owners and node[1] not in self._listed:
                 known = [str(name) for shard in self._shards for name in shard.ids[self._target]]
                 hint = nearest(node[1], [*self._listed, *known])
                 raise InputError(
-                    f"{self._links.rows.row(row)}: {column!r} must be a node of type {self._target!r} of a client, or "
+                    f"{self._edges.row(row)}: {column!r} must be a node of type {self._target!r} of a client, or "
                     f"a new one of --nodes; got {node[1]!r}.{hint}"
                 )
         if all(node in self._owners for node in pair):
-            ends = " and ".join(f"{kind} {name!r}" for kind, name in pair)
+            got = " and ".join(f"{kind} {name!r}" for kind, name in pair)
             raise InputError(
-                f"{self._links.rows.row(row)}: one end must be new; got {ends}, whose edges their clients know."
+                f"{self._edges.row(row)}: one end must be new; got {got}, whose edges their clients know."
             )
-
-    def _groups(self) -> dict[Node, int]:
-        """{new node: its group}, of all that are listed or that edges name."""
-        listed = [(self._target, name) for name in self._listed]
-        new = [end for pair in self._links.pairs for end in pair if end not in self._owners]
-        number = {node: each for each, node in enumerate(dict.fromkeys([*listed, *new]))}
-        pairs = [[number[end] for end in pair] for pair in self._links.pairs if {*pair} <= number.keys()]
-        one, other = np.array(pairs, np.int64).reshape(-1, 2).T
-        joined = sparse.coo_matrix((np.ones(len(pairs)), (one, other)), shape=(len(number), len(number)))
-        return dict(zip(number, connected_components(joined, directed=False)[1].tolist(), strict=True))
-
-    def _group_of(self, pair: tuple[Node, Node]) -> int:
-        return next(self._group[end] for end in pair if end in self._group)
 
     def client(self, node: Node) -> int:
         """Return who answers for a new node.
@@ -163,10 +135,10 @@ class Newcomers:
                 firm.setdefault(said, self._nodes.row(self._listed[name]))
         among: set[int] | None = None
         for number in self._rows.get(group, ()):
-            for end in self._links.pairs[number]:
+            for end in self._pairs[number]:
                 whose = self._owners.get(end, {})
                 if end[0] == self._target and len(whose) == 1:
-                    firm.setdefault(next(iter(whose)), self._links.rows.row(number))
+                    firm.setdefault(next(iter(whose)), self._edges.row(number))
                 elif whose:
                     among = set(whose) if among is None else among & set(whose)
         if len(firm) > 1:
@@ -185,14 +157,13 @@ class Newcomers:
             "'client' (or --client) must say."
         )
 
-    def edges_of(self, client: int) -> list[tuple[Node, Node]]:
+    def edges_of(self, client: int) -> list[Link]:
         """Return the edges of the new nodes that a client answers for."""
-        pairs = self._links.pairs
-        return [pair for pair in pairs if self.client(next(end for end in pair if end in self._group)) == client]
+        return [pair for pair in self._pairs if self.client(next(end for end in pair if end in self._group)) == client]
 
 
 def placed(
-    graph: TypedGraph, owners: Owners, client: int, first: Sequence[str], pairs: Sequence[tuple[Node, Node]]
+    graph: TypedGraph, owners: Owners, client: int, first: Sequence[str], pairs: Sequence[Link]
 ) -> tuple[dict[str, NDArray[np.object_]], dict[tuple[str, str], Indices]]:
     """Return the new nodes of a client, {type: object [new], ids}, and their edges, {types: int64 [2, edges], places}.
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.labels.classes import likeliest
-from fedgraft.domains.tables.asked import ids_near, places_known
-from fedgraft.domains.tables.features import new_features
+from fedgraft.domains.tables.asked import feature_columns, ids_near, places_known
+from fedgraft.domains.tables.features import new_features, stacked
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.typed.edges import once
@@ -21,7 +19,6 @@ from fedgraft.domains.typed.new_nodes import Newcomers, Node, owners_of, placed,
 from fedgraft.domains.typed.shards import EdgeType, Features, TypedGraph
 from fedgraft.domains.typed.tables import ASKED_NODES
 from fedgraft.errors import InputError, nearest
-from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -63,8 +60,8 @@ def split_typed_nodes_asked(
     rows = read_asked(tables, ASKED_NODES, rest=True)
     ids = rows["node"].texts().astype(object)
     target, names = shards[0].target, [shard.name for shard in shards]
-    links = read_links(tables, shards[0])
-    ends = [node for pair in links.pairs for node in pair]
+    pairs, edges = read_links(tables, shards[0])
+    ends = [node for pair in pairs for node in pair]
     owners = owners_of(shards, [*((target, name) for name in ids), *ends])
     client, place = places_known(rows, ids, lambda name: owners.get((target, name), {}), names)
     new = np.flatnonzero(place < 0)
@@ -72,10 +69,10 @@ def split_typed_nodes_asked(
     for row in new.tolist():
         if listed.setdefault(ids[row], row) != row:
             raise InputError(f"{rows.row(listed[ids[row]])}: new node {ids[row]!r} is listed twice.")
-    columns = _names(shards, tables, feature_names)
+    columns = feature_columns(tables, shards[0].width) if feature_names is None else list(feature_names)
     values = _features(shards, rows.take(new), ids[new], client[new], columns, {*ends})
     said = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
-    newcomers = Newcomers(shards, owners, listed, said, rows, links)
+    newcomers = Newcomers(shards, owners, listed, said, rows, pairs, edges)
     for kind, new_ids in newcomers.others.items():
         LOG.warning(f"{OWNER}.edges: {len(new_ids):,} new nodes of type {kind!r}, such as {new_ids[0]!r}.")
     client[new] = [newcomers.client((target, ids[row])) for row in new.tolist()]
@@ -83,9 +80,9 @@ def split_typed_nodes_asked(
     for number in np.unique(client).tolist():
         here, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         place[new[mine]] = shards[number].targets + np.arange(len(mine))
-        pairs = newcomers.edges_of(number)
-        added, edges = placed(shards[number], owners, number, ids[new[mine]].tolist(), pairs)
-        asked = Asked(ids[here], place[here], added, None if values is None else values[mine], edges)
+        first, own = ids[new[mine]].tolist(), newcomers.edges_of(number)
+        added, joined = placed(shards[number], owners, number, first, own)
+        asked = Asked(ids[here], place[here], added, None if values is None else values[mine], joined)
         found[number] = Questions(here, asked)
     return found
 
@@ -105,7 +102,7 @@ def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices
     extended = replace(
         graph,
         ids={kind: np.concatenate([known, asked.new.get(kind, known[:0])]) for kind, known in graph.ids.items()},
-        features=_stacked(graph.features, features),
+        features=stacked(graph.features, features),
         label=np.concatenate([graph.label, np.full(new, -1)]),
         split=np.concatenate([graph.split, np.full(new, -1, np.int8)]),
         edges=edges,
@@ -113,28 +110,6 @@ def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices
     if asked.features is None:
         extended = replace(extended, features=structural_features(extended))
     return extended, asked.nodes
-
-
-def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:
-    """Return the likeliest class of each node that was asked for, and how likely the model takes it to be.
-
-    Args:
-        asked: which nodes.
-        classes: names.
-        shares: float32 [asked, classes], predicted probabilities.
-    """
-    return {"node": asked.ids, **likeliest(classes, shares)}
-
-
-def _names(
-    shards: Sequence[TypedGraph], tables: Mapping[str, pd.DataFrame], feature_names: Sequence[str] | None
-) -> list[str]:
-    """Columns of features; none where they are made of what a client holds."""
-    if feature_names is not None:
-        return list(feature_names)
-    if "features" in tables:
-        return list(map(str, tables["features"]["name"]))
-    return [str(number) for number in range(shards[0].width)]
 
 
 def _features(
@@ -159,9 +134,3 @@ def _features(
         end = f".{nearest(name, near(lonely[0]))} A new node needs edges, in the table of edges."
         raise new.error(lonely, f"no client has a {target} {name!r}", end=end)
     return None
-
-
-def _stacked(known: Features, new: Features) -> Features:
-    if isinstance(known, np.ndarray):
-        return np.concatenate([known, np.asarray(new)])
-    return sparse.csr_matrix(sparse.vstack([known, new], format="csr"))

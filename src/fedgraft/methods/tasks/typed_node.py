@@ -23,10 +23,11 @@ from fedgraft.contracts.task_abilities import (
 )
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
+from fedgraft.domains.tables.asked import answered
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
-from fedgraft.domains.typed.queries import Asked, answered, split_typed_nodes_asked, with_new_nodes
+from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.errors import InputError, require
 from fedgraft.nn.layers import device_of
@@ -194,7 +195,7 @@ class TypedNode(
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
-        return answered(asked, shard.classes, shares)
+        return answered(asked.ids, shard.classes, shares)
 
     def classified(
         self, model: nn.Module, shard: TypedGraph, data: TypedData, remembered: Mapping[str, Any]

@@ -1,15 +1,13 @@
 """New nodes and their edges: whose they are, among all that clients have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.tables.asked import Places
+from fedgraft.domains.tables.asked import Places, groups_of
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, nearest
 
@@ -17,19 +15,18 @@ Owners = Mapping[str, Places]
 """{id: everybody who has it, and where}."""
 
 
-def owners_of(shards: Sequence[NodeShard], wanted: set[str]) -> Owners:
-    """Return who has which of these ids, compared as text, as files hold them."""
-    found: dict[str, Places] = {}
-    for number, shard in enumerate(shards):
-        for place, name in enumerate(map(str, shard.ids)):
-            if name in wanted:
-                found.setdefault(name, {})[number] = place
-    return found
-
-
 def ends_of(edges: Rows) -> NDArray[np.str_]:
     """Return the ids of both ends of edges or pairs, text [2, rows]."""
     return np.stack([edges[role].texts() for role in ("source", "target")])
+
+
+def nowhere(
+    rows: Rows, row: int, column: str, name: str, known: Iterable[str], shards: Sequence[NodeShard]
+) -> InputError:
+    """Return the error of an end that is no node: neither of a client nor one of those that are known."""
+    hint = nearest(name, [*known, *(str(each) for shard in shards for each in shard.ids)])
+    must = "must be a node of a client, or a new one of --nodes"
+    return InputError(f"{rows.row(row)}: {column!r} {must}; got {name!r}.{hint}")
 
 
 class Newcomers:
@@ -46,12 +43,7 @@ class Newcomers:
     """
 
     def __init__(
-        self,
-        shards: Sequence[NodeShard],
-        owners: Owners,
-        ids: NDArray[np.object_],
-        nodes: Rows,
-        edges: Rows,
+        self, shards: Sequence[NodeShard], owners: Owners, ids: NDArray[np.object_], nodes: Rows, edges: Rows
     ) -> None:
         self._shards, self._owners, self._ids, self._nodes, self._rows = shards, owners, ids, nodes, edges
         self._edges = [tuple(pair) for pair in ends_of(edges).T.tolist()]
@@ -62,11 +54,7 @@ class Newcomers:
         for row, (one, other) in enumerate(self._edges):
             for column, name in (("source", one), ("target", other)):
                 if name not in self._number and name not in owners:
-                    hint = nearest(name, [*self._number, *(str(each) for shard in shards for each in shard.ids)])
-                    raise InputError(
-                        f"{edges.row(row)}: {column!r} must be a node of a client, or a new one of --nodes; got "
-                        f"{name!r}.{hint}"
-                    )
+                    raise nowhere(edges, row, column, name, self._number, shards)
             if one not in self._number and other not in self._number:
                 raise InputError(
                     f"{edges.row(row)}: one end must be a new node of --nodes; got {one!r} and {other!r}, whose "
@@ -80,10 +68,7 @@ class Newcomers:
         """
         if len(self._shards) == 1:
             return np.zeros(len(said), np.int64)
-        pairs = [[self._number[name] for name in pair] for pair in self._edges if set(pair) <= self._number.keys()]
-        ends = np.array(pairs, np.int64).reshape(-1, 2).T
-        joined = sparse.coo_matrix((np.ones(len(pairs)), (ends[0], ends[1])), shape=(len(said), len(said)))
-        group = connected_components(joined, directed=False)[1].tolist()
+        group = groups_of(list(self._number), self._edges)
         of_group: dict[int, int] = {}
         for number in np.flatnonzero(said >= 0).tolist():
             of_group.setdefault(group[number], int(said[number]))

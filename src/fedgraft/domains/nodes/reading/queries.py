@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
-from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
-from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of, owners_of
+from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
-from fedgraft.domains.tables.asked import ids_near, places_known
-from fedgraft.domains.tables.features import check_given, new_features
+from fedgraft.domains.tables.asked import feature_columns, ids_near, owners_of, places_known
+from fedgraft.domains.tables.features import check_given, new_features, stacked
 from fedgraft.domains.tables.reader import OWNER, read_asked
-from fedgraft.wire.layouts import Array, Tree
+from fedgraft.wire.layouts import Tree
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -58,14 +57,12 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     nodes = read_asked(tables, ASKED_NODES, rest=True)
     ids = nodes["node"].texts().astype(object)
     edges = read_asked(tables, ASKED_EDGES)
-    owners = owners_of(shards, {*ids, *ends_of(edges).ravel().tolist()})
+    known = [shard.ids for shard in shards]
+    owners = owners_of(known, {*ids, *ends_of(edges).ravel().tolist()})
     client, place = places_known(nodes, ids, lambda name: owners.get(name, {}), [shard.name for shard in shards])
     new = np.flatnonzero(place < 0)
-    if "features" in tables:
-        columns = tables["features"]["name"].astype(str).tolist()
-    else:
-        columns = [str(number) for number in range(shards[0].width)]
-    listed, near = nodes.take(new), ids_near([shard.ids for shard in shards], client[new])
+    columns = feature_columns(tables, shards[0].width)
+    listed, near = nodes.take(new), ids_near(known, client[new])
     check_given(listed, columns, ids[new], near)
     newcomers = Newcomers(shards, owners, ids[new], listed, edges)
     features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
@@ -102,34 +99,18 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
     ends = np.concatenate(receivers), np.concatenate(senders)
     edges = sparse.csr_matrix((np.ones(len(ends[0]), bool), ends), shape=(own, own + shard.halo))
     edges.sort_indices()
-    features: Features
-    if isinstance(shard.features, np.ndarray):
-        features = np.concatenate([shard.features, np.asarray(asked.features)])
-    else:
-        features = sparse.csr_matrix(sparse.vstack([shard.features, asked.features], format="csr"))
     is_new = asked.nodes >= shard.own
     ids = np.concatenate([shard.ids, np.full(new, "", dtype=object)])
     ids[asked.nodes[is_new]] = asked.ids[is_new]
     return replace(
         shard,
         ids=ids,
-        features=features,
+        features=stacked(shard.features, asked.features),
         label=np.concatenate([shard.label, np.full(new, -1 if shard.classes else np.nan)]),
         split=np.concatenate([shard.split, np.full(new, -1, np.int8)]),
         pointers=edges.indptr.astype(np.int64),
         senders=edges.indices.astype(np.int32),
     )
-
-
-def answered(asked: Asked, classes: Sequence[str], shares: Array) -> dict[str, Array]:
-    """The likeliest class of each node that was asked for, and how likely the model takes it to be.
-
-    Args:
-        asked: which nodes.
-        classes: names.
-        shares: float32 [asked, classes], predicted probabilities.
-    """
-    return {"node": asked.ids, **likeliest(classes, shares)}
 
 
 def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[HaloRows]:
