@@ -34,6 +34,8 @@ NODES = Table(
     "nodes", (Column("graph"), Column("node"), Column("kind", needed=False), Column("attributes", "features"))
 )
 EDGES = Table("edges", (Column("graph"), Column("source"), Column("target")), may_be_empty=True)
+ASKED = tuple(Table(table.name, (*GRAPHS.columns, *NODES.columns, *EDGES.columns)) for table in (GRAPHS, NODES, EDGES))
+"""Questions; columns are known whichever table they stand in."""
 
 
 def names_of(options: object = None) -> Names:

@@ -31,7 +31,7 @@ INTERACTIONS = Table(
     ),
     folder="clients",
 )
-ITEMS = Table("items", (Column("item"), Column("title", needed=False)))
+ITEMS = Table("items", (Column("item"), Column("title", needed=False)), rest=True)
 """All other columns are features."""
 USERS = Table("users", (Column("user"), Column("client")))
 """Questions."""
@@ -83,7 +83,7 @@ def read_catalogue(form: Features, items: Given | None, names: Names, taken: Arr
         taken: ids of items with an interaction, ascending; not looked at where there is a table.
     """
     if items is not None:
-        return _catalogue(form, read(items, ITEMS, names, form.owner, rest=True))
+        return _catalogue(form, read(items, ITEMS, names, form.owner))
     sources = form.sources or {}
     if given := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
         raise InputError(f"{form.owner}.items must be given, a table of items: features {given[0]!r} need it.")

@@ -1,9 +1,12 @@
 """What a user's own tables or objects are read into, before it is dealt to clients."""
 
+import logging
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from fedgraft.contracts.values import Indices
+
+LOG = logging.getLogger("fedgraft.data")
 
 Whole = TypeVar("Whole")
 
@@ -28,3 +31,8 @@ class Collection(Generic[Whole]):
     notes: tuple[str, ...]
     feature_names: tuple[str, ...] = ()
     parts: tuple[Whole, ...] = ()
+
+    def tell(self) -> None:
+        """Log the notes."""
+        for note in self.notes:
+            LOG.warning(note)

@@ -24,7 +24,6 @@ def read(
     parameter: str = "",
     needed: Collection[str] | None = None,
     only: Collection[str] | None = None,
-    rest: bool = False,
 ) -> Rows:
     """Read the columns that a schema names; of a CSV file all is text, and only an empty field is missing.
 
@@ -36,12 +35,11 @@ def read(
         parameter: what errors call a DataFrame; "" = as the option: "Nodes.nodes".
         needed: roles that must be there; None = as the schema says.
         only: roles that are read; None = all.
-        rest: whether all other columns are kept, too; they are where the features are all other columns.
     """
     parameter = parameter or f"{owner}.{table.name}"
     wanted, optional = table.wanted(owner, names, needed, only)
     features = [column.role for column in table.columns if column.kind == "features"]
-    rest = rest or any(names[role] is ALL_OTHERS for role in features if only is None or role in only)
+    rest = table.rest or any(names[role] is ALL_OTHERS for role in features if only is None or role in only)
     if not table.folder or not is_folder(given):
         frame, where, unread = _frame(given, parameter, wanted, optional, rest, table.may_be_empty)
         every = np.arange(len(frame))
@@ -56,16 +54,10 @@ def read(
     return Rows(table, names, whole, source, np.arange(len(whole)), file, tuple(path.stem for path in paths))
 
 
-def read_asked(
-    tables: Mapping[str, pd.DataFrame], table: Table, needed: Collection[str] | None = None, rest: bool = False
-) -> Rows:
-    """Read a table of questions, whose columns have their usual names; one that is not there has no rows.
+def read_asked(tables: Mapping[str, pd.DataFrame], table: Table) -> Rows:
+    """Read one of the tables of questions, whose columns have their usual names.
 
-    Args:
-        tables: all of them by name.
-        table: the schema.
-        needed: roles that must be there; None = as the schema says.
-        rest: whether all other columns are kept.
+    One that may be empty has no rows where it is not there.
     """
     where, names = f"{OWNER}.{table.name}", table.names()
     if table.name not in tables:
@@ -73,8 +65,8 @@ def read_asked(
             what = f"a table of {table.name} is needed, one row each; give --{table.name}."
             raise InputError(f"{OWNER}: {what}")
         nothing = pd.DataFrame(columns=[column.usual_name for column in table.columns])
-        return read(nothing, table, names, OWNER, needed=needed, rest=rest)
-    return read(named_once(tables[table.name], where), table, names, OWNER, needed=needed, rest=rest)
+        return read(nothing, table, names, OWNER)
+    return read(named_once(tables[table.name], where), table, names, OWNER)
 
 
 def named_once(table: pd.DataFrame, where: str) -> pd.DataFrame:

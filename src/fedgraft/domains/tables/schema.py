@@ -51,6 +51,7 @@ class Table:
         name: the option of a data set that gives it, such as "nodes".
         columns: in the order in which a missing one is told.
         may_be_empty: whether no row at all is fine.
+        rest: whether columns without a role are kept, too; they are where the features are all other columns.
         folder: what the files of a folder are: "clients", one each; "parts" of one table, which have the same columns;
             or "", where no folder is read.
     """
@@ -58,6 +59,7 @@ class Table:
     name: str
     columns: tuple[Column, ...]
     may_be_empty: bool = False
+    rest: bool = False
     folder: Literal["", "clients", "parts"] = ""
 
     @property
@@ -162,25 +164,8 @@ def check_one_client(names: Sequence[str], where: str, name: str) -> None:
         raise InputError(f"{where} names client {others[0]!r}; a site's own table is of client {name!r} alone.")
 
 
-def frames_of(data: object, more: Mapping[str, Collection[str]] | None = None) -> dict[str, pd.DataFrame]:
-    """{option: table} of a data set's options that are DataFrames, with the columns that other options name.
-
-    Args:
-        data: the data set.
-        more: {option: further columns to keep}.
-    """
-    named = {value for value in vars(data).values() if isinstance(value, str)}
-    frames = {option: with_text_names(value) for option, value in vars(data).items() if isinstance(value, pd.DataFrame)}
-    kept = {option: named.union(map(str, (more or {}).get(option, ()))) for option in frames}
-    return {option: table[[name for name in table if name in kept[option]]] for option, table in frames.items()}
-
-
 def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str, str]]) -> dict[str, pd.DataFrame]:
-    """Return tables of questions with their columns named as tasks know them.
-
-    Args:
-        tables: by name.
-        names: {table: {column of the user's: what tasks call it}}.
+    """Return tables of questions with their columns named as tasks know them: {table: {the user's name: its}}.
 
     Raises `InputError` where two columns are the same to a task.
     """

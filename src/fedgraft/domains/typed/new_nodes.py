@@ -111,9 +111,7 @@ class Newcomers:
                 )
         if all(node in self._owners for node in pair):
             got = " and ".join(f"{kind} {name!r}" for kind, name in pair)
-            raise InputError(
-                f"{self._edges.row(row)}: one end must be new; got {got}, whose edges their clients know."
-            )
+            raise InputError(f"{self._edges.row(row)}: one end must be new; got {got}, whose edges their clients know.")
 
     def client(self, node: Node) -> int:
         """Return who answers for a new node.

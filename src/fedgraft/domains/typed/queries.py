@@ -57,7 +57,7 @@ def split_typed_nodes_asked(
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
-    rows = read_asked(tables, ASKED_NODES, rest=True)
+    rows = read_asked(tables, ASKED_NODES)
     ids = rows["node"].texts().astype(object)
     target, names = shards[0].target, [shard.name for shard in shards]
     pairs, edges = read_links(tables, shards[0])

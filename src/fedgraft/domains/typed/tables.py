@@ -41,6 +41,7 @@ NODES = Table(
         Column("split", "split", needed=False),
         Column("features", "features"),
     ),
+    rest=True,
 )
 """One row per node; all but its id and its type is said of target nodes."""
 EDGES = Table(
@@ -52,7 +53,7 @@ EDGES = Table(
     ),
 )
 """One row per edge, listed one way or both, by the ids of its ends, in the order of the types."""
-ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)))
+ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_ENDS = ("source", "target")
 ASKED_EDGES = Table("edges", tuple(map(Column, ("source_type", "source", "target_type", "target"))), may_be_empty=True)
 """Of questions: the type and the id of each end."""
@@ -139,10 +140,10 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
     ids: dict[str, Texts] = {}
     if isinstance(nodes, Mapping):
         for kind, given in nodes.items():
-            kinds[kind] = read(given, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",), rest=True)
+            kinds[kind] = read(given, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",))
             ids[kind] = kinds[kind]["node"].texts()
     else:
-        every = read(nodes, NODES, names, owner, needed=("node", TYPE), rest=True)
+        every = read(nodes, NODES, names, owner, needed=("node", TYPE))
         code, named = every[TYPE].codes()
         known = every["node"].texts()
         for number in dict.fromkeys(code.tolist()):

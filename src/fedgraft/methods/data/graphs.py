@@ -1,6 +1,5 @@
 """Your own graphs, with a class or a number each, from CSV or Parquet files, DataFrames or PyG objects."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,23 +8,22 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
-from fedgraft.domains.graphs.tables import names_of, read_graphs
+from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
 from fedgraft.domains.tables.collection import Collection
-from fedgraft.domains.tables.schema import check_one_client, frames_of, renamed
+from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.schema import Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
-LOG = logging.getLogger("fedgraft.data")
-
 
 @dataclass(frozen=True)
-class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard]):
+class Graphs(OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: nothing known.
@@ -57,6 +55,8 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
     task: ClassVar[str] = "graph"
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"graph_regression": {"labels": "numbers"}}
     site_tables: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
+    schemas: ClassVar[tuple[Table, ...]] = (GRAPHS, NODES, EDGES)
+    asked: ClassVar[tuple[Table, ...]] = ASKED
 
     graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
     nodes: str | Path | pd.DataFrame | None = None
@@ -98,8 +98,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
     def load(self, seed: int) -> list[GraphShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
-        for note in collection.notes:
-            LOG.warning(note)
+        collection.tell()
         names, client = collection.client_names, collection.client
         if names and self.clients > 1:
             require(self.clients == len(names), "Graphs.clients", f"{len(names)}, as the data name", self.clients)
@@ -121,8 +120,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
         if isinstance(self.graphs, list | dict):
             found = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
             return {option: table.rename(columns=names_of(self)) for option, table in found.items()}
-        every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
-        return frames_of(self, {"nodes": every if self.attributes is None else self.attributes})
+        return super().tables()
 
     def read(self) -> Collection[GraphShard]:
         """Read all graphs, before they are dealt to clients."""
@@ -133,13 +131,6 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
             tables, names = {name: getattr(self, name) for name in self.site_tables}, names_of(self)
         return read_graphs(tables, names, "Graphs", are_numbers=numbers)
 
-    def questions(
-        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
-    ) -> dict[str, pd.DataFrame]:
-        """Return graphs, nodes and edges by the usual names of columns."""
-        usual = {name: role for role, name in names_of(self).items() if role != "attributes"}
-        return renamed(tables, dict.fromkeys(tables, usual))
-
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
         if self.vocabulary != "client":
@@ -149,8 +140,7 @@ class Graphs(GivenData[GraphShard], QueriedData[GraphShard], SiteData[GraphShard
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
-        for note in collection.notes:
-            LOG.warning(note)
+        collection.tell()
         return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
     def _shard(

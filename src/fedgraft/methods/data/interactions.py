@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, GivenData, OwnShardData, Purpose, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.ranking.item_features import sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
@@ -25,15 +25,14 @@ from fedgraft.domains.ranking.tables import (
     read_own,
     read_taken,
 )
-from fedgraft.domains.tables.schema import frames_of, renamed
+from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.schema import Table
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Interactions(
-    GivenData[RankingShard], QueriedData[RankingShard], OwnShardData[RankingShard], SiteData[RankingShard]
-):
+class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
     """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
 
     Source: none. Differs: nothing known.
@@ -68,6 +67,8 @@ class Interactions(
     own_tables: ClassVar[tuple[str, ...]] = ("data",)
     site_tables: ClassVar[tuple[str, ...]] = ("interactions", "items")
     common_tables: ClassVar[tuple[str, ...]] = ("items",)
+    schemas: ClassVar[tuple[Table, ...]] = (INTERACTIONS, ITEMS)
+    asked: ClassVar[tuple[Table, ...]] = (USERS,)
 
     interactions: str | Path | pd.DataFrame
     items: str | Path | pd.DataFrame | None = None
@@ -111,22 +112,11 @@ class Interactions(
         clients = 8 if self.clients is None and self.partition != "given" else self.clients
         return make_shards(self.read(), clients, self.partition, self.ubi, seed)
 
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """Return DataFrames, with the columns that are named; of items all."""
-        every = list(self.items.columns) if isinstance(self.items, pd.DataFrame) else []
-        return frames_of(self, {"items": every})
-
     def read(self) -> Whole:
         """Read the whole set, before it is dealt to clients."""
         named = self.partition == "given"
         rows = read_taken("Interactions", INTERACTIONS.names(self), self.interactions, named)
         return read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
-
-    def questions(
-        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
-    ) -> dict[str, pd.DataFrame]:
-        """Return the table of users with the usual names of columns."""
-        return renamed(tables, dict.fromkeys(tables, USERS.usual(USERS.names(self))))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions, with the columns of the run's tables and the items that all know."""

@@ -1,6 +1,5 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, GivenData, OwnShardData, Purpose, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import check_dealt, split_nodes
@@ -26,17 +25,16 @@ from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, ta
 from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
 from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.collection import Collection
-from fedgraft.domains.tables.schema import check_said, frames_of, renamed
+from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
 
 
 @dataclass(frozen=True)
-class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard], SiteData[NodeShard]):
+class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
@@ -70,6 +68,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
+    schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
+    asked: ClassVar[tuple[Table, ...]] = ASKED
 
     nodes: str | Path | pd.DataFrame | Any
     edges: str | Path | pd.DataFrame | None = None
@@ -114,8 +114,7 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
-        for note in collection.notes:
-            LOG.warning(note)
+        collection.tell()
         names, whole = collection.client_names, collection.whole
         self._check_dealt(collection.split, len(names))
         if not names:
@@ -131,11 +130,9 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
             usual = {name: getattr(self, name) for name in ("node", "label", "client", "split", "source", "target")}
             usual["label"] = self.label or Nodes.label
             found = self.read()
-            for note in found.notes:  # on what is in no table
-                LOG.warning(note)
+            found.tell()  # of what is in no table
             return {option: table.rename(columns=usual) for option, table in tables_of(found).items()}
-        every = list(self.nodes.columns) if isinstance(self.nodes, pd.DataFrame) else []
-        return frames_of(self, {"nodes": every if self.features is None else self.features})
+        return super().tables()
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
@@ -157,9 +154,8 @@ class Nodes(GivenData[NodeShard], QueriedData[NodeShard], OwnShardData[NodeShard
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        names = {table.name: table.usual(usual_names(self)) for table in ASKED}
         features = pd.DataFrame({"name": self._features(task, own.get(OWN_NODES))})
-        return {**renamed(tables, names), "features": features}
+        return {**super().questions(task, tables, own), "features": features}
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""

@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, is_folder
 from fedgraft.domains.ratings.client_tables import COMMON_TABLES, SITE_TABLES, OwnRatings, client_ratings
 from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.ratings.tables import PAIRS, RATINGS, TRUST, Format, names_of, read_all
-from fedgraft.domains.tables.schema import frames_of, renamed
+from fedgraft.domains.tables import schema
+from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.errors import InputError, require, require_one_of
 
 USUAL = 10
@@ -21,7 +22,7 @@ USUAL = 10
 
 
 @dataclass(frozen=True)
-class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteData[RatingShard]):
+class Table(OwnRatings, OwnTables[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: nothing known.
@@ -55,6 +56,8 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
     task: ClassVar[str] = "rating"
     site_tables: ClassVar[tuple[str, ...]] = SITE_TABLES
     common_tables: ClassVar[tuple[str, ...]] = COMMON_TABLES
+    schemas: ClassVar[tuple[schema.Table, ...]] = (RATINGS, TRUST)
+    asked: ClassVar[tuple[schema.Table, ...]] = (PAIRS,)
 
     ratings: str | Path | pd.DataFrame
     trust: str | Path | pd.DataFrame | None = None
@@ -96,10 +99,6 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
         clients = min(USUAL, most) if self.clients is None and partition != "given" else self.clients
         return make_shards(ratings, clients, partition, seed)
 
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """Return DataFrames, with the columns that are named."""
-        return frames_of(self)
-
     def read(self) -> Ratings:
         """Read the whole table, before it is partitioned."""
         given = self._partition() == "given"
@@ -110,12 +109,6 @@ class Table(OwnRatings, GivenData[RatingShard], QueriedData[RatingShard], SiteDa
             )
         form = Format("Table", names_of(self), self.low, self.high, self.unknown_trust)
         return read_all(form, self.ratings, self.trust, given)
-
-    def questions(
-        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
-    ) -> dict[str, pd.DataFrame]:
-        """Return pairs by the usual names of columns."""
-        return renamed(tables, dict.fromkeys(tables, PAIRS.usual(names_of(self))))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""

@@ -1,6 +1,5 @@
 """Your own graph with nodes of several types, from CSV or Parquet files, DataFrames or PyG objects."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,12 +9,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, GivenData, Purpose, QueriedData, SiteData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import check_dealt, split_nodes
 from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import structural_features
@@ -24,14 +24,12 @@ from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_
 from fedgraft.domains.typed.tables import NODES, read_typed_graph, usual_names
 from fedgraft.errors import InputError, require
 
-LOG = logging.getLogger("fedgraft.data")
-
 SHARES = 10
 """Clients, unless given or named by the data."""
 
 
 @dataclass(frozen=True)
-class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], SiteData[shards.TypedGraph]):
+class TypedGraph(OwnTables[shards.TypedGraph]):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
@@ -117,8 +115,7 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
     def load(self, seed: int) -> list[shards.TypedGraph]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
-        for note in collection.notes:
-            LOG.warning(note)
+        collection.tell()
         parts = self._parts(collection, seed)
         return [part if part.width else replace(part, features=structural_features(part)) for part in parts]
 
@@ -127,8 +124,8 @@ class TypedGraph(GivenData[shards.TypedGraph], QueriedData[shards.TypedGraph], S
         if isinstance(self.nodes, str | Path) and not self._in_memory(self.edges):
             return {}
         collection = self.read()
-        for note in collection.notes if is_object(self.nodes) else ():  # on what is in no table
-            LOG.warning(note)
+        if is_object(self.nodes):
+            collection.tell()  # of what is in no table
         found = tables_of(collection, usual_names(self))
         return {
             name: table

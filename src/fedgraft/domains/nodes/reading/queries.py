@@ -54,7 +54,7 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
-    nodes = read_asked(tables, ASKED_NODES, rest=True)
+    nodes = read_asked(tables, ASKED_NODES)
     ids = nodes["node"].texts().astype(object)
     edges = read_asked(tables, ASKED_EDGES)
     known = [shard.ids for shard in shards]

@@ -39,7 +39,7 @@ NODES = Table(
 """One row per node: its id, its class or number, who holds it, its split, and its features."""
 EDGES = Table("edges", (Column("source"), Column("target")), may_be_empty=True, folder="parts")
 """One row per edge, listed one way or both, by the ids of its ends."""
-ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)))
+ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_PAIRS = Table("pairs", (Column("source"), Column("target"), Column("client", needed=False)))
 ASKED_EDGES = replace(EDGES, folder="")
 ASKED = (ASKED_NODES, ASKED_EDGES, ASKED_PAIRS)
@@ -136,7 +136,7 @@ def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
         parameter: what errors call the table.
     """
     nodes = named_once(nodes, parameter) if isinstance(nodes, pd.DataFrame) else nodes
-    return read(nodes, replace(NODES, folder=""), names, "data", parameter, needed=("node",), rest=True)
+    return read(nodes, replace(NODES, folder="", rest=True), names, "data", parameter, needed=("node",))
 
 
 def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool) -> NodeShard:

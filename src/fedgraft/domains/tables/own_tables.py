@@ -1,0 +1,39 @@
+"""What data sets of a user's own tables have in common."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.task import Shard
+from fedgraft.domains.tables.schema import ALL_OTHERS, Table, renamed, with_text_names
+
+
+class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
+    """Abilities of data sets whose options give tables and name their columns, by the schemas of these tables."""
+
+    schemas: ClassVar[tuple[Table, ...]]
+    """Of the tables that options give."""
+    asked: ClassVar[tuple[Table, ...]]
+    """Of the tables of questions."""
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return DataFrames, with the columns that options name, and those that the schema keeps unnamed."""
+        given = {schema: getattr(self, schema.name) for schema in self.schemas}
+        frames = {schema: with_text_names(table) for schema, table in given.items() if isinstance(table, pd.DataFrame)}
+        named = {value for value in vars(self).values() if isinstance(value, str)}
+        found = {}
+        for schema, table in frames.items():
+            features = [getattr(self, column.role) for column in schema.columns if column.kind == "features"]
+            every = schema.rest or ALL_OTHERS in features
+            kept = named.union(*(map(str, columns or ()) for columns in features))
+            found[schema.name] = table[[name for name in table if every or name in kept]]
+        return found
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return tables of questions by the usual names of columns."""
+        return renamed(tables, {schema.name: schema.usual(schema.names(self)) for schema in self.asked})
