@@ -86,13 +86,9 @@ def entries_of(x: Any) -> tuple[Array, Indices, Indices]:
 
 
 def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
-    """Return the class of each node, int64 [nodes], -1 = unknown.
+    """Return the class of each node, int64 [nodes], -1 = unknown, of whole numbers, of which nan is unknown, too.
 
-    Args:
-        y: whole numbers, nan or -1 = unknown.
-        nodes: how many.
-        where: what errors call them.
-        hint: what an error about a fraction ends with.
+    `where` names them in errors; `hint` ends one about a fraction.
     """
     y = numpy_of(y)
     if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
@@ -113,11 +109,7 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
 def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
     """Return the split of each node, int8 [nodes], -1 = none, and whether there is one.
 
-    Args:
-        given: what the object has, by name.
-        nodes: how many.
-        where: what errors call the object.
-        counted: whether an error tells how many nodes are in two splits.
+    `given` is what an object has by name; `counted`, whether an error tells how many nodes are in two splits.
     """
     split = np.full(nodes, -1, np.int8)
     masks = {key: numpy_of(given[key]) for key in MASKS if given.get(key) is not None}

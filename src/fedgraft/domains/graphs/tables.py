@@ -200,7 +200,7 @@ def _once(rows: Rows, keys: Indices, names: Array, what: str) -> None:
 def read_queries(
     trained: GraphShard, tables: Mapping[str, Given], names: Names | None = None, owner: str = "queries"
 ) -> GraphShard:
-    """Graphs without labels, with the kinds, attributes and classes that a client was trained with.
+    """Return graphs to classify, a test split, with the kinds, attributes and classes of a client's training.
 
     Kinds that it was not trained with count as none (-1), with a note; further columns are not read.
 
@@ -209,9 +209,6 @@ def read_queries(
         tables: "nodes", "edges" and perhaps "graphs", which says their order.
         names: of the columns; None = the usual ones. The attributes are those of `trained`.
         owner: what errors call the tables.
-
-    Returns:
-        The graphs with label -1, as a test split.
     """
     names = {**(names or names_of()), "attributes": trained.attribute_names}
     collection = read_graphs(tables, names, owner, labelled=False)

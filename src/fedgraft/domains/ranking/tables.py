@@ -39,13 +39,9 @@ USERS = Table("users", (Column("user"), Column("client")))
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """The items that all clients know.
+    """The items that all clients know, str [items] in the order of their table, with titles, or none, and features.
 
-    Args:
-        ids: str [items], in the order of their table.
-        titles: str [items], or empty.
-        features: {modality: float32 [items, width]}.
-        where: what errors call it.
+    `where` is what errors call it.
     """
 
     ids: Array
@@ -74,14 +70,7 @@ class Features:
 
 
 def read_catalogue(form: Features, items: Given | None, names: Names, taken: Array) -> Catalogue:
-    """Read the items and what is known of them.
-
-    Args:
-        form: where features come from.
-        items: one row per item; None where the items are those that are taken.
-        names: of the columns.
-        taken: ids of items with an interaction, ascending; not looked at where there is a table.
-    """
+    """Read the items, a row each, and what is known of them; without a table they are the ids that are taken."""
     if items is not None:
         return _catalogue(form, read(items, ITEMS, names, form.owner))
     sources = form.sources or {}
@@ -178,11 +167,7 @@ def _check_split(rows: Rows, user: Ids, split: NDArray[np.int8], user_ids: Array
 def read_own(names: Names, given: Given, catalogue: Catalogue, what: str = "items") -> RankingShard:
     """Return one client's own interactions, all known; those with items that the catalogue lacks are left out.
 
-    Args:
-        names: of the columns.
-        given: one row per interaction.
-        catalogue: the items of the run.
-        what: what a note calls them.
+    `what` is what a note calls these.
     """
     roles = ("user", "item")
     rows = read(given, replace(INTERACTIONS, folder=""), names, "data", "--data", roles, roles)

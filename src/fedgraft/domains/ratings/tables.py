@@ -54,13 +54,9 @@ class Format:
 
 
 def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> Ratings:
-    """Read the ratings of all clients, a table or a folder of them, and the trust links between users.
+    """Read the ratings of all clients, a table or a folder of them, and the trust links, if there are any.
 
-    Args:
-        form: names of columns and the scale.
-        ratings: one row per rating.
-        trust: one row per link; None = no links.
-        named: whether the data name each rating's client, in a column or, of a folder, by the file; folders do.
+    `named` says whether the data name each rating's client, in a column or, of a folder, by the file; folders do.
     """
     unread = () if named and not is_folder(ratings) else ("client",)
     roles = [column.role for column in RATINGS.columns if column.role not in unread]

@@ -94,10 +94,8 @@ def places_known(
 
 
 def ids_near(ids: Sequence[NDArray[np.object_]], client: Indices) -> Callable[[int], list[str]]:
-    """Return what returns the ids that a new node can be meant to have, given its number.
+    """Return what tells the ids that a new node, by its number, can be meant to have: all that its client has.
 
-    Args:
-        ids: of the nodes that each client has.
-        client: int64 [new], whose each new node is; -1 where nothing says so.
+    `ids` are those of each client; `client`, int64 [new], is whose each new node is, -1 where nothing says so.
     """
     return lambda new: [str(name) for each in (ids if client[new] < 0 else [ids[client[new]]]) for name in each]

@@ -21,14 +21,9 @@ SHOWN = 5
 
 
 def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArray[np.float64]:
-    """Return a column of features as numbers, float64 [cells].
+    """Return a column of features as numbers, float64 [cells]; an empty one may stand for zero.
 
-    Args:
-        cells: of the column.
-        empty_is_zero: whether an empty one stands for zero.
-        hint: what an error ends with.
-
-    Raises `InputError`, naming the first row, where one is no finite number.
+    Raises `InputError`, which names the first row and ends with the hint, where one is no finite number.
     """
     parsed = as_numbers(cells.values)
     if empty_is_zero:
@@ -50,7 +45,9 @@ def dense_features(rows: Rows, columns: Sequence[str], owner: str) -> NDArray[np
 
 
 def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: str, others: Collection[str]) -> Features:
-    """Return the features that a model knows; where they are sparse, what is missing is 0, and others are noted.
+    """Return the features that a model knows, float32 [rows, columns], dense or CSR.
+
+    Where they are sparse, what is missing is 0, and other columns are noted.
 
     Args:
         rows: of the nodes.
@@ -58,9 +55,6 @@ def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: st
         is_sparse: whether they are.
         what: what errors call a feature.
         others: names of columns that have another role, and could not be meant to be features.
-
-    Returns:
-        float32 [rows, columns], dense or CSR.
     """
     place = {name: number for number, name in enumerate(columns)}
     there = dict.fromkeys(name for name in rows if name not in others)
@@ -87,12 +81,12 @@ def stacked(known: Features, new: Features) -> Features:
 def new_features(
     rows: Rows, columns: Sequence[str], like: Features, ids: NDArray[np.object_], near: Callable[[int], Iterable[str]]
 ) -> Features:
-    """Return the features of new nodes that questions bring, float32 [rows, columns].
+    """Return the features of new nodes that questions bring, float32 [rows, columns], dense or sparse as `like`.
 
     Args:
         rows: of questions about new nodes; there may be none.
         columns: names of features, in order.
-        like: no rows of the features that clients have, dense or sparse.
+        like: no rows of the features that clients have.
         ids: object [rows], of the nodes.
         near: returns the ids that a new node can be meant to have.
 

@@ -19,9 +19,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]]:
     """(class of each row, -1 where it is empty; names of the classes: whole numbers in their order, else as text).
 
-    Args:
-        cells: of the column of classes.
-        hint: how an error ends where classes are fractions.
+    `hint` ends the error where classes are fractions.
     """
     _check_some(cells, "class")
     cells.check_classes(hint)

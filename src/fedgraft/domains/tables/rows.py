@@ -30,14 +30,7 @@ def row_of(source: Source, row: int | np.integer) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """One column of some rows.
-
-    Args:
-        values: [n], the cells.
-        name: the user's name of the column.
-        source: where the rows come from.
-        places: int64 [n], which rows of the source they are.
-    """
+    """Cells of one column, which errors call `name`: `places`, int64 [n], says which rows of their source they are."""
 
     values: pd.Series
     name: str
@@ -266,12 +259,7 @@ def repeated(keys: Array) -> Indices:
 
 
 def places_of(names: Array, wanted: Array) -> Indices:
-    """Return where each of the wanted names stands among these, which are all different, int64; -1 where it does not.
-
-    Args:
-        names: [n].
-        wanted: of any shape.
-    """
+    """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
     found = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(found, np.int64).reshape(np.shape(wanted))
 

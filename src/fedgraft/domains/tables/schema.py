@@ -72,23 +72,12 @@ class Table:
         return next(column for column in self.columns if column.role == role)
 
     def names(self, options: object = None, **renamed: Any) -> dict[str, Any]:
-        """Return what a data set's options call the columns; its usual name where there is no such option.
-
-        Args:
-            options: a data set, or None for the usual names.
-            renamed: {role: name} beside it.
-        """
+        """Return {role: name} of the columns: as `renamed` says, else as a data set's option does, else as usual."""
         usual = {column.role: ALL_OTHERS if column.kind == "features" else column.usual_name for column in self.columns}
         return {role: renamed.get(role, getattr(options, role, name)) for role, name in usual.items()}
 
     def check(self, owner: str, names: Names, only: Collection[str] | None = None) -> None:
-        """Raise `InputError` where one column has two roles.
-
-        Args:
-            owner: what errors call the options: "Nodes" for Nodes.label ...
-            names: of the columns.
-            only: roles that must differ; None = all.
-        """
+        """Raise `InputError` where one column has two roles, of all or of `only` these; `owner` as of `reader.read`."""
         roles: list[tuple[str, str]] = []
         for column in self.columns:
             name = names[column.role]
@@ -103,14 +92,7 @@ class Table:
     def wanted(
         self, owner: str, names: Names, needed: Collection[str] | None = None, only: Collection[str] | None = None
     ) -> tuple[dict[str, str], list[str]]:
-        """Return ({option: column} that must be there, columns that may be).
-
-        Args:
-            owner: what errors call the options.
-            names: of the columns.
-            needed: roles that must be there; None = as the columns say.
-            only: roles that are read; None = all.
-        """
+        """Return ({option: column} that must be there, columns that may be); arguments as of `reader.read`."""
         wanted: dict[str, str] = {}
         optional: list[str] = []
         for column in self.columns:
@@ -131,12 +113,7 @@ class Table:
 
 
 def check_roles(owner: str, roles: Iterable[tuple[str, str]]) -> None:
-    """Raise `InputError` where a column of one table is named twice.
-
-    Args:
-        owner: what errors call the options: "Nodes" for Nodes.label ...
-        roles: (option, column); an option that names several is here once for each.
-    """
+    """Raise `InputError` where a column of one table is named twice, by (option of the owner, column)."""
     taken: dict[str, str] = {}
     for option, column in roles:
         if taken.get(column) == option:
@@ -147,12 +124,7 @@ def check_roles(owner: str, roles: Iterable[tuple[str, str]]) -> None:
 
 
 def check_said(features: Sequence[str] | None, class_names: Sequence[str] | None) -> None:
-    """Raise `InputError` unless the recipe of a site's own tables names the columns of features and the classes.
-
-    Args:
-        features: columns.
-        class_names: those of the task; None where labels are numbers.
-    """
+    """Raise `InputError` unless a site's recipe names columns of features and classes; None: labels are numbers."""
     if features is None or (class_names is not None and not class_names):
         lacking = "data.features, the columns of features," if features is None else "task.class_names"
         raise InputError(f"The recipe must say {lacking} in order: no site knows the tables of the others.")

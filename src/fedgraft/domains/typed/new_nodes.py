@@ -163,17 +163,10 @@ class Newcomers:
 def placed(
     graph: TypedGraph, owners: Owners, client: int, first: Sequence[str], pairs: Sequence[Link]
 ) -> tuple[dict[str, NDArray[np.object_]], dict[tuple[str, str], Indices]]:
-    """Return the new nodes of a client, {type: object [new], ids}, and their edges, {types: int64 [2, edges], places}.
+    """Return a client's new nodes, {type: object [new], ids}, and their edges, {types: int64 [2, edges], places}.
 
-    Places count the client's own nodes first, then the new ones. A node that others have and this client has not is new
-    to it.
-
-    Args:
-        graph: the client's.
-        owners: of the nodes that edges name.
-        client: its number.
-        first: ids of its new target nodes.
-        pairs: both ends of each edge.
+    Places count the client's own nodes first, then the new ones, of which `first` are the target nodes. A node that
+    others have and this client has not is new to it.
     """
     new: dict[str, dict[str, int]] = {kind: {} for kind in graph.ids}
     new[graph.target] = {name: number for number, name in enumerate(first)}

@@ -43,7 +43,7 @@ def is_object(given: object) -> bool:
 
 
 def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
-    """Return what was given as one graph; of a folder each file is a client, named after it.
+    """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Args:
         given: an object, a file's path, or a folder's.
@@ -65,9 +65,7 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
     """Return {"nodes": ..., "edges": ...}, one table of all nodes and one of all edges, that say the same.
 
-    Args:
-        collection: the graph; features by their names.
-        columns: names of the other columns.
+    `columns` names all columns but those of features, which have their own names.
     """
     whole, names = collection.whole, collection.feature_names
     for name in (*names, *(columns[role] for role in ("node", "label", "client", "split"))):
@@ -170,12 +168,8 @@ def _graph(
 ) -> tuple[TypedGraph, Array | None, bool, tuple[str, ...]]:
     """(graph, client of each target node if said, whether a split was given, notes).
 
-    Args:
-        data: the object.
-        target: the type whose nodes are classified.
-        metapaths: that the graph suggests.
-        where: what errors call the object, and the name of the graph.
-        client: goes before ids that are numbers within a file.
+    `where` is what errors call the object, and the name of the graph; `client` goes before ids that are numbers
+    within a file.
     """
     if not hasattr(data, "edge_types"):
         raise InputError(f"{where} must be a torch_geometric.data.HeteroData; got {type(data).__name__}.")

@@ -85,11 +85,7 @@ class Newcomers:
         return np.array([each if each >= 0 else of_group[group[k]] for k, each in enumerate(said.tolist())], np.int64)
 
     def ends(self, client: Indices, place: Indices) -> dict[int, Indices]:
-        """{client: int64 [2, edges]}, the edges of its new nodes by numbers of nodes.
-
-        Args:
-            client: int64 [new], whose each is.
-            place: int64 [new], which of that client's nodes.
+        """{client: int64 [2, edges]}, edges of its new nodes by numbers of nodes, where each new one has a place.
 
         Raises `InputError` for an edge between two clients.
         """

@@ -63,13 +63,8 @@ def numbered(task: Any) -> tuple[str, ...]:
 def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> tuple[str, ...]:
     """Return columns of features in order: those that are named, else all others of the run's table of nodes.
 
-    Where that is not there they are those of the client's own table, in its order.
-
-    Args:
-        task: the run's.
-        nodes: the run's table of nodes, or a folder of such files.
-        names: of columns.
-        own: the client's table of nodes; None where the run's data answer.
+    Where that, or the first file of a folder of them, is not there, they are those of the client's own table, in its
+    order; `own` is None where the run's data answer.
     """
     if names["features"] is not ALL_OTHERS:
         return tuple(names["features"])

@@ -22,13 +22,13 @@ from fedgraft.wire.layouts import Array
 def collection_of(
     data: Any, where: str, classes: tuple[str, ...] = (), are_numbers: bool = False, labelled: bool = True
 ) -> Collection[WholeGraph]:
-    """A PyG `Data` object with x, y (-1 = unknown), edge_index, and optionally `client` and the three masks.
+    """Return a PyG `Data` object with x, y, edge_index, and optionally `client` and the three masks, as one graph.
 
     Args:
         data: the object.
         where: what errors call it, and the name of the graph.
         classes: their names; none = the numbers of those that nodes have, ascending.
-        are_numbers: whether y are numbers (nan = unknown), not classes.
+        are_numbers: whether y are numbers (nan = unknown), not classes (-1 = unknown).
         labelled: whether y and the masks are read.
     """
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
@@ -67,12 +67,7 @@ def collection_of(
 
 
 def joined(objects: Mapping[Any, Any], where: str) -> Any:
-    """One object of several, each a client's own graph; it has `client`, and masks where all of them have.
-
-    Args:
-        objects: {client: a `Data` object with x, y and edge_index}.
-        where: what errors call them.
-    """
+    """One object of several, {client: its `Data`}; it has `client`, and masks where all of them have."""
     if not objects:
         raise InputError(f"{where} holds no client; at least one is needed.")
     for client, each in objects.items():

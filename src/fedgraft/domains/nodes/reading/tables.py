@@ -57,7 +57,7 @@ def no_features(names: Names) -> tuple[str, ...]:
 def read_nodes(
     nodes: Given, edges: Given, names: Names, owner: str, are_numbers: bool = False
 ) -> Collection[WholeGraph]:
-    """Two tables as one graph.
+    """Return two tables as one graph.
 
     Args:
         nodes: one row per node; a folder holds one file per client, named after it.
@@ -128,28 +128,16 @@ def _features(rows: Rows, owner: str) -> Array:
 
 
 def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
-    """Read one client's own table of nodes, with all its columns.
-
-    Args:
-        nodes: one row per node.
-        names: of the columns of nodes and of edges; "features" says which, in order.
-        parameter: what errors call the table.
-    """
+    """Read one client's own table of nodes, with all its columns; `parameter` names it in errors."""
     nodes = named_once(nodes, parameter) if isinstance(nodes, pd.DataFrame) else nodes
     return read(nodes, replace(NODES, folder="", rest=True), names, "data", parameter, needed=("node",))
 
 
 def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool) -> NodeShard:
-    """One client's own part of a graph from its own two tables. Labels are not read.
+    """Return one client's own part of a graph from its own two tables, the first by `own_rows`. Labels are not read.
 
     It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
-    whose they are.
-
-    Args:
-        rows: of `own_rows`.
-        edges: one row per edge.
-        classes: names of the classes; none where labels are numbers.
-        is_sparse: whether features are; then columns and values that are missing are 0.
+    whose they are. Where features are sparse, columns and values that are missing are 0.
     """
     code, ids = rows["node"].codes()
     if len(again := repeated(code)):
@@ -180,16 +168,9 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
 def site_part(
     nodes: Given, edges: Given, names: Names, classes: tuple[str, ...], is_sparse: bool, name: str, are_numbers: bool
 ) -> tuple[NodeShard, bool]:
-    """Return one client's own part with its labels, and whether the table names a split.
+    """Return the own part, with its labels, of a client of that name, and whether the table names a split.
 
-    Args:
-        nodes: one row per node.
-        edges: one row per edge.
-        names: of the columns of both; "features" says which, in order.
-        classes: those of the recipe's task, which all sites have in common; none where labels are numbers.
-        is_sparse: whether features are.
-        name: of the client.
-        are_numbers: whether labels are numbers, not classes.
+    `classes` are those of the recipe's task, which all sites have in common.
     """
     rows = own_rows(nodes, names, "--data nodes")
     shard = own_part(rows, edges, classes, is_sparse)
