@@ -2,9 +2,12 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from fedgraft.contracts.values import Indices
+import numpy as np
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.tables.schema import Names
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -36,3 +39,15 @@ class Collection(Generic[Whole]):
         """Log the notes."""
         for note in self.notes:
             LOG.warning(note)
+
+
+def columns_of(found: Collection[Any], names: Names) -> dict[str, Any]:
+    """Return columns that say the label of each example and, where the data said them, its client and its split."""
+    whole = found.whole
+    named_classes = [whole.classes[label] if label >= 0 else None for label in whole.label] if whole.classes else None
+    columns = {names["label"]: whole.label if named_classes is None else named_classes}
+    if found.client_names:
+        columns[names["client"]] = np.array(found.client_names, dtype=object)[found.client]
+    if found.split:
+        columns[names["split"]] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+    return columns

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import Indices
 from fedgraft.domains import pyg_objects as pyg
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.collection import Collection, columns_of
 from fedgraft.domains.tables.rows import codes_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.typed.edges import once
@@ -75,12 +75,8 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
                 f"column {TYPE!r} says of which type each is."
             )
     values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
-    own: dict[str, Any] = {TYPE: whole.target, columns["node"]: list(map(str, whole.ids[whole.target]))}
-    own[columns["label"]] = [whole.classes[label] if label >= 0 else None for label in whole.label]
-    if collection.client_names:
-        own[columns["client"]] = np.array(collection.client_names, dtype=object)[collection.client]
-    if collection.split:
-        own[columns["split"]] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+    own = {TYPE: whole.target, columns["node"]: list(map(str, whole.ids[whole.target]))}
+    own |= columns_of(collection, columns)
     first = pd.concat([pd.DataFrame(own), pd.DataFrame(values, columns=list(names))], axis=1)
     others = {kind: ids for kind, ids in whole.ids.items() if kind != whole.target}
     kinds = np.repeat(np.array(list(others), dtype=object), [len(ids) for ids in others.values()])

@@ -127,11 +127,9 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
         if self._is_object() and not isinstance(self.nodes, str | Path):
-            usual = {name: getattr(self, name) for name in ("node", "label", "client", "split", "source", "target")}
-            usual["label"] = self.label or Nodes.label
             found = self.read()
             found.tell()  # of what is in no table
-            return {option: table.rename(columns=usual) for option, table in tables_of(found).items()}
+            return tables_of(found, usual_names(self, label=self.label or Nodes.label))
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:

@@ -9,12 +9,13 @@ import pandas as pd
 import torch
 from scipy import sparse
 
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import Indices
 from fedgraft.domains import pyg_objects as pyg
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.collection import Collection, columns_of
 from fedgraft.domains.tables.rows import codes_of
+from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -93,22 +94,15 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
     )
 
 
-def tables_of(collection: Collection[WholeGraph]) -> dict[str, pd.DataFrame]:
-    """{"nodes": ..., "edges": ...}, tables that say the same, with the usual names of columns; features by number."""
+def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.DataFrame]:
+    """{"nodes": ..., "edges": ...}, tables that say the same, with these names of columns; features by number."""
     whole = collection.whole
     values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
-    columns: dict[str, Any] = {"node": whole.ids}
-    named_classes = [whole.classes[label] if label >= 0 else None for label in whole.label] if whole.classes else None
-    columns["label"] = whole.label if named_classes is None else named_classes
-    if collection.client_names:
-        columns["client"] = np.array(collection.client_names, dtype=object)[collection.client]
-    if collection.split:
-        columns["split"] = [SPLITS[split] if split >= 0 else None for split in whole.split]
-    named = pd.DataFrame(columns)
+    named = pd.DataFrame({names["node"]: whole.ids, **columns_of(collection, names)})
     nodes = pd.concat([named, pd.DataFrame(values, columns=[str(k) for k in range(whole.features.shape[1])])], axis=1)
     receiver = np.repeat(np.arange(whole.nodes), whole.degree)
     once = receiver < whole.senders
-    ends = {"source": whole.ids[receiver[once]], "target": whole.ids[whole.senders[once]]}
+    ends = {names["source"]: whole.ids[receiver[once]], names["target"]: whole.ids[whole.senders[once]]}
     return {"nodes": nodes, "edges": pd.DataFrame(ends)}
 
 
