@@ -20,10 +20,7 @@ def tables_of(
 ) -> dict[str, pd.DataFrame]:
     """{"graphs", "nodes", "edges"}: the tables of PyG `Data` objects (x, edge_index, y, client), ids counted from 0.
 
-    Args:
-        graphs: a list, where each may say its `client`; or {client: list}. `y` may be missing, for prediction.
-        parameter: its name, for errors.
-        are_numbers: whether `y` is a number, not a class.
+    They are in a list, where each may say its `client`, or in {client: list}. `y` may be missing, for prediction.
     """
     listed = _listed(graphs, parameter)
     rows: list[dict[str, object]] = []

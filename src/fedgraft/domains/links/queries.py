@@ -38,11 +38,8 @@ class AskedPairs:
 def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
     """{client: its pairs}, every row of the table "pairs" with one client.
 
-    Args:
-        shards: all clients' own parts.
-        tables: "pairs" with columns "source" and "target" and perhaps "client"; of new nodes "nodes", "edges" and
-            "features" as `split_nodes_asked` takes them. A new node without an edge is of the client whose node it is
-            first paired with, if it says no other.
+    Of new nodes there are "nodes", "edges" and "features" as `split_nodes_asked` takes them. A new node without an edge
+    is of the client whose node it is first paired with, if it says no other.
 
     Raises `InputError` for whatever is missing or unknown, and for a pair of two clients' nodes.
     """

@@ -57,13 +57,9 @@ def asked_users(shards: Sequence[RankingShard], users: pd.DataFrame) -> dict[int
 
 
 def best_items(scores: NDArray[np.float32], had: ItemLists, users: Ids, count: Ids) -> dict[str, Array]:
-    """Return {"rank", "item", "score"} of the best items of each row, best first; equal scores go by item.
+    """Return {"rank", "item", "score"} of the best items of each user, best first; equal scores go by item.
 
-    Args:
-        scores: float32 [rows, items].
-        had: what each user has; it is left out.
-        users: int64 [rows].
-        count: int64 [rows], items wanted for each, at most as many as it has not.
+    Those that a user `had` are left out; `scores` are float32 [users, items], `count` items are wanted for each.
     """
     open = scores.copy()
     open[np.repeat(np.arange(len(users)), had.counts[users]), had.of(users)] = -np.inf

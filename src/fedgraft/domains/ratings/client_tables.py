@@ -41,13 +41,8 @@ def client_ratings(
 ) -> RatingShard:
     """Read one client's ratings and the trust links between its users; notes go to the log.
 
-    Users and items are numbered by the tables of all of them, or by what the client has where there is none.
-
-    Args:
-        form: names of columns and the scale.
-        tables: some of `OWN_TABLES`, or of `SITE_TABLES` to train on; the first is there.
-        purpose: what they are read for.
-        task: the recipe's; not looked at to answer.
+    Tables are `OWN_TABLES`, or `SITE_TABLES` to train on, of which the first is there. Users and items are numbered by
+    the tables of all of them, or by what the client has where there is none.
 
     Raises `InputError` where the recipe, or a table that all sites have, does not say what clients have in common.
     """

@@ -47,13 +47,9 @@ def split_typed_nodes_asked(
 ) -> dict[int, Questions]:
     """Return {client: its target nodes}, every row of the table "nodes" with one client.
 
-    Args:
-        shards: all clients' own parts.
-        tables: "nodes" with a column "node" and perhaps "client"; a row whose id no client has is a new node and needs
-            features, which are not read of other rows. "edges" with columns "source_type", "source", "target_type" and
-            "target": edges of new nodes, and of nodes of other types that come with them. And "features", in a column
-            "name" the names of columns of features, none where features are made of what a client holds.
-        feature_names: the same as the table "features"; None = as it says, or "0", "1" ... without it.
+    A row whose id no client has is a new node and needs features, which are not read of other rows: in columns that
+    `feature_names` names, or else the table "features", or "0", "1" ...; in none where they are made of what a client
+    holds. The table "edges" has edges of new nodes, and of nodes of other types that come with them.
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """

@@ -146,13 +146,9 @@ class Graphs(OwnTables[GraphShard]):
     def _shard(
         self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None
     ) -> GraphShard:
-        """Return a client's shard of some of the graphs, with its own vocabulary, split where the data do not say how.
+        """Return a client's shard of some graphs, int64 [graphs], with its own vocabulary, split if the data are not.
 
-        Args:
-            collection: of all graphs.
-            rows: int64 [graphs], which are the client's.
-            purpose: says which client it is.
-            degrees: number of kinds that degrees make; None = as many as the client has.
+        `degrees` is the number of kinds that degrees make; None = as many as the client has.
         """
         own = replace(collection.whole.take(rows), name=purpose.name)
         shard = self._with_vocabulary(own, collection.whole.name, degrees)

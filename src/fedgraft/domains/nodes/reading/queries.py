@@ -44,13 +44,9 @@ class Asked:
 def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
     """{client: its nodes}, every row of the table "nodes" with one client.
 
-    Args:
-        shards: all clients' own parts.
-        tables: "nodes" with a column "node" and perhaps "client"; a row whose id no client has is a new node and needs
-            features, which are not read of other rows. "edges" with columns "source" and "target": edges of new nodes,
-            to each other or to nodes of the client that answers for them; that is the one that they name, or the one
-            whose nodes they are joined to. And "features" where columns of features have names, in a column "name";
-            else these are "0", "1" ...
+    A row whose id no client has is a new node and needs features, which are not read of other rows, in columns that the
+    table "features" names in its column "name", or "0", "1" ... The table "edges" has edges of new nodes, to each other
+    or to nodes of the client that answers for them: the one that they name, or whose nodes they are joined to.
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
@@ -116,11 +112,7 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
 def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[HaloRows]:
     """Return the halo states that a client remembers: by now it may have more nodes of its own.
 
-    Args:
-        remembered: what `States.to_tree` returned; None for nothing.
-        own: number of own nodes that it had then.
-        halo: number of nodes of others.
-        widths: of the layers.
+    `remembered` is what `States.to_tree` returned, or None, when it had `own` nodes, and a halo of so many.
     """
     states = States(own, halo, widths, remembered)
     slots = [np.flatnonzero(known[own:]) for known in states.known]
