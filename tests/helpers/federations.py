@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from contextlib import chdir, contextmanager, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
@@ -27,35 +27,16 @@ SHOPS = (
 """A recipe and what is changed in it: small, rating."""
 
 
-def fedgraft(*arguments):
-    """The command, as a list."""
-    return [sys.executable, "-m", "fedgraft", *map(str, arguments)]
-
-
-def call(*arguments, code=0, within=(), **options):
-    """Run a command to its end; its output, and on another exit code than expected what it said.
-
-    `within` is what comes before it, such as a network namespace to run it in.
-    """
-    command = [*within, *fedgraft(*arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment(), **options
-    )
-    assert code is None or done.returncode == code, (
-        f"{arguments}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    )
-    return done.stdout if code == 0 else done.stderr or done.stdout
-
-
-def call_here(*arguments, cwd="."):
-    """Run a command in this process, which has imported it; its output."""
-    out = io.StringIO()
-    with chdir(cwd), redirect_stdout(out), pytest.MonkeyPatch.context() as patch:
+def call_here(*arguments, cwd=".", code=0):
+    """Run a command in this process, which has imported it; its output, or what it said where it is refused."""
+    said = io.StringIO()
+    redirected = redirect_stderr if code else redirect_stdout
+    with chdir(cwd), redirected(said), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["fedgraft", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-    assert not ended.value.code, f"{arguments}: exit code {ended.value.code}"
-    return out.getvalue()
+    assert (ended.value.code or 0) == code, f"{arguments}: exit code {ended.value.code}\n{said.getvalue()}"
+    return said.getvalue()
 
 
 def run_here(root, recipe, *changes):
@@ -158,8 +139,8 @@ class Federation:
         ended(process)
 
     def run(self, out, *changes, code=0):
-        command = ("run", self.recipe, "--on", self.root, "--out", out, "--json", *changes)
-        return json.loads(call_here(*command)) if code == 0 else call(*command, code=code)
+        said = call_here("run", self.recipe, "--on", self.root, "--out", out, "--json", *changes, code=code)
+        return said if code else json.loads(said)
 
     def begin(self, out, *changes):
         """Begin a run and return its process; one before it has to have ended, or ends now."""

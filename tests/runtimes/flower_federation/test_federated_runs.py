@@ -13,7 +13,7 @@ import fedgraft
 from fedgraft.contracts.data import names_of
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.runtimes.flower_federation.folders import file_name
-from helpers.federations import SHOPS, WAIT_SECONDS, Federation, call, call_here, federation, run_here, same
+from helpers.federations import SHOPS, WAIT_SECONDS, Federation, call_here, federation, run_here, same
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = pytest.mark.federation
@@ -146,10 +146,10 @@ def test_a_node_that_lost_its_disk_fails_once_by_name_and_goes_on(shops, tmp_pat
 def test_what_is_wrong_is_one_line(shops, tmp_path):
     said = shops.run(tmp_path / "a", "data.clients=5", code=2)
     assert "data.clients cannot be given with --on" in said
-    said = call("run", "fedacs", "--on", tmp_path / "nowhere", code=2)
+    said = call_here("run", "fedacs", "--on", tmp_path / "nowhere", code=2)
     assert "has no federation.toml: make it with 'fedgraft federation init" in said
     node = shops.root / "nodes" / shops.names[0]
-    said = call("node", node, "--data", shops.root / "clients" / f"{shops.names[1]}.data", code=2)
+    said = call_here("node", node, "--data", shops.root / "clients" / f"{shops.names[1]}.data", code=2)
     assert "is of client 1" in said
 
 

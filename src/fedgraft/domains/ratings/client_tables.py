@@ -87,4 +87,6 @@ def _numbered(ratings: Ratings, form: Format, given: Given, name: str) -> Rating
         got = f"{what} {str(own[lost[0]])!r}"
         raise InputError(f"{rows.where}: no {got}, which has ratings here ({len(lost)} such {name}).")
     known: dict[str, Any] = {what: place[getattr(ratings, what)], name: len(every), f"{what}_ids": every}
-    return replace(ratings, **known, **({"trust": place[ratings.trust]} if what == "user" else {}))
+    if what == "user":
+        known["trust"] = place[ratings.trust]
+    return replace(ratings, **known)

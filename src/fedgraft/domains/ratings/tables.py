@@ -7,7 +7,7 @@ import numpy as np
 from fedgraft.contracts.table_files import Given, is_folder
 from fedgraft.domains.ratings.shards import Ids, Ratings
 from fedgraft.domains.tables.reader import read
-from fedgraft.domains.tables.rows import Rows, places_of
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -124,12 +124,13 @@ def _scale(form: Format, rating: Array, rows: Rows) -> tuple[tuple[float, float]
 def _links(form: Format, rows: Rows, user_ids: Array) -> tuple[Ids, list[str]]:
     """Return trust links, int64 [2, m] numbers of users, and notes."""
     ends = [rows[role] for role in ("trust_user", "trust_target")]
-    links = np.stack([places_of(user_ids, end.texts()) for end in ends])
-    strange: Array = (links < 0).any(axis=0)
-    if not strange.any():
+    links = np.stack([end.among(user_ids) for end in ends])
+    strange = np.flatnonzero((links < 0).any(axis=0))
+    if not len(strange):
         return links, []
     if form.unknown_trust == "error":
-        wrong = ends[0] if links[0, strange.argmax()] < 0 else ends[1]
+        wrong = ends[0] if links[0, strange[0]] < 0 else ends[1]
         hint = f" {form.owner}.unknown_trust = 'drop' leaves them out."
         raise wrong.error(strange, "a user with a rating", hint=hint)
-    return links[:, ~strange], [f"{int(strange.sum()):,} trust links with an end that has no rating left out."]
+    note = f"{len(strange):,} trust links with an end that has no rating left out."
+    return np.delete(links, strange, axis=1), [note]

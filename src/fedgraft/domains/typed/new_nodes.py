@@ -118,7 +118,8 @@ class Newcomers:
     def _check_ends(self, row: int, pair: tuple[Node, Node]) -> None:
         for column, node in zip(ASKED_ENDS, pair, strict=True):
             if node[0] == self._target and node not in self._owners and node[1] not in self._listed:
-                hint = nearest(node[1], [*self._listed, *_texts(self._shards, self._target)])
+                known = [str(name) for shard in self._shards for name in shard.ids[self._target]]
+                hint = nearest(node[1], [*self._listed, *known])
                 raise InputError(
                     f"{self._links.rows.row(row)}: {column!r} must be a node of type {self._target!r} of a client, or "
                     f"a new one of --nodes; got {node[1]!r}.{hint}"
@@ -188,10 +189,6 @@ class Newcomers:
         """Return the edges of the new nodes that a client answers for."""
         pairs = self._links.pairs
         return [pair for pair in pairs if self.client(next(end for end in pair if end in self._group)) == client]
-
-
-def _texts(shards: Sequence[TypedGraph], kind: str) -> list[str]:
-    return [str(name) for shard in shards for name in shard.ids[kind]]
 
 
 def placed(

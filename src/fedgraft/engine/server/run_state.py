@@ -127,8 +127,10 @@ class RunState:
         for client in answered:
             self.failing.pop(str(client), None)
         self.failing.update({str(client): reason for client, reason in failed.items()})
+        if answered:  # the usual case; what follows looks at all clients
+            return
         able = {str(client) for client, examples in enumerate(self.examples) if examples}
-        if not answered and able <= self.failing.keys():
+        if able <= self.failing.keys():
             raise AllClientsFailedError(round, {int(client): reason for client, reason in self.failing.items()})
 
     def to_tree(self) -> dict[str, Tree]:

@@ -108,11 +108,10 @@ def norm(arrays: Arrays) -> float:
     total = 0.0
     with np.errstate(over="ignore", under="ignore"):
         for array in arrays.values():
-            flat = array.reshape(-1)
-            square = float(np.dot(flat, flat)) if flat.dtype.kind == "f" else math.inf
+            square = float(np.vdot(array, array)) if array.dtype.kind == "f" else math.inf
             if not 1e-30 < square < math.inf:
-                wide = flat.astype(np.float64)
-                square = float(np.dot(wide, wide))
+                wide = array.astype(np.float64)
+                square = float(np.vdot(wide, wide))
             total += square
     return math.sqrt(total)
 

@@ -1,8 +1,8 @@
 """A perceptron over all nodes in one place, by their features alone: what yardsticks begin with."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -52,7 +52,7 @@ class Perceptron:
         train, chosen_on = graph.rows("train"), judges(graph)
         classes, places = np.unique(graph.label[train], return_inverse=True)
         wanted = graph.label[chosen_on]
-        best, best_right = np.zeros((graph.own, len(graph.classes))), -1
+        best = np.zeros((graph.own, len(graph.classes)))
         if len(classes) == 1:
             best[:, classes[0]] = 1
             return best
@@ -63,19 +63,21 @@ class Perceptron:
         g = np.random.RandomState(self.seed)
         drawn = _drawn((inputs.shape[1], *self.hidden, target.shape[1]), inputs.dtype, g)
         first, others = (self._batches(inputs, target, each) for each in (g, np.random.RandomState(self.seed)))
+        chosen, most_right = _Network(drawn, 0.0, self.learning_rate), -1
         for alpha in self.alphas:
             model = _Network(drawn, alpha, self.learning_rate)
-            own_best, best_epoch = -1, 0
+            own_most, best_epoch = -1, 0
             for epoch in range(self.epochs):
                 for batch in others if epoch else first:
                     model.step(*batch)
                 right = int((classes[model.probabilities(judged).argmax(axis=1)] == wanted).sum())
-                if right > own_best:
-                    own_best, best_epoch = right, epoch
-                if right > best_right:
-                    best[:, classes], best_right = model.probabilities(features), right
+                if right > own_most:
+                    own_most, best_epoch = right, epoch
+                if right > most_right:
+                    chosen, most_right = _Network(model.layers, alpha, self.learning_rate), right
                 if epoch - best_epoch >= self.patience:
                     break
+        best[:, classes] = chosen.probabilities(features)
         return best
 
     def _batches(self, inputs: Features, target: NDArray[np.bool_], g: np.random.RandomState) -> list[Batch]:
@@ -90,7 +92,7 @@ class Perceptron:
 def _drawn(widths: Sequence[int], dtype: Any, g: np.random.RandomState) -> list[tuple[Floats, Floats]]:
     """Weights and biases of each layer, uniform as Glorot and Bengio have it (AISTATS 2010)."""
     layers = []
-    for inputs, outputs in itertools.pairwise(widths):
+    for inputs, outputs in pairwise(widths):
         bound = np.sqrt(6.0 / (inputs + outputs))
         weights, biases = g.uniform(-bound, bound, (inputs, outputs)), g.uniform(-bound, bound, outputs)
         layers.append((weights.astype(dtype), biases.astype(dtype)))
@@ -111,6 +113,11 @@ class _Network:
         self._biases = [biases.copy() for _, biases in layers]
         self._alpha, self._learning_rate, self._steps = alpha, learning_rate, 0
         self._moments = [_Moments(each) for each in (*self._weights, *self._biases)]
+
+    @property
+    def layers(self) -> list[tuple[Floats, Floats]]:
+        """Weights and biases of each layer, as they are now."""
+        return [*zip(self._weights, self._biases, strict=True)]
 
     def probabilities(self, features: Features) -> Floats:
         """Return those of each class, [n, classes]."""
