@@ -42,7 +42,8 @@ def read_file(path: Path, parameter: str, rows: int | None = None) -> pd.DataFra
     if path.exists() and not path.is_file():
         raise InputError(f"{parameter}: {path} is no plain file, and can be read once only; give a file.")
     if not path.is_file():
-        near = difflib.get_close_matches(path.name, _names_in(path.parent), n=1, cutoff=0.5)
+        there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
         hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
         raise InputError(f"{parameter}: no file {path}.{hint}")
     if path.suffix.lower() not in SUFFIXES:
@@ -146,7 +147,3 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 def _guarded(value: Any) -> Any:
     is_formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
     return f"'{value}" if is_formula else value
-
-
-def _names_in(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

@@ -8,9 +8,8 @@ import pandas as pd
 from fedgraft.contracts.values import Questions
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.tables import read_queries
+from fedgraft.domains.tables.reader import OWNER
 from fedgraft.errors import InputError, unknown
-
-OWNER = "predict"
 
 
 def split_graphs(shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:

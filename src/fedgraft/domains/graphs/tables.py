@@ -16,7 +16,7 @@ from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges,
 from fedgraft.domains.labels.known import classes_hint, numbers_hint
 from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.reader import read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
+from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -64,12 +64,12 @@ def read_graphs(
     else:
         graphs = nodes.take(np.sort(np.unique(named, return_index=True)[1]))
     code, ids = graphs.read("graph")
-    _once(graphs, code, ids, f"graph {{}} of column {names['graph']!r}")
+    graphs.check_once(code, ids, "graph", f" of column {names['graph']!r}")
     ids = ids[code]
     graph = _graph_of(nodes, ids, graphs.where)
     node, node_names = nodes.read("node")
     keys = graph * len(node_names) + node
-    _once(nodes, keys, node_names, f"node {{}} of its graph (column {names['node']!r})")
+    nodes.check_once(keys, node_names, "node", f" of its graph (column {names['node']!r})")
     sizes, order = np.bincount(graph, minlength=len(ids)), np.argsort(graph, kind="stable")
     if (empty := sizes == 0).any():
         what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {nodes.where}; every graph needs one"
@@ -185,13 +185,6 @@ def _one_width(found: Collection[GraphShard], nodes: Rows, order: Indices) -> No
             who = f" of client {found.client_names[owner[wrong.argmax()]]!r}" if found.client_names else ""
             what = f"{name!r} is empty, but other nodes{who} have it"
             raise nodes.error(wrong, what, end="; all nodes of a client need features of one width.")
-
-
-def _once(rows: Rows, keys: Indices, names: Array, what: str) -> None:
-    """Raise `InputError` where a key is repeated; its name is that of the key modulo the number of names."""
-    if len(again := repeated(keys)):
-        name = repr(str(names[keys[again[0]] % len(names)]))
-        raise rows.error(again, f"{what.format(name)} is listed twice")
 
 
 # --- graphs to classify -----------------------------------------------------------------------------------------------

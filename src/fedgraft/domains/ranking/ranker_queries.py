@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Questions
 from fedgraft.domains.ranking.shards import Ids, ItemLists, RankingShard
+from fedgraft.domains.tables.reader import OWNER
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.wire.layouts import Array
 
-OWNER = "predict"
 ASKED = 10
 """Items per user where a question does not say how many."""
 LONGEST = 1_000_000

@@ -13,7 +13,7 @@ from fedgraft.contracts.table_files import Given, is_folder
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
 from fedgraft.domains.tables.reader import read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
+from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
@@ -83,8 +83,7 @@ def read_catalogue(form: Features, items: Given | None, names: Names, taken: Arr
 
 def _catalogue(form: Features, rows: Rows) -> Catalogue:
     code, names = rows.read("item")
-    if len(again := repeated(code)):
-        raise rows.error(again, f"item {str(names[code[again[0]]])!r} is listed twice", noun="")
+    rows.check_once(code, names, "item", noun="")
     others = [name for name in rows if name not in rows.names.values()]
     numeric = [name for name in others if _is_numbers(rows.frame[name])]
     texts = form.text

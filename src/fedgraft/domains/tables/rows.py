@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.tables.schema import Names, Table
-from fedgraft.errors import InputError, nearest, require_one_of
+from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
 Source: TypeAlias = list[tuple[str, int]]
@@ -53,10 +53,6 @@ class Cells:
         """Return a cell as text, as it is written."""
         return str(self.values.iloc[cell])
 
-    def shown(self, cell: int | np.integer) -> str:
-        """Return what errors say of a cell: its text in quotes, or "nothing"."""
-        return "nothing" if pd.isna(self.values.iloc[cell]) else repr(self.text(cell))
-
     def row(self, cell: int | np.integer) -> str:
         """'FILE, row 3', where a cell is."""
         return row_of(self.source, self.places[cell])
@@ -75,7 +71,8 @@ class Cells:
         """
         cells = _places(wrong)
         count = f" ({len(cells)} such rows)" if counted else ""
-        got = self.shown(cells[0]) if got is None else got
+        if got is None:
+            got = "nothing" if pd.isna(self.values.iloc[cells[0]]) else repr(self.text(cells[0]))
         return InputError(f"{self.row(cells[0])}: {self.name!r} must be {must}; got {got}{count}.{hint}")
 
     def codes(self) -> Coded:
@@ -241,11 +238,11 @@ class Rows:
         rows = _places(wrong)
         return InputError(f"{self.row(rows[0])}: {what}{f' ({len(rows)} such {noun})' if noun else ''}{end}")
 
-    def require(self, role: str, option: str) -> None:
-        """Raise `InputError` where there is no column of that role, which `option` names."""
-        if role not in self:
-            name = self.names[role]
-            raise InputError(f"{self.where}: no column {name!r} ({option}).{nearest(name, self)}")
+    def check_once(self, keys: Indices, names: Array, what: str, of: str = "", noun: str = "rows") -> None:
+        """Raise `InputError` where two rows have one key; keys modulo their number are the names of `what` they are."""
+        if len(again := repeated(keys)):
+            name = str(names[keys[again[0]] % len(names)])
+            raise self.error(again, f"{what} {name!r}{of} is listed twice", noun)
 
 
 def codes_of(values: Array, name: str, where: str) -> Coded:

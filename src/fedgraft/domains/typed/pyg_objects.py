@@ -110,23 +110,16 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     for path, part in zip(paths, parts, strict=True):
         if part.width != parts[0].width:
             raise InputError(f"{path}: {part.width} features of {target!r}, but {paths[0]} has {parts[0].width}.")
-    _check_one_client_each(paths, parts)
+    seen: dict[object, Path] = {}
+    for path, part in zip(paths, parts, strict=True):
+        for name in part.ids[target]:
+            if (other := seen.setdefault(name, path)) != path:
+                raise InputError(f"{path}: node {name!r} of type {target!r} is in {other} too; each must be at one.")
     parts = _alike(parts, metapaths)
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
     return Collection(whole, client, names, splits[0], tuple(notes), _numbers(whole), tuple(parts))
-
-
-def _check_one_client_each(paths: Sequence[Path], parts: Sequence[TypedGraph]) -> None:
-    """Raise `InputError` for a target node at two clients."""
-    seen: dict[object, Path] = {}
-    for path, part in zip(paths, parts, strict=True):
-        for name in part.ids[part.target]:
-            if (other := seen.setdefault(name, path)) != path:
-                raise InputError(
-                    f"{path}: node {name!r} of type {part.target!r} is in {other} too; each must be at one."
-                )
 
 
 def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedGraph]:

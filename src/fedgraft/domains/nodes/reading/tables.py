@@ -18,9 +18,9 @@ from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.features import dense_features, known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
 from fedgraft.domains.tables.reader import named_once, read
-from fedgraft.domains.tables.rows import Rows, repeated
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
@@ -72,9 +72,7 @@ def read_nodes(
             f"{rows.where}: column {names['client']!r} names clients, but each file of the folder {nodes} is one."
         )
     code, ids = rows["node"].codes()
-    if len(again := repeated(code)):
-        name = str(ids[code[again[0]]])
-        raise rows.error(again, f"node {name!r} of column {names['node']!r} is listed twice")
+    rows.check_once(code, ids, "node", f" of column {names['node']!r}")
     client, clients = rows.clients() or (np.zeros(len(rows), np.int64), np.array([], str))
     label, classes = _labels(rows, are_numbers)
     split = read_split(rows, label) if names["label"] else np.full(len(rows), -1, np.int8)
@@ -140,8 +138,7 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
     whose they are. Where features are sparse, columns and values that are missing are 0.
     """
     code, ids = rows["node"].codes()
-    if len(again := repeated(code)):
-        raise rows.error(again, f"node {str(ids[code[again[0]]])!r} is listed twice", noun="")
+    rows.check_once(code, ids, "node", noun="")
     links = read(edges, ASKED_EDGES, rows.names, "data", "--data-edges")
     ends = np.stack([links[role].among(ids) for role in ("source", "target")])
     inside = (ends >= 0).all(axis=0)
@@ -179,6 +176,7 @@ def site_part(
     shard = replace(shard, name=name)
     if not names["label"]:
         return shard, False
-    rows.require("label", "data.label")
+    if "label" not in rows:
+        raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
     label: Array = read_numbers(rows["label"]) if are_numbers else read_classes_among(rows["label"], classes)
     return replace(shard, label=label, split=read_split(rows, label)), "split" in rows
