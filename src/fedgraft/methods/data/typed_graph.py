@@ -89,7 +89,8 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
         if is_object(self.nodes):
             if self.edges is not None:
                 raise InputError("TypedGraph.edges must be left out where TypedGraph.nodes is a PyG object.")
-        elif self.edges is None and not self._may_be_folder():
+        # A path without a suffix can be only a folder's, which need not be there before data are read.
+        elif self.edges is None and not (isinstance(self.nodes, str | Path) and not Path(self.nodes).suffix):
             raise InputError(
                 "TypedGraph.edges must be given: {'paper-author': a .csv or .parquet file or a DataFrame, ...}, or one "
                 "of all edges."
@@ -232,10 +233,6 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
                 f"TypedGraph.{option} must be {{type: a .csv or .parquet file or a DataFrame}}, one of all {option}, "
                 f"or for nodes a torch_geometric.data.HeteroData or the path of one; got {type(given).__name__}."
             )
-
-    def _may_be_folder(self) -> bool:
-        """Whether the nodes are a path that can be only a folder's, which need not be there before data are read."""
-        return isinstance(self.nodes, str | Path) and not Path(self.nodes).suffix
 
     @staticmethod
     def _in_memory(given: Any) -> bool:
