@@ -4,7 +4,7 @@ A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.labels.known import classes_hint, numbers_hint
 from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.features import some
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
@@ -22,9 +23,6 @@ from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
-
-SHOWN = 5
-"""Names in a note before it breaks off."""
 
 GRAPHS = Table(
     "graphs",
@@ -56,7 +54,10 @@ def read_graphs(
         labelled: whether every graph needs a label; else labels, clients and splits are not read.
         are_numbers: whether labels are numbers, not classes.
     """
-    _check_names(names, owner)
+    GRAPHS.check(owner, names)
+    NODES.check(owner, names, ("graph", "node"))
+    EDGES.check(owner, names)
+    NODES.check(owner, names, ("attributes",))
     nodes = read(tables["nodes"], NODES, names, owner)
     named = nodes.read("graph")[0]
     if "graphs" in tables:
@@ -98,14 +99,6 @@ def read_graphs(
         found = _with_labels(found, graphs, are_numbers)
         _one_width(found, nodes, order)
     return found
-
-
-def _check_names(names: Names, owner: str) -> None:
-    """Raise `InputError` where a column of one table is named twice."""
-    GRAPHS.check(owner, names)
-    NODES.check(owner, names, ("graph", "node"))
-    EDGES.check(owner, names)
-    NODES.check(owner, names, ("attributes",))
 
 
 def _with_labels(found: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
@@ -223,17 +216,13 @@ def read_queries(
         whole = replace(whole, kind=kind, kinds=trained.kinds, kind_names=trained.kind_names)
         if new:
             count = int((kind < 0).sum())
-            notes.append(f"{count:,} nodes of kinds unseen in training ({_some(new)}) count as of no kind.")
+            notes.append(f"{count:,} nodes of kinds unseen in training ({some(new)}) count as of no kind.")
     else:
         raise InputError(
             f"{where}: no column {names['kind']!r} ({owner}.kind); client {trained.name!r} was trained with kinds "
-            f"{_some(trained.kind_names)}."
+            f"{some(trained.kind_names)}."
         )
     for note in notes:
         LOG.warning(note)
     split = np.full(whole.graphs, SPLITS.index("test"), np.int8)
     return replace(whole, name=trained.name, classes=trained.classes, split=split)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])

@@ -17,7 +17,12 @@ Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
 LOG = logging.getLogger("fedgraft.data")
 
 SHOWN = 5
-"""Names of columns in a message before it breaks off."""
+"""Names in a message before it breaks off."""
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first names, in quotes, with "..." where there are more."""
+    return ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
 
 
 def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArray[np.float64]:
@@ -106,6 +111,5 @@ def check_given(
     without = rows.frame[[name for name in columns if name in rows.frame]].isna().all(axis=1).to_numpy()
     if without.any():
         first = int(without.argmax())
-        needed = ", ".join([*map(repr, columns[:SHOWN]), *(["..."] if len(columns) > SHOWN else [])])
-        end = f".{nearest(ids[first], near(first))} A new node needs its features, in columns {needed}."
+        end = f".{nearest(ids[first], near(first))} A new node needs its features, in columns {some(columns)}."
         raise rows.error(without, f"no client has a node {ids[first]!r}", end=end)
