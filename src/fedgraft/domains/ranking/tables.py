@@ -1,7 +1,7 @@
 """Reads a user's own interactions and items from tables, with errors that name file, row, column and value."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,11 @@ from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
 
 LOG = logging.getLogger("fedgraft.data")
+
+OWNER = "Interactions"
+"""What errors call the data set of a user's own tables."""
+Maker = Callable[[Mapping[str, str], item_features.Items], dict[str, item_features.Rows]]
+"""Makes {modality: features of the items} of {modality: a source of `item_features`}."""
 
 INTERACTIONS = Table(
     "interactions",
@@ -50,71 +55,65 @@ class Catalogue:
     where: str
 
 
-@dataclass(frozen=True)
-class Features:
-    """Where the features of items come from.
+def read_catalogue(
+    items: Given | None,
+    names: Names,
+    taken: Array,
+    sources: Mapping[str, Any] | None,
+    text: tuple[str, ...] | None,
+    make: Maker,
+) -> Catalogue:
+    """Read the items, a row each, and what is known of them.
 
     Args:
-        owner: what errors call the data set.
+        items: their table; None = there are those that are `taken`, ids in ascending order.
+        names: of the columns.
+        taken: is not looked at where there is a table.
         sources: {modality: a source of `item_features`, or columns of numbers}; None = all that the table tells.
-        text: columns of items that make their text; None = the title and every column that is not of numbers.
-        images: the folder of images.
-        width: of features from texts.
+        text: columns that make an item's text; None = the title and every column that is not of numbers.
+        make: makes features of sources.
     """
-
-    owner: str
-    sources: Mapping[str, Any] | None
-    text: tuple[str, ...] | None
-    images: object
-    width: int
-
-
-def read_catalogue(form: Features, items: Given | None, names: Names, taken: Array) -> Catalogue:
-    """Read the items, a row each, and what is known of them; without a table they are the ids that are taken."""
     if items is not None:
-        return _catalogue(form, read(items, ITEMS, names, form.owner))
-    sources = form.sources or {}
+        return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make)
+    sources = sources or {}
     if given := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
-        raise InputError(f"{form.owner}.items must be given, a table of items: features {given[0]!r} need it.")
+        raise InputError(f"{OWNER}.items must be given, a table of items: features {given[0]!r} need it.")
     known = item_features.Items(taken, [""] * len(taken), np.arange(len(taken)), len(taken), "the catalogue")
-    made = item_features.make_features(form.owner, sources, known, form.images, form.width)
-    return Catalogue(taken, np.zeros(0, np.str_), made, known.where)
+    return Catalogue(taken, np.zeros(0, np.str_), make(sources, known), known.where)
 
 
-def _catalogue(form: Features, rows: Rows) -> Catalogue:
+def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, ...] | None, make: Maker) -> Catalogue:
     code, names = rows.read("item")
     rows.check_once(code, names, "item", noun="")
     others = [name for name in rows if name not in rows.names.values()]
     numeric = [name for name in others if _is_numbers(rows.frame[name])]
-    texts = form.text
     if texts is None:
         title = [rows.names["title"]] if "title" in rows else []
         texts = (*title, *(name for name in others if name not in numeric))
-    sources = form.sources
     if sources is None:
         sources = ({"text": "text"} if texts else {}) | ({"numbers": numeric} if numeric else {})
-    every, count = _texts(rows, texts, f"{form.owner}.text"), len(rows)
+    every, count = _texts(rows, texts, f"{OWNER}.text"), len(rows)
     known = item_features.Items(names[code], every, np.arange(count), count, rows.where)
     made: dict[str, item_features.Rows] = {}
     for modality, of in sources.items():
         if isinstance(of, str):
-            made |= item_features.make_features(form.owner, {modality: of}, known, form.images, form.width)
+            made |= make({modality: of}, known)
         else:
-            made[modality] = _standardised(rows, of, f"{form.owner}.features")
+            made[modality] = _standardised(rows, of, f"{OWNER}.features")
     titles = _text(rows["title"].values) if "title" in rows else []
     return Catalogue(known.ids, np.array(titles, dtype=np.str_), made, rows.where)
 
 
-def read_taken(owner: str, names: Names, given: Given, named: bool) -> Rows:
+def read_taken(names: Names, given: Given, named: bool) -> Rows:
     """Read a table of interactions, or a folder of them, one file a client; `named`: whether clients are named."""
     if is_folder(given) and not named:
         raise InputError(
-            f"{owner}.interactions = {str(given)!r} is a folder, where each file is a client: {owner}.partition must "
+            f"{OWNER}.interactions = {str(given)!r} is a folder, where each file is a client: {OWNER}.partition must "
             "be 'given'."
         )
     unread = () if named and not is_folder(given) else ("client",)
     roles = [column.role for column in INTERACTIONS.columns if column.role not in unread]
-    return read(given, INTERACTIONS, names, owner, needed=("user", "item", "client", "time"), only=roles)
+    return read(given, INTERACTIONS, names, OWNER, needed=("user", "item", "client", "time"), only=roles)
 
 
 def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interactions:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.ranking.item_features import sources_of
+from fedgraft.domains.ranking.item_features import make_features, sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
 from fedgraft.domains.ranking.shards import RankingShard
@@ -19,7 +20,6 @@ from fedgraft.domains.ranking.tables import (
     ITEMS,
     USERS,
     Catalogue,
-    Features,
     read_catalogue,
     read_interactions,
     read_own,
@@ -115,7 +115,7 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
     def read(self) -> Whole:
         """Read the whole set, before it is dealt to clients."""
         named = self.partition == "given"
-        rows = read_taken("Interactions", INTERACTIONS.names(self), self.interactions, named)
+        rows = read_taken(INTERACTIONS.names(self), self.interactions, named)
         return read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
@@ -124,7 +124,7 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
         if not purpose.trains:
             taken = np.zeros(0, np.str_)
             if self.items is None:
-                taken = read_taken("Interactions", names, self.interactions, self.partition == "given").read("item")[1]
+                taken = read_taken(names, self.interactions, self.partition == "given").read("item")[1]
             return read_own(names, tables["data"], self._catalogue(taken))
         here = replace(self, partition=PARTITIONS[0], **dict[str, Any](tables))
         if here.items is None:
@@ -133,8 +133,8 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
 
     def _catalogue(self, taken: Array) -> Catalogue:
         sources = None if self.features == "all" else self._sources()
-        form = Features("Interactions", sources, self.text, self.images, self.width)
-        return read_catalogue(form, self.items, ITEMS.names(self), taken)
+        make = partial(make_features, "Interactions", images=self.images, width=self.width)
+        return read_catalogue(self.items, ITEMS.names(self), taken, sources, self.text, make)
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""
