@@ -141,6 +141,32 @@ def require(condition: bool, parameter: str, allowed: str, got: object) -> None:
         raise InputError(f"{parameter} must be {allowed}; got {got!r}.")
 
 
+def require_options(owner: object, name: str, **allowed: str) -> None:
+    """Raise `InputError` unless each option of an object lies where it may: `clients=">= 0"`, `alpha="in (0, 1]"`.
+
+    Args:
+        owner: whose attributes the options are.
+        name: what errors call it.
+        allowed: {option: its interval}: ">= 1" or "at least 1", "> 0" or "above 0", "in [0, 1)" with round brackets at
+            ends that do not belong to it.
+    """
+    for option, interval in allowed.items():
+        value = getattr(owner, option)
+        require(_within(value, interval), f"{name}.{option}", interval, value)
+
+
+def _within(value: float, interval: str) -> bool:
+    """Return whether a number lies in an interval, as `require_options` has it; nan lies in none."""
+    sign, _, number = interval.rpartition(" ")
+    if sign in (">=", "at least"):
+        return value >= float(number)
+    if sign in (">", "above"):
+        return value > float(number)
+    low, high = (float(end.strip("[]()")) for end in interval.removeprefix("in ").split(", "))
+    above = value >= low if "[" in interval else value > low
+    return above and (value <= high if "]" in interval else value < high)
+
+
 def require_one_of(parameter: str, got: str, allowed: Iterable[str]) -> None:
     """Raise `InputError` unless `got` is one of `allowed`, naming the nearest."""
     names = list(allowed)

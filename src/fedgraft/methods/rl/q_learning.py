@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Indices
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.methods.rl import replay
 from fedgraft.methods.rl.networks import Moments, Vector, drawn, forward, moved, one_thread, seeded, tensors
 from fedgraft.wire.layouts import Arrays
@@ -83,8 +83,7 @@ class QLearning:
         for name in ("inputs", "actions", "batch", "memory", "copy_every"):
             require(getattr(self, name) >= 1, f"QLearning.{name}", ">= 1", getattr(self, name))
         require(min(self.hidden, default=1) >= 1, "QLearning.hidden", "widths >= 1", self.hidden)
-        require(self.rate > 0, "QLearning.rate", "> 0", self.rate)
-        require(self.team >= 0, "QLearning.team", ">= 0", self.team)
+        require_options(self, "QLearning", rate="> 0", team=">= 0")
         require(not (self.team and self.rounds), "QLearning.team", "0 where rounds are remembered", self.team)
         require(0 <= self.gamma < 1, "QLearning.gamma", "in [0, 1)", self.gamma)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, require_options
 from fedgraft.methods.cohorts import affordable, probeable, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 from fedgraft.methods.sketches import SKETCH, seen
@@ -64,9 +64,7 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
     candidates: int = 0
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "ACFL.clients", ">= 0", self.clients)
-        require(self.clusters >= 1, "ACFL.clusters", ">= 1", self.clusters)
-        require(self.candidates >= 0, "ACFL.candidates", ">= 0", self.candidates)
+        require_options(self, "ACFL", clients=">= 0", clusters=">= 1", candidates=">= 0")
 
     def init(self, view: View) -> ACFLState:
         """Return the first state: nobody known."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
 
 
@@ -54,10 +54,7 @@ class AFL(ExplainedSelector[AFLState]):
     uniform: float = 0.1
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "AFL.clients", ">= 0", self.clients)
-        require(0 <= self.discarded <= 1, "AFL.discarded", "in [0, 1]", self.discarded)
-        require(self.temperature >= 0, "AFL.temperature", ">= 0", self.temperature)
-        require(0 <= self.uniform <= 1, "AFL.uniform", "in [0, 1]", self.uniform)
+        require_options(self, "AFL", clients=">= 0", discarded="in [0, 1]", temperature=">= 0", uniform="in [0, 1]")
 
     def init(self, view: View) -> AFLState:
         """Nobody has trained."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, random_order, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 
@@ -82,13 +82,8 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
     history: int = 50
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "FedCor.clients", ">= 0", self.clients)
-        for name in ("dim", "warm_up", "history"):
-            require(getattr(self, name) >= 1, f"FedCor.{name}", ">= 1", getattr(self, name))
-        require(self.every >= 2, "FedCor.every", ">= 2", self.every)
-        require(self.noise > 0, "FedCor.noise", "> 0", self.noise)
-        for name in ("beta", "gamma"):
-            require(0 < getattr(self, name) <= 1, f"FedCor.{name}", "in (0, 1]", getattr(self, name))
+        require_options(self, "FedCor", clients=">= 0", dim=">= 1", warm_up=">= 1", history=">= 1", every=">= 2")
+        require_options(self, "FedCor", noise="> 0", beta="in (0, 1]", gamma="in (0, 1]")
 
     def init(self, view: View) -> FedCorState:
         """Return the first state: nothing known."""

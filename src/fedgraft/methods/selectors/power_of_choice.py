@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require_one_of, require_options
 from fedgraft.methods.cohorts import affordable, probeable, reachable, size, weighted_order
 
 
@@ -50,8 +50,7 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
     variant: str = "pow-d"
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "PowerOfChoice.clients", ">= 0", self.clients)
-        require(self.candidates >= 0, "PowerOfChoice.candidates", ">= 0", self.candidates)
+        require_options(self, "PowerOfChoice", clients=">= 0", candidates=">= 0")
         require_one_of("PowerOfChoice.variant", self.variant, ("pow-d", "rpow-d"))
 
     def init(self, view: View) -> PowerOfChoiceState:

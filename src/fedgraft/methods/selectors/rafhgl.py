@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import AGENT
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
 
@@ -112,19 +112,11 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     copy_every: int = 10
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "RAFHGL.clients", ">= 0", self.clients)
-        require(self.quantiles >= 2, "RAFHGL.quantiles", ">= 2", self.quantiles)
-        for name in ("explore", "least", "discarded", "uniform"):
-            require(0 <= getattr(self, name) <= 1, f"RAFHGL.{name}", "in [0, 1]", getattr(self, name))
-        for name in ("prior", "turn", "relative", "temperature"):
-            require(getattr(self, name) >= 0, f"RAFHGL.{name}", ">= 0", getattr(self, name))
-        require(0 < self.decay <= 1, "RAFHGL.decay", "in (0, 1]", self.decay)
-        require(-100 <= self.target <= 100, "RAFHGL.target", "in [-100, 100]", self.target)
-        require(1 < self.base <= 1000, "RAFHGL.base", "in (1, 1000]", self.base)
-        require(self.rate > 0, "RAFHGL.rate", "> 0", self.rate)
-        require(0 <= self.gamma < 1, "RAFHGL.gamma", "in [0, 1)", self.gamma)
-        for name in ("steps", "hidden", "batch", "memory", "copy_every"):
-            require(getattr(self, name) >= 1, f"RAFHGL.{name}", ">= 1", getattr(self, name))
+        require_options(self, "RAFHGL", clients=">= 0", quantiles=">= 2", explore="in [0, 1]", least="in [0, 1]")
+        require_options(self, "RAFHGL", discarded="in [0, 1]", uniform="in [0, 1]", prior=">= 0", turn=">= 0")
+        require_options(self, "RAFHGL", relative=">= 0", temperature=">= 0", decay="in (0, 1]")
+        require_options(self, "RAFHGL", target="in [-100, 100]", base="in (1, 1000]", rate="> 0", gamma="in [0, 1)")
+        require_options(self, "RAFHGL", steps=">= 1", hidden=">= 1", batch=">= 1", memory=">= 1", copy_every=">= 1")
 
     @cached_property
     def reports(self) -> frozenset[str]:  # type: ignore[override]

@@ -28,7 +28,7 @@ from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, answered, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types, shortest_metapaths
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, require_options
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -82,10 +82,8 @@ class TypedNode(
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require(self.neighbours >= 0, "TypedNode.neighbours", ">= 0", self.neighbours)
-        require(0 <= self.dropout < 1, "TypedNode.dropout", "in [0, 1)", self.dropout)
-        for name in ("scale", "features", "classes"):
-            require(getattr(self, name) >= 0, f"TypedNode.{name}", ">= 0", getattr(self, name))
+        require_options(self, "TypedNode", neighbours=">= 0", dropout="in [0, 1)", scale=">= 0", features=">= 0")
+        require_options(self, "TypedNode", classes=">= 0")
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 

@@ -13,7 +13,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
 from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, best_of, descend
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 
 FORMS = ("individual", "average")
 CHUNK = 16384
@@ -76,9 +76,7 @@ class SoReg(Yardstick[RatingShard]):
             require(sound, f"SoReg.{name}", "at least one number, each at least 0", grid)
         for name in ("rate", "spread"):
             require(0 < getattr(self, name) < math.inf, f"SoReg.{name}", "above 0", getattr(self, name))
-        for name in ("steps", "patience"):
-            require(getattr(self, name) >= 1, f"SoReg.{name}", "at least 1", getattr(self, name))
-        require(self.seed >= 0, "SoReg.seed", "at least 0", self.seed)
+        require_options(self, "SoReg", steps="at least 1", patience="at least 1", seed="at least 0")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""
