@@ -156,6 +156,10 @@ def test_an_error_of_memory_without_a_word_is_one_too():
         ("in [0, 1)", (0, 0.5), (1,)),
         ("in (0, 1]", (0.5, 1), (0,)),
         ("in (-2.5, 1000)", (-2, 999), (-2.5, 1000)),
+        ("> 0 and finite", (1,), (0, math.inf)),
+        ("at least one number, each above 0", ((1,), [0.5, 2]), ((), (1, 0))),
+        ("numbers, each at least 1", ((), (1, 2)), ((0,),)),
+        ("at least one number, each in [0, 1)", ((0, 0.5),), ((), (0.5, 1))),
     ],
 )
 def test_options_lie_in_their_intervals(interval, fits, breaks):

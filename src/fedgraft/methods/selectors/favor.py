@@ -91,9 +91,7 @@ class Favor(ExplainedSelector[FavorState]):
     def __post_init__(self) -> None:
         require_options(self, "Favor", clients=">= 0", steps=">= 0", batch=">= 1", memory=">= 1", copy_every=">= 1")
         require_options(self, "Favor", epsilon="in [0, 1]", epsilon_min="in [0, 1]", target="in [-100, 100]")
-        require_options(self, "Favor", base="in (1, 1000]")
-        require(1 <= self.components <= SKETCH, "Favor.components", f"in [1, {SKETCH}]", self.components)
-        require(0 < self.epsilon_decay <= 1, "Favor.epsilon_decay", "in (0, 1]", self.epsilon_decay)
+        require_options(self, "Favor", base="in (1, 1000]", components=f"in [1, {SKETCH}]", epsilon_decay="in (0, 1]")
         require(min(self.hidden, default=1) >= 1, "Favor.hidden", "widths >= 1", self.hidden)
         require_options(self, "Favor", rate="> 0", gamma="in [0, 1)")
 

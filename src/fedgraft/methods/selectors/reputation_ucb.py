@@ -128,11 +128,9 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
             require(0 <= value < math.inf, f"ReputationUCB.{name}", ">= 0 and finite", value)
         require_one_of("ReputationUCB.prior", self.prior, ("none", "device"))
         require_one_of("ReputationUCB.estimate", self.estimate, ("mean", "discounted", "window"))
-        require_options(self, "ReputationUCB", discount="in (0, 1]", window=">= 1")
-        require(0 < self.ridge < math.inf, "ReputationUCB.ridge", "> 0 and finite", self.ridge)
+        require_options(self, "ReputationUCB", discount="in (0, 1]", window=">= 1", ridge="> 0 and finite")
         require_one_of("ReputationUCB.policy", self.policy, ("ucb", "greedy", "stochastic"))
-        require(0 < self.temperature < math.inf, "ReputationUCB.temperature", "> 0 and finite", self.temperature)
-        require(0 <= self.least_share < 1, "ReputationUCB.least_share", "in [0, 1)", self.least_share)
+        require_options(self, "ReputationUCB", temperature="> 0 and finite", least_share="in [0, 1)")
         above = f"in (0, 1], above least_share = {self.least_share}"
         require(self.least_share < self.most_share <= 1, "ReputationUCB.most_share", above, self.most_share)
 

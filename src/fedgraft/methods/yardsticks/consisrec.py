@@ -76,9 +76,7 @@ class ConsisRec(Yardstick[RatingShard]):
         require_options(self, "ConsisRec", width="at least 1", neighbours="at least 1", batch_size="at least 1")
         require_options(self, "ConsisRec", epochs="at least 1", patience="at least 1", share="in (0, 1]")
         require(0 < self.rate < math.inf, "ConsisRec.rate", "above 0", self.rate)
-        sound = len(self.decay) > 0 and min(self.decay) >= 0
-        require(sound, "ConsisRec.decay", "at least one number, each at least 0", self.decay)
-        require(self.seed >= 0, "ConsisRec.seed", "at least 0", self.seed)
+        require_options(self, "ConsisRec", decay="at least one number, each at least 0", seed="at least 0")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

@@ -13,7 +13,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, Floats, Rows, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
-from fedgraft.errors import require, require_options
+from fedgraft.errors import require_options
 
 CHUNK = 16384
 """Normal equations solved at a time, so that they stay in tens of megabytes."""
@@ -50,12 +50,9 @@ class MatrixFactorisation(Yardstick[RatingShard]):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        sound = len(self.ranks) > 0 and min(self.ranks) >= 1
-        require(sound, "MatrixFactorisation.ranks", "at least one number, each at least 1", self.ranks)
-        sound = len(self.penalties) > 0 and min(self.penalties) > 0
-        require(sound, "MatrixFactorisation.penalties", "at least one number, each above 0", self.penalties)
-        require_options(self, "MatrixFactorisation", sweeps="at least 1", patience="at least 1", spread="above 0")
-        require_options(self, "MatrixFactorisation", seed="at least 0")
+        require_options(self, "MatrixFactorisation", ranks="at least one number, each at least 1")
+        require_options(self, "MatrixFactorisation", penalties="at least one number, each above 0", sweeps="at least 1")
+        require_options(self, "MatrixFactorisation", patience="at least 1", spread="above 0", seed="at least 0")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

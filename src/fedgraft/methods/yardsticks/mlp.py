@@ -44,9 +44,7 @@ class Mlp(Perceptron, Yardstick[NodeShard]):
     default: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require(min(self.hidden, default=1) >= 1, "Mlp.hidden", "numbers, each at least 1", self.hidden)
-        sound = len(self.alphas) > 0 and min(self.alphas) >= 0
-        require(sound, "Mlp.alphas", "at least one number, each at least 0", self.alphas)
+        require_options(self, "Mlp", hidden="numbers, each at least 1", alphas="at least one number, each at least 0")
         for name in ("length", "learning_rate"):
             require(0 < getattr(self, name) < np.inf, f"Mlp.{name}", "above 0", getattr(self, name))
         require_options(self, "Mlp", epochs="at least 1", patience="at least 1", batch_size="at least 1")

@@ -59,11 +59,8 @@ class SoRec(Yardstick[RatingShard]):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require(self.rank >= 1, "SoRec.rank", "at least 1", self.rank)
-        for name in ("socials", "penalties"):
-            grid = getattr(self, name)
-            sound = len(grid) > 0 and min(grid) >= 0
-            require(sound, f"SoRec.{name}", "at least one number, each at least 0", grid)
+        require_options(self, "SoRec", rank="at least 1", socials="at least one number, each at least 0")
+        require_options(self, "SoRec", penalties="at least one number, each at least 0")
         for name in ("rate", "spread"):
             require(0 < getattr(self, name) < math.inf, f"SoRec.{name}", "above 0", getattr(self, name))
         require_options(self, "SoRec", steps="at least 1", patience="at least 1", seed="at least 0")

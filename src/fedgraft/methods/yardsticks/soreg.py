@@ -69,11 +69,8 @@ class SoReg(Yardstick[RatingShard]):
 
     def __post_init__(self) -> None:
         require_one_of("SoReg.form", self.form, FORMS)
-        require(self.rank >= 1, "SoReg.rank", "at least 1", self.rank)
-        for name in ("socials", "penalties"):
-            grid = getattr(self, name)
-            sound = len(grid) > 0 and min(grid) >= 0
-            require(sound, f"SoReg.{name}", "at least one number, each at least 0", grid)
+        require_options(self, "SoReg", rank="at least 1", socials="at least one number, each at least 0")
+        require_options(self, "SoReg", penalties="at least one number, each at least 0")
         for name in ("rate", "spread"):
             require(0 < getattr(self, name) < math.inf, f"SoReg.{name}", "above 0", getattr(self, name))
         require_options(self, "SoReg", steps="at least 1", patience="at least 1", seed="at least 0")
