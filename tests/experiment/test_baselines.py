@@ -1,3 +1,4 @@
+import json
 import math
 
 import pytest
@@ -66,6 +67,17 @@ def test_a_split_is_scored_once(monkeypatch, cache):
         with pytest.raises(TypeError):
             scores(other, changed, ["local_only"])
     assert scores(toy(**FEW, codec="float16", selector="random"), shards, ["local_only"]) == first
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "\x00"])
+def test_a_damaged_entry_is_computed_anew(cache, damaged):
+    experiment = toy(**FEW)
+    shards = experiment.data.load(1)
+    first = scores(experiment, shards, ["centralised"])
+    (path,) = cache.iterdir()
+    path.write_text(damaged)
+    assert scores(experiment, shards, ["centralised"]) == first
+    assert json.loads(path.read_text()) == first["centralised"]
 
 
 def test_where_nothing_can_be_kept_it_is_computed_again(cache):

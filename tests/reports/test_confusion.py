@@ -82,8 +82,8 @@ def test_what_takes_long_is_left_to_who_asks(tmp_path: Path, monkeypatch: pytest
     runs = [told(tmp_path / "few"), told(tmp_path / "many", examples=70_000), told(tmp_path / "unknown", data=None)]
     opened: list[str] = []
 
-    def found(folder: Path, *where: object) -> Confusion:
-        opened.append(folder.name)
+    def found(store: RunFolder, *where: object) -> Confusion:
+        opened.append(store.folder.name)
         return Confusion(CLASSES, COUNTS)
 
     monkeypatch.setattr("fedgraft.reports.pages.page_classes.confusion_of", found)

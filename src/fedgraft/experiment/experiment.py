@@ -12,18 +12,13 @@ from typing import Any, get_type_hints
 import tomli_w
 
 from fedgraft.contracts import (
-    ActiveSampler,
     Aggregation,
     Codec,
-    HiddenSharing,
-    LayeredSampler,
     PartsSharing,
-    ReportingSampler,
     RuntimeOptions,
     Sampler,
     Selector,
     Sharing,
-    SilentSharing,
     Task,
 )
 from fedgraft.contracts.data import Data
@@ -31,14 +26,11 @@ from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.task_abilities import (
     FittedTask,
     HaloTask,
-    NeighbourSamplingTask,
-    ObservedTask,
     PartsTask,
-    ProfiledTask,
     PublishingTask,
     derived_shards,
 )
-from fedgraft.engine.plan import REPORTED, SCORE, Plan
+from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
@@ -69,6 +61,7 @@ from fedgraft.experiment.recipes.sections import (
     as_section,
     plain,
 )
+from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.wire.layouts import Arrays, Layout
@@ -167,7 +160,7 @@ class Experiment:
     def _with_task(self, task: Task[Any, Any]) -> "Experiment":
         """Return the experiment with a task that was fitted to data, and all that depends on the task fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
-        sharing, sampler = _fitted_sharing(self.plan.sharing, task), _fitted_sampler(self.plan.sampler, task)
+        sharing, sampler = fitted_sharing(self.plan.sharing, task), fitted_sampler(self.plan.sampler, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=_build_rows(self.sections, task))
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
         fitted = {
@@ -225,22 +218,22 @@ def build(recipe: str, content: Section) -> Experiment:
         "runtimes", "runtime", section_of(content, "runtime", default="processes")
     )
     task = _build_task(content, task_name, sharing)
-    sharing = _fitted_sharing(sharing, task)
+    sharing = fitted_sharing(sharing, task)
     selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
     sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
-    _check_needs(selector, sampler, task)
+    check_needs(selector, sampler, task)
     settings = {
         name: discovery.construct(cls, name, _with_sizes(name, section_of(content, name, named=False)), named=False)
         for name, cls in SETTINGS.items()
     }
-    _check_averaging(sharing, settings["evaluation"].averaging)
+    check_averaging(sharing, settings["evaluation"].averaging)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
     stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", TopLevel.patience))
     uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
-        sampler=_fitted_sampler(sampler, task),
+        sampler=fitted_sampler(sampler, task),
         sharing=sharing,
         downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
         uplink=uplink,
@@ -297,31 +290,6 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
     return task.with_parts(sharing.parts)
 
 
-def _fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with the width of the task's hidden layer if it depends on it."""
-    if not isinstance(sharing, HiddenSharing):
-        return sharing
-    if not isinstance(task, ObservedTask):
-        raise _hidden_from(f"sharing {type(sharing).__name__}", task)
-    return sharing.fitted(task.hidden_width)
-
-
-def _hidden_from(method: str, task: Task[Any, Any]) -> InputError:
-    """The error for a method that sees what a model makes of examples, with a task that does not tell."""
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ObservedTask)]
-    return InputError(
-        f"{method} sees what a model makes of examples, which task {type(task).__name__} does not tell; "
-        f"{', '.join(fitting)} do."
-    )
-
-
-def _fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
-    """The sampler, with the number of the task's layers if it depends on it."""
-    if not isinstance(sampler, LayeredSampler):
-        return sampler
-    return sampler.fitted(task.layers if isinstance(task, NeighbourSamplingTask) else 0)
-
-
 def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     """The codec of what clients tell each other of nodes, if the task has them do so."""
     statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
@@ -354,25 +322,6 @@ def _without_layers(section: Section) -> Section:
     if not issubclass(discovery.class_of("models", "model", section), LayeredEncoder):
         return section
     return {key: value for key, value in section.items() if key != "layers"}
-
-
-def _check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
-    profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
-    told = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
-    lacking = selector.reports - profile - told - {*REPORTED, SCORE, "update"}
-    if lacking:
-        raise InputError(
-            f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
-            f"{type(task).__name__} and sampler {type(sampler).__name__} do not report."
-        )
-    if isinstance(sampler, ActiveSampler) and not isinstance(task, ObservedTask):
-        raise _hidden_from(f"sampler {type(sampler).__name__}", task)
-
-
-def _check_averaging(sharing: Sharing[Any], decay: float) -> None:
-    if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
-        allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
-        require(decay == 0, "evaluation.averaging", allowed, decay)
 
 
 def _resolve(

@@ -1,12 +1,15 @@
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.neural_network import MLPClassifier
 
-from fedgraft.domains.nodes.base.pooled_graph import pooled
+from fedgraft.domains.nodes.base.pooled_graph import of_length, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.pyg_nodes import PygNodes
@@ -113,3 +116,23 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
 def test_pubmed(data_root: Path) -> None:
     # A perceptron reaches 86 to 88.7 % elsewhere, with random splits of these sizes.
     assert 0.86 < Mlp().score(PygNodes(data_root / "Planetoid").load(1))["test"] < 0.9
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("hidden", [(), (8,), (6, 5)])
+def test_it_is_fitted_as_by_scikit_learn(classes, hidden):
+    g = np.random.default_rng(classes)
+    features = sparse.csr_matrix((g.random((60, 12)) * (g.random((60, 12)) < 0.3)).astype(np.float32))
+    label = g.integers(0, classes, 60)
+    graph = SimpleNamespace(
+        features=features, label=label, classes=tuple(map(str, range(classes))), own=60, rows=lambda _: np.arange(60)
+    )
+    found = Perceptron(hidden, alphas=(0.1,), epochs=3, batch_size=16, patience=9)
+    scaled = of_length(features, found.length)
+    model = MLPClassifier(hidden, alpha=0.1, batch_size=16, learning_rate_init=found.learning_rate, random_state=0)
+    best, most = None, -1
+    for _ in range(3):
+        model.partial_fit(scaled, label, classes=np.arange(classes))
+        if (right := int((model.predict(scaled) == label).sum())) > most:
+            best, most = model.predict_proba(scaled), right
+    assert np.array_equal(found.probabilities(graph), best)

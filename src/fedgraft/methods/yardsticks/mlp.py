@@ -21,7 +21,7 @@ class Mlp(Perceptron, Yardstick[NodeShard]):
     """A perceptron on features alone, at one place; regularisation and epochs tuned on validation.
 
     Source: the baseline "MLP" of Shchur et al., "Pitfalls of Graph Neural Network Evaluation", arXiv:1811.05868, sec.
-        3; fitted by scikit-learn's `MLPClassifier` (relu, Adam), whose are the defaults named below.
+        3; fitted as by scikit-learn's `MLPClassifier` (relu, Adam), bit for bit; its are the defaults named below.
     Differs: no dropout, which scikit-learn lacks; rows of features are scaled to one length; nodes for validation
         stop it, never a part of those for training.
 

@@ -1,0 +1,65 @@
+"""Fit methods to the task that they serve, and check that they suit it and each other."""
+
+from typing import Any
+
+from fedgraft.contracts import (
+    ActiveSampler,
+    HiddenSharing,
+    LayeredSampler,
+    ReportingSampler,
+    Sampler,
+    Selector,
+    Sharing,
+    SilentSharing,
+    Task,
+)
+from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
+from fedgraft.engine.plan import REPORTED, SCORE
+from fedgraft.errors import InputError, require
+from fedgraft.experiment.recipes import discovery
+
+
+def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
+    """The sharing method, with the width of the task's hidden layer if it depends on it."""
+    if not isinstance(sharing, HiddenSharing):
+        return sharing
+    if not isinstance(task, ObservedTask):
+        raise _hidden_from(f"sharing {type(sharing).__name__}", task)
+    return sharing.fitted(task.hidden_width)
+
+
+def _hidden_from(method: str, task: Task[Any, Any]) -> InputError:
+    """The error for a method that sees what a model makes of examples, with a task that does not tell."""
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ObservedTask)]
+    return InputError(
+        f"{method} sees what a model makes of examples, which task {type(task).__name__} does not tell; "
+        f"{', '.join(fitting)} do."
+    )
+
+
+def fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
+    """The sampler, with the number of the task's layers if it depends on it."""
+    if not isinstance(sampler, LayeredSampler):
+        return sampler
+    return sampler.fitted(task.layers if isinstance(task, NeighbourSamplingTask) else 0)
+
+
+def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
+    """Raise `InputError` where task and sampler tell less than selector and sampler need."""
+    profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
+    told = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
+    lacking = selector.reports - profile - told - {*REPORTED, SCORE, "update"}
+    if lacking:
+        raise InputError(
+            f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
+            f"{type(task).__name__} and sampler {type(sampler).__name__} do not report."
+        )
+    if isinstance(sampler, ActiveSampler) and not isinstance(task, ObservedTask):
+        raise _hidden_from(f"sampler {type(sampler).__name__}", task)
+
+
+def check_averaging(sharing: Sharing[Any], decay: float) -> None:
+    """Raise `InputError` for a running mean of models that nobody has in common."""
+    if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
+        allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
+        require(decay == 0, "evaluation.averaging", allowed, decay)
