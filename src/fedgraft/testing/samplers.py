@@ -169,13 +169,7 @@ def what_is_shared_is_taken_and_given_back(sampler: Sampler[Any]) -> None:
 
 
 def _train(
-    sampler: Sampler[Any],
-    seed: int,
-    examples: int,
-    blocks: int,
-    passes: int,
-    resume: bool = False,
-    looks: bool = False,
+    sampler: Sampler[Any], seed: int, examples: int, blocks: int, passes: int, resume: bool = False, looks: bool = False
 ) -> list[Draw]:
     """Return the draws of some passes over random blocks of random losses; every call is checked."""
     g, world = np.random.default_rng(seed), np.random.default_rng([seed, 1])

@@ -6,7 +6,7 @@ All of its state is a tree of arrays.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -37,6 +37,10 @@ class AgentState(TypedDict):
     moments: Moments
     memory: Arrays
     steps: int
+
+
+OPTIONS = ("hidden", "rate", "gamma", "batch", "memory", "copy_every")
+"""What methods let a user set of their agents."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,11 @@ class QLearning:
         require_options(self, "QLearning", rate="> 0", team=">= 0")
         require(not (self.team and self.rounds), "QLearning.team", "0 where rounds are remembered", self.team)
         require(0 <= self.gamma < 1, "QLearning.gamma", "in [0, 1)", self.gamma)
+
+    @classmethod
+    def of(cls, method: object, inputs: int, actions: int, **others: Any) -> "QLearning":
+        """Return an agent with the options of a method: `OPTIONS` by their names, and others as they are given."""
+        return cls(inputs, actions, **{**{name: getattr(method, name) for name in OPTIONS}, **others})
 
     def init(self, g: np.random.Generator) -> AgentState:
         """Return a network drawn at random, a target equal to it, nothing in memory."""

@@ -215,16 +215,7 @@ class Active(
     @cached_property
     def agent(self) -> QLearning:
         """The agent of every client."""
-        return QLearning(
-            inputs=FEATURES,
-            actions=2,
-            hidden=(self.hidden,),
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=self.memory,
-            copy_every=self.copy_every,
-        )
+        return QLearning.of(self, FEATURES, actions=2, hidden=(self.hidden,))
 
     def first(self, g: np.random.Generator) -> Arrays:
         """Return the network of an agent, if it is shared."""

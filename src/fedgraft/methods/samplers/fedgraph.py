@@ -8,16 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import (
-    Draw,
-    GuidedSampler,
-    Indices,
-    LayeredSampler,
-    Outcome,
-    RefreshingSampler,
-    Stage,
-    View,
-)
+from fedgraft.contracts import Draw, GuidedSampler, Indices, LayeredSampler, Outcome, RefreshingSampler, Stage, View
 from fedgraft.errors import require, require_options
 from fedgraft.methods.rl.ddpg import DDPG, AgentState
 from fedgraft.methods.rl.networks import Vector, one_thread

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import ClassVar, TypedDict
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require_options
-from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
+from fedgraft.methods.cohorts import filled, reachable, size, softmax_draw
 
 
 class AFLState(TypedDict):
@@ -68,9 +67,7 @@ class AFL(ExplainedSelector[AFLState]):
             return Selection(())
         valuation, count = state["valuation"][pool], int((1 - self.uniform) * wanted)
         first = pool[softmax_draw(valuation, count, self.discarded, self.temperature, g)].tolist()
-        known = set(first)
-        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
-        return Selection(affordable(chain(first, rest), view, most=wanted))
+        return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: AFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What clients are worth, and its factors; {} before anybody has trained."""

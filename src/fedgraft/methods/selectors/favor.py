@@ -138,18 +138,7 @@ class Favor(ExplainedSelector[FavorState]):
 
     def agent(self, clients: int) -> QLearning:
         """Return the agent for so many clients."""
-        return QLearning(
-            inputs=(clients + 1) * self.components,
-            actions=clients,
-            hidden=self.hidden,
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=self.memory,
-            copy_every=self.copy_every,
-            double=True,
-            rounds=True,
-        )
+        return QLearning.of(self, (clients + 1) * self.components, clients, double=True, rounds=True)
 
     def reward(self, score: float, better: str) -> float:
         """Return base^(score - target) - 1: 0 at the target, and down to -1 far from it."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypedDict
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require_options
-from fedgraft.methods.cohorts import affordable, random_order, reachable, size
+from fedgraft.methods.cohorts import filled, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 
 Numbers = NDArray[np.float64]
@@ -115,9 +114,7 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
         if self._ranks(state, view):
             shuffled = g.permutation(pool)  # ties fall at random
             first = self._telling(state, view, shuffled, wanted)[0].tolist()
-        known = set(first)
-        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
-        return Selection(affordable(chain(first, rest), view, most=wanted))
+        return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: FedCorState, view: View) -> Mapping[str, Numbers]:
         """What each told of all clients as it was chosen, of others what they would tell next, and alpha.

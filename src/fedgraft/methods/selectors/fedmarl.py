@@ -197,17 +197,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _agent(self, view: View) -> QLearning:
-        return QLearning(
-            inputs=4 + 2 * self.history,
-            actions=2,
-            hidden=self.hidden,
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=self.memory,
-            copy_every=self.copy_every,
-            team=size(self.clients, view, "FedMarl.clients"),
-        )
+        return QLearning.of(self, 4 + 2 * self.history, actions=2, team=size(self.clients, view, "FedMarl.clients"))
 
     def _gain(self, state: FedMarlState, view: View, seen: Matrix) -> Matrix:
         """Return the value of training less that of stopping, float32 [n]; an agent trains where it is > 0."""

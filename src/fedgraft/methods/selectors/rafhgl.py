@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import TypedDict
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import AGENT
 from fedgraft.errors import require_options
-from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
+from fedgraft.methods.cohorts import affordable, filled, reachable, size, softmax_draw
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
 
 NUMBERS = 1 << 23
@@ -146,9 +145,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
             return Selection(affordable(order, view, most=wanted))
         count = int((1 - self.uniform) * wanted)
         first = pool[softmax_draw(self.worth(state, view)[pool], count, self.discarded, self.temperature, g)].tolist()
-        known = set(first)
-        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
-        return Selection(affordable(chain(first, rest), view, most=wanted))
+        return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What the agent ranks clients by, in two parts: what AFL's draw goes by, and what it learnt."""
@@ -213,18 +210,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     def agent(self, clients: int) -> QLearning:
         """Return the agent for so many clients."""
         inputs = clients * self.quantiles
-        return QLearning(
-            inputs=inputs,
-            actions=clients,
-            hidden=(self.hidden,),
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=min(self.memory, max(self.batch, NUMBERS // (2 * inputs))),
-            copy_every=self.copy_every,
-            double=True,
-            rounds=True,
-        )
+        memory = min(self.memory, max(self.batch, NUMBERS // (2 * inputs)))
+        return QLearning.of(self, inputs, clients, hidden=(self.hidden,), memory=memory, double=True, rounds=True)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:

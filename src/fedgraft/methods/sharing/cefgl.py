@@ -45,11 +45,7 @@ class Memory(TypedDict):
 
 @dataclass(frozen=True)
 class CEFGL(
-    PartsSharing[State],
-    PersonalSharing[State],
-    SilentSharing[State],
-    StagedSharing[State],
-    TrackingSharing[State],
+    PartsSharing[State], PersonalSharing[State], SilentSharing[State], StagedSharing[State], TrackingSharing[State]
 ):
     """CEFGL: a shared model, merged now and then, and a sparse private one on top of it at every client.
 

@@ -84,11 +84,7 @@ class MatrixFactorisation(Yardstick[RatingShard]):
 
 
 def _solve(
-    ones: scipy.sparse.csr_matrix,
-    residual: scipy.sparse.csr_matrix,
-    others: Floats,
-    shrinkage: float,
-    penalty: float,
+    ones: scipy.sparse.csr_matrix, residual: scipy.sparse.csr_matrix, others: Floats, shrinkage: float, penalty: float
 ) -> Floats:
     """[rows, 1 + rank]: bias and factors of every row of the matrices, given those of the columns in `others`."""
     inputs = np.column_stack([np.ones(len(others)), others[:, 1:]])
