@@ -12,19 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
+from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.task_abilities import (
-    BlockedTask,
-    FittedTask,
-    PartsTask,
-    PooledTask,
-    PredictingTask,
-    ProfiledTask,
-    PublishingTask,
-    SurveyedTask,
-)
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.client_data import RatingData
@@ -47,15 +38,15 @@ LABEL_BINS = 5
 
 @dataclass(frozen=True)
 class Rating(
-    BlockedTask[RatingShard, RatingData],
-    FittedTask[RatingShard, RatingData],
-    PartsTask[RatingShard, RatingData],
+    abilities.BlockedTask[RatingShard, RatingData],
+    abilities.FittedTask[RatingShard, RatingData],
+    abilities.PartsTask[RatingShard, RatingData],
     PlainTask[RatingShard, RatingData],
-    PooledTask[RatingShard, RatingData],
-    PredictingTask[RatingShard, RatingData],
-    ProfiledTask[RatingShard, RatingData],
-    PublishingTask[RatingShard, RatingData],
-    SurveyedTask[RatingShard, RatingData],
+    abilities.PooledTask[RatingShard, RatingData],
+    abilities.PredictingTask[RatingShard, RatingData],
+    abilities.ProfiledTask[RatingShard, RatingData],
+    abilities.PublishingTask[RatingShard, RatingData],
+    abilities.SurveyedTask[RatingShard, RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.
 

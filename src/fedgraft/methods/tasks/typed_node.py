@@ -10,17 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Observations, Questions, Sums
+from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.task_abilities import (
-    EmbeddingTask,
-    FittedTask,
-    ObservedTask,
-    PartsTask,
-    PooledTask,
-    ProfiledTask,
-)
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.typed.client_data import TypedData, feature_states
@@ -37,12 +30,12 @@ from fedgraft.wire.layouts import Array, Arrays
 class TypedNode(
     LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
-    FittedTask[TypedGraph, TypedData],
-    ObservedTask[TypedGraph, TypedData],
-    PartsTask[TypedGraph, TypedData],
-    PooledTask[TypedGraph, TypedData],
-    EmbeddingTask[TypedGraph, TypedData],
-    ProfiledTask[TypedGraph, TypedData],
+    abilities.FittedTask[TypedGraph, TypedData],
+    abilities.ObservedTask[TypedGraph, TypedData],
+    abilities.PartsTask[TypedGraph, TypedData],
+    abilities.PooledTask[TypedGraph, TypedData],
+    abilities.EmbeddingTask[TypedGraph, TypedData],
+    abilities.ProfiledTask[TypedGraph, TypedData],
 ):
     """Typed node: tell the class of a node of one type in a graph of several types.
 

@@ -77,9 +77,8 @@ class PanelRuns:
 
     @property
     def raw_data(self) -> str:
-        """A line that says what sending all data once would take; "" where no run knows."""
-        size = raw_data_text(self.runs.values())
-        return f"Sending all data once would take {size} MB.\n" if size else ""
+        """What `raw_data_line` says of its runs."""
+        return raw_data_line(self.runs.values())
 
     @property
     def failures(self) -> str:
@@ -106,3 +105,9 @@ def raw_data_text(runs: Iterable[Run]) -> str:
     """Return the MB of sending all data once, the mean over runs; "" where none knows: earlier ones do not."""
     known = [run["raw_data_bytes"] for run in runs if run.get("raw_data_bytes") is not None]
     return figures(mean(known) / 1e6) if known else ""
+
+
+def raw_data_line(runs: Iterable[Run]) -> str:
+    """Return a line that says what sending all data once would take; "" where no run knows."""
+    size = raw_data_text(runs)
+    return f"Sending all data once would take {size} MB.\n" if size else ""
