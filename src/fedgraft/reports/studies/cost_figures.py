@@ -42,8 +42,7 @@ def draw_all(study: Study, results: Results, seeds: int, folder: Path) -> list[s
     for _, split, panel in settings(study):
         known = PanelRuns(study, panel, results, seeds)
         if split not in done and len(known.by_model) > 1:
-            runs = {run: [*by_seed.values()] for run, by_seed in known.by_model.items()}
-            made = figure(study, split, runs, known.yardsticks.get(split, {}))
+            made = figure(study, split, known.of_models, known.yardsticks.get(split, {}))
             done[split] = draw(made, folder / f"{split}.png", WIDTH)
     return list(done.values())
 

@@ -58,6 +58,11 @@ class PanelRuns:
             found.setdefault((cell.model, cell.method), {})[cell.split.seed] = run
         return found
 
+    @property
+    def of_models(self) -> dict[tuple[str, str], list[Run]]:
+        """{(model, method): its runs, one a seed}, of a panel with one setting."""
+        return {run: [*by_seed.values()] for run, by_seed in self.by_model.items()}
+
     @cached_property
     def by_method(self) -> dict[str, dict[int, Run]]:
         """{method: {seed: its run}}, of a panel with one setting and one model."""

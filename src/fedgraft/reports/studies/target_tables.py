@@ -64,7 +64,7 @@ def parts(panel: PanelRuns) -> list[str]:
     if not panel.runs:
         return []
     study, printed, (model, first) = panel.study, panel.printed(panel.settings[0]), panel.panel["runs"][0]
-    runs = {run: [*by_seed.values()] for run, by_seed in panel.by_model.items()}
+    runs = panel.of_models
     reference = runs.get((model, study.reference), [])
     goal = target(reference, study.margin) if reference else math.nan
     known = not math.isnan(goal)
