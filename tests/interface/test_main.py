@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -28,9 +29,11 @@ main()
 
 
 def at_import(what: str) -> subprocess.CompletedProcess[str]:
-    """The command, to which something happens when it imports torch."""
+    """The command, to which something happens when it imports torch; no page of it was made before."""
     script = [sys.executable, "-c", AT_IMPORT.format(what=what), "show", "oort"]
-    return subprocess.run(script, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    with TemporaryDirectory() as empty:
+        environment = {**ENVIRONMENT, "XDG_CACHE_HOME": empty}
+        return subprocess.run(script, capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,8 @@ import ast
 import logging
 import os
 import sys
-from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
-from signal import SIGINT
 from typing import Annotated, Any
 
 import click
@@ -32,7 +30,7 @@ from fedgraft.errors import (
 from fedgraft.interface import log
 from fedgraft.interface.commands.options import SETTINGS, messages
 from fedgraft.interface.completion import TAKE_RECIPES, RecipeFirst, completed
-from fedgraft.runtimes.workers import signals
+from fedgraft.interface.loading import load
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
 """Exit codes; 0 is success. One that a signal ended has `BY_SIGNAL` and its number: 130 for Ctrl-C, 143 for SIGTERM."""
@@ -67,7 +65,7 @@ class Commands(TyperGroup):
         """Return a command; None for a name that is none."""
         if cmd_name not in COMMANDS:
             return None
-        command = typer.main.get_command(_loaded(cmd_name).app)
+        command = typer.main.get_command(load(_module(cmd_name)).app)
         command.name = cmd_name
         return command
 
@@ -148,17 +146,6 @@ def main() -> None:
 
 def _module(command: str) -> str:
     return f"fedgraft.interface.commands.{command}"
-
-
-def _loaded(command: str) -> Any:
-    """Return a command's module; what goes wrong while all else is imported is one line."""
-    try:
-        return import_module(_module(command))
-    except KeyboardInterrupt as error:  # which typer would take for its own
-        raise signals.Terminated(SIGINT) from error
-    except (ImportError, OSError, MemoryError, SystemError) as error:  # the last of a library that lacks memory
-        why = memory_shortage(error) or " ".join(str(error).split())
-        raise MachineError(f"fedgraft cannot be loaded: {why}.") from error
 
 
 def _first_line(command: str) -> str:

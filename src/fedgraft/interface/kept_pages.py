@@ -16,6 +16,7 @@ from typing import Any
 import fedgraft
 from fedgraft.experiment.recipes.method_names import FAMILIES, entry_points
 from fedgraft.experiment.storage.cache import folder, read, write
+from fedgraft.interface.loading import load
 
 
 def pages(name: str) -> list[dict[str, Any]]:
@@ -25,9 +26,8 @@ def pages(name: str) -> list[dict[str, Any]]:
     """
 
     def made() -> list[dict[str, Any]]:
-        from fedgraft.interface import explained
-
-        return [{**page.as_json(), "text": str(page)} for page in explained.pages(name)]
+        pages = load("fedgraft.interface.explained").pages(name)
+        return [{**page.as_json(), "text": str(page)} for page in pages]
 
     found: list[dict[str, Any]] = _kept("pages", name, made)
     return found
@@ -37,9 +37,7 @@ def resolved(recipe: str) -> str:
     """Return a recipe, by name or file, with every option resolved, as TOML."""
 
     def made() -> str:
-        from fedgraft.experiment.described import described
-
-        return described(recipe)
+        return load("fedgraft.experiment.described").described(recipe)
 
     return str(_kept("toml", recipe, made))
 
