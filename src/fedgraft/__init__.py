@@ -11,14 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedgraft.errors import (
-        AllClientsFailedError,
-        BudgetError,
-        FedgraftError,
-        InputError,
-        Interrupted,
-        MachineError,
-    )
+    from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, Interrupted, MachineError
     from fedgraft.experiment.experiment import Experiment
     from fedgraft.experiment.storage.outside_classes import trust
     from fedgraft.interface.api import open, resume, run

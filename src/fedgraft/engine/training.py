@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 from fedgraft.nn.flat_model import FlatModel
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
@@ -55,12 +55,8 @@ class Training:
         require_one_of("training.schedule", self.schedule, SCHEDULES)
         require(0 <= self.final_rate <= 1, "training.final_rate", "in [0, 1]", self.final_rate)
         require(self.blocks >= 0, "training.blocks", ">= 0 (0 = all)", self.blocks)
-        require(0 <= self.warm_up < 1, "training.warm_up", "in [0, 1)", self.warm_up)
-        require(self.warm_up_power > 0, "training.warm_up_power", "> 0", self.warm_up_power)
-        require(0 <= self.momentum < 1, "training.momentum", "in [0, 1)", self.momentum)
-        require(0 <= self.second_moment < 1, "training.second_moment", "in [0, 1)", self.second_moment)
-        require(self.weight_decay >= 0, "training.weight_decay", ">= 0", self.weight_decay)
-        require(self.clip >= 0, "training.clip", ">= 0", self.clip)
+        require_options(self, "training", warm_up="in [0, 1)", warm_up_power="> 0", momentum="in [0, 1)")
+        require_options(self, "training", second_moment="in [0, 1)", weight_decay=">= 0", clip=">= 0")
 
     def rate(self, progress: float) -> float:
         """The learning rate when this share of the run is over, 0 in its first round and 1 in its last."""

@@ -11,25 +11,10 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
-from fedgraft.contracts import (
-    Aggregation,
-    Codec,
-    PartsSharing,
-    RuntimeOptions,
-    Sampler,
-    Selector,
-    Sharing,
-    Task,
-)
+from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
-from fedgraft.contracts.task_abilities import (
-    FittedTask,
-    HaloTask,
-    PartsTask,
-    PublishingTask,
-    derived_shards,
-)
+from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import pandas as pd
 
@@ -31,6 +31,7 @@ from fedgraft.interface.seeds import check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed
 
 Follow: TypeAlias = Callable[[Progress, Experiment, Path], AbstractContextManager[Followed]]
+Finished = TypeVar("Finished", Run, Runs)
 
 DATA = "data"
 """Folder inside a run's folder that holds tables which were given as DataFrames."""
@@ -92,14 +93,17 @@ def run(
     begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
     callbacks = [on_round] if callable(on_round) else list(on_round)
     follow = partial(followed, names=[track] if isinstance(track, str) else list(track), callbacks=callbacks)
-    if out is not None:
-        try:
-            _execute(experiment, Path(out), progress, begin, follow)
-        except Interrupted as error:
-            hint = f"{error}; go on with fedgraft.resume({str(out)!r})"
-            raise Interrupted(hint, error.number) from error
-        return Run(out)
-    return _run_in_temporary_folder(experiment, progress, begin, follow)
+
+    def executed(folder: Path) -> Run:
+        _execute(experiment, folder, progress, begin, follow)
+        return Run(folder)
+
+    if out is None:
+        return _run_in_temporary_folder(experiment, executed)
+    try:
+        return executed(Path(out))
+    except Interrupted as error:
+        raise Interrupted(f"{error}; go on with fedgraft.resume({str(out)!r})", error.number) from error
 
 
 def open(folder: str | Path) -> Run:
@@ -126,12 +130,11 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Start | None, follow: Follow) -> Run:
+def _run_in_temporary_folder(experiment: Experiment, run: Callable[[Path], Finished]) -> Finished:
+    """Return what is run in a folder that goes when nobody has that any more."""
     root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
-    folder = root / _label(experiment)
     try:
-        _execute(experiment, folder, progress, start, follow)
-        finished = Run(folder)
+        finished = run(root / _label(experiment))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
@@ -141,14 +144,7 @@ def _run_in_temporary_folder(experiment: Experiment, progress: bool, start: Star
 
 def _run_seeds(experiment: Experiment, seeds: Sequence[int], out: str | Path | None, progress: bool) -> Runs:
     if out is None:
-        root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
-        try:
-            finished = _run_seeds(experiment, seeds, root / _label(experiment), progress)
-        except BaseException:
-            shutil.rmtree(root, ignore_errors=True)
-            raise
-        weakref.finalize(finished, shutil.rmtree, root, ignore_errors=True)
-        return finished
+        return _run_in_temporary_folder(experiment, lambda folder: _run_seeds(experiment, seeds, folder, progress))
     say = partial(print, file=sys.stderr) if progress else (lambda line: None)
     try:
         run_seeds(experiment, seeds, Path(out), not progress, say, _with_common_tables)

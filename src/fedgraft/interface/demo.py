@@ -32,11 +32,7 @@ SHOPS = {"data.name": "shops", "data.users": 2500, "data.items": 6000, "data.cou
 SETTINGS = {"description": DESCRIPTION, "seed": 1, **SHOPS}
 
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "graft_rating": (
-        "our own recipe: a small network in few bits, partly private",
-        "graft_rating",
-        {"rounds": 12},
-    ),
+    "graft_rating": ("our own recipe: a small network in few bits, partly private", "graft_rating", {"rounds": 12}),
     "fedacs": ("FedACS: two bandits choose how many shops train, and which", "fedacs", {"rounds": 24}),
     "alone": (
         "each shop alone: the network of our own recipe, and nothing is sent",

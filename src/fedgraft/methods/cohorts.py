@@ -6,12 +6,14 @@ many train, so orders are found only as far as somebody looks at them.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedgraft.contracts import Indices, View
-from fedgraft.errors import require
+from fedgraft.contracts.selector import SCORE
+from fedgraft.errors import InputError, require
 
 MANY = 1 << 16
 """Clients above which a random order is drawn only as far as it is looked at: the whole takes 50 ms for a million.
@@ -29,6 +31,23 @@ def size(clients: int, view: View, parameter: str) -> int:
     """
     require(0 <= clients <= view.clients, parameter, f"in [0, {view.clients}], the number of clients", clients)
     return clients or (view.clients + 1) // 2
+
+
+def check_candidates(candidates: int, wanted: int, view: View, parameter: str) -> None:
+    """Raise `InputError`, naming `parameter`, unless candidates are 0 or from the cohort's size to all clients."""
+    if candidates and not wanted <= candidates <= view.clients:
+        raise InputError(
+            f"{parameter} must be 0 or in [{wanted}, {view.clients}], from the {wanted} clients wanted to all "
+            f"clients; got {candidates}."
+        )
+
+
+def probed_losses(view: View) -> dict[str, NDArray[np.float64]]:
+    """Return terms of a selector that ranks by the losses that clients were asked for; {} where nobody was."""
+    loss = np.full(view.clients, np.nan)
+    for k, answer in view.probed.items():
+        loss[k] = answer["loss"]
+    return {"probed loss": loss, SCORE: loss} if view.probed else {}
 
 
 def available(view: View) -> Indices:
@@ -108,6 +127,13 @@ def random_order(clients: Indices, g: np.random.Generator, soon: int) -> Iterato
     yield from clients[first].tolist()
     if len(first) < len(clients):
         yield from g.permutation(np.delete(clients, first)).tolist()
+
+
+def filled(first: Sequence[int], pool: Indices, wanted: int, view: View, g: np.random.Generator) -> tuple[int, ...]:
+    """Return the cohort of so many: of these clients in their order, then of a pool's others in random order."""
+    known = set(first)
+    rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
+    return affordable(chain(first, rest), view, most=wanted)
 
 
 def random_first(clients: Indices, count: int, g: np.random.Generator) -> Indices:

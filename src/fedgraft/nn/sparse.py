@@ -42,11 +42,7 @@ class Sparse:
             self._begin(shape, None, _Listed.of(rows, columns, values, shape[0]))
 
     def _begin(
-        self,
-        shape: tuple[int, int],
-        dense: Tensor | None,
-        listed: "_Listed | None",
-        device: str | torch.device = "cpu",
+        self, shape: tuple[int, int], dense: Tensor | None, listed: "_Listed | None", device: str | torch.device = "cpu"
     ) -> None:
         self.shape, self._dense, self._listed, self._device = shape, dense, listed, device
         self._heads: dict[int, Sparse] = {}

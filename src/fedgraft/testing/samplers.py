@@ -5,20 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import (
-    ActiveSampler,
-    Draw,
-    Indices,
-    LayeredSampler,
-    Observations,
-    ObservingSampler,
-    RefreshingSampler,
-    ReportingSampler,
-    Sampler,
-    SharedSampler,
-    Stage,
-    randomness,
-)
+from fedgraft import contracts
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import guided_samplers
 from fedgraft.testing.comparison import equal, travelled
@@ -26,16 +13,16 @@ from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
 from fedgraft.wire.layouts import Layout
 
-LAWS: Laws[Sampler[Any]] = Laws()
+LAWS: Laws[contracts.Sampler[Any]] = Laws()
 NOTHING = np.array([], np.int64)
 
 
-def check_sampler(cls: type[Sampler[Any]], /, **options: Any) -> None:
+def check_sampler(cls: type[contracts.Sampler[Any]], /, **options: Any) -> None:
     """Hold a sampler with these options to all laws; raise `AssertionError` with the class, the law, what was seen."""
     check(laws(cls, **options))
 
 
-def laws(cls: type[Sampler[Any]], /, **options: Any) -> list[Law[Any]]:
+def laws(cls: type[contracts.Sampler[Any]], /, **options: Any) -> list[Law[Any]]:
     """Return the laws of a sampler with these options, to be called one by one."""
     return [
         *LAWS.held(cls, lambda: cls(**options)),
@@ -44,13 +31,13 @@ def laws(cls: type[Sampler[Any]], /, **options: Any) -> list[Law[Any]]:
 
 
 @LAWS.every
-def is_frozen_and_documented(sampler: Sampler[Any]) -> None:
+def is_frozen_and_documented(sampler: contracts.Sampler[Any]) -> None:
     """Be a frozen dataclass whose documentation names source, state and cost."""
-    check_form(type(sampler), Sampler, ("Source:", "Differs:", "State", "Cost:"))
+    check_form(type(sampler), contracts.Sampler, ("Source:", "Differs:", "State", "Cost:"))
 
 
 @LAWS.every
-def draws_lie_within_their_block_and_nothing_given_changes(sampler: Sampler[Any]) -> None:
+def draws_lie_within_their_block_and_nothing_given_changes(sampler: contracts.Sampler[Any]) -> None:
     """Draw distinct examples of the block alone, with a weight each or none, and change nothing that is given."""
 
     def holds(seed: int, examples: int, blocks: int) -> None:
@@ -62,7 +49,7 @@ def draws_lie_within_their_block_and_nothing_given_changes(sampler: Sampler[Any]
 
 
 @LAWS.every
-def equal_generators_and_a_resumed_state_give_equal_draws(sampler: Sampler[Any]) -> None:
+def equal_generators_and_a_resumed_state_give_equal_draws(sampler: contracts.Sampler[Any]) -> None:
     """Draw the same again, also from a state that was stored and read."""
 
     def run(resume: bool) -> list[tuple[Any, ...]]:
@@ -74,25 +61,25 @@ def equal_generators_and_a_resumed_state_give_equal_draws(sampler: Sampler[Any])
 
 
 @LAWS.every
-def a_generator_made_lazily_gives_the_same_draws(sampler: Sampler[Any]) -> None:
+def a_generator_made_lazily_gives_the_same_draws(sampler: contracts.Sampler[Any]) -> None:
     """Draw from the generator that is handed over, which is made when it is first used."""
     block = np.arange(5)
-    generators = randomness.generator(0, "law"), randomness.lazy(0, "law")
-    made, lazy = ([_told(d) for d in sampler.draw(sampler.init(5), block, Stage(), g)] for g in generators)
+    generators = contracts.randomness.generator(0, "law"), contracts.randomness.lazy(0, "law")
+    made, lazy = ([_told(d) for d in sampler.draw(sampler.init(5), block, contracts.Stage(), g)] for g in generators)
     expect(made and made == lazy, "a generator made lazily must give the same draws", lazy, made)
 
 
 @LAWS.every
-def an_empty_block_is_survived(sampler: Sampler[Any]) -> None:
+def an_empty_block_is_survived(sampler: contracts.Sampler[Any]) -> None:
     """Draw nothing from nothing."""
-    drawn = list(sampler.draw(sampler.init(5), NOTHING, Stage(), np.random.default_rng(0)))
+    drawn = list(sampler.draw(sampler.init(5), NOTHING, contracts.Stage(), np.random.default_rng(0)))
     expect(drawn == [], "an empty block must give no draws", drawn)
 
 
-@LAWS.having(LayeredSampler)
-def one_that_is_fitted_stays_as_it_is_when_it_is_stored_and_fitted_again(sampler: Sampler[Any]) -> None:
+@LAWS.having(contracts.LayeredSampler)
+def one_that_is_fitted_stays_as_it_is_when_it_is_stored_and_fitted_again(sampler: contracts.Sampler[Any]) -> None:
     """Keep in its options what it was fitted to."""
-    assert isinstance(sampler, LayeredSampler)
+    assert isinstance(sampler, contracts.LayeredSampler)
     for layers in (0, 1, 3):
         fitted = sampler.fitted(layers)
         stored = discovery.construct(type(fitted), "sampler", discovery.options_of(fitted))
@@ -100,10 +87,10 @@ def one_that_is_fitted_stays_as_it_is_when_it_is_stored_and_fitted_again(sampler
         expect(stored.fitted(layers) == stored, "fitting twice must be fitting once", stored.fitted(layers), stored)
 
 
-@LAWS.having(ObservingSampler)
-def a_look_at_all_losses_changes_nothing_given_and_its_state_survives_the_wire(sampler: Sampler[Any]) -> None:
+@LAWS.having(contracts.ObservingSampler)
+def a_look_at_all_losses_changes_nothing_given_and_its_state_survives_the_wire(sampler: contracts.Sampler[Any]) -> None:
     """Return a state that can be stored, and leave the old one and the losses as they are."""
-    assert isinstance(sampler, ObservingSampler)
+    assert isinstance(sampler, contracts.ObservingSampler)
     expect(type(sampler.observes) is bool, "observes must be a bool", sampler.observes)
     for seed in range(5):
         runs = [_train(sampler, seed, 30, 1, passes=4, resume=resume, looks=True) for resume in (False, True)]
@@ -111,10 +98,10 @@ def a_look_at_all_losses_changes_nothing_given_and_its_state_survives_the_wire(s
         expect(whole == resumed, "a state that is resumed after a look must give equal draws", resumed, whole)
 
 
-@LAWS.having(RefreshingSampler)
-def refreshes_are_never_more_than_promised(sampler: Sampler[Any]) -> None:
+@LAWS.having(contracts.RefreshingSampler)
+def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> None:
     """Ask for rows in a round at most as often as `refreshes` says, whatever the server's half tells."""
-    assert isinstance(sampler, RefreshingSampler)
+    assert isinstance(sampler, contracts.RefreshingSampler)
 
     def holds(seed: int, examples: int, epochs: int) -> None:
         most = sampler.refreshes(epochs)
@@ -122,7 +109,7 @@ def refreshes_are_never_more_than_promised(sampler: Sampler[Any]) -> None:
         guidance = guided_samplers.some_guidance(sampler, seed, epochs)
         state: Any = sampler.init(examples)
         for round in range(3):
-            drawn, state = _passes(sampler, state, Stage(guidance=guidance), examples, epochs, seed + round)
+            drawn, state = _passes(sampler, state, contracts.Stage(guidance=guidance), examples, epochs, seed + round)
             asked = sum(draw.refresh for draw in drawn)
             expect(asked <= most, f"a round of {epochs} epochs must refresh at most {most} times", asked)
 
@@ -130,29 +117,29 @@ def refreshes_are_never_more_than_promised(sampler: Sampler[Any]) -> None:
     for_all(holds, {"seed": st.integers(0, 2**32), "examples": st.integers(1, 60), "epochs": st.integers(1, 5)})
 
 
-@LAWS.where(lambda cls: not issubclass(cls, RefreshingSampler))
-def one_without_the_ability_never_refreshes(sampler: Sampler[Any]) -> None:
+@LAWS.where(lambda cls: not issubclass(cls, contracts.RefreshingSampler))
+def one_without_the_ability_never_refreshes(sampler: contracts.Sampler[Any]) -> None:
     """Leave `refresh` alone, unless it is a `RefreshingSampler`, which says how often."""
     drawn = _train(sampler, 0, 30, 1, passes=4)
     asked = sum(draw.refresh for draw in drawn)
     expect(asked == 0, "only a RefreshingSampler may draw with refresh", f"{asked} draws with refresh")
 
 
-@LAWS.having(ReportingSampler)
-def what_is_reported_is_finite_and_as_announced(sampler: Sampler[Any]) -> None:
+@LAWS.having(contracts.ReportingSampler)
+def what_is_reported_is_finite_and_as_announced(sampler: contracts.Sampler[Any]) -> None:
     """Tell every scalar that it announces, also of a client without examples."""
-    assert isinstance(sampler, ReportingSampler)
+    assert isinstance(sampler, contracts.ReportingSampler)
     for examples in (0, 1, 30):
-        _, state = _passes(sampler, sampler.init(examples), Stage(), examples, 2, seed=1)
+        _, state = _passes(sampler, sampler.init(examples), contracts.Stage(), examples, 2, seed=1)
         told = sampler.report(state)
         expect(set(told) == sampler.reported, "report must tell what is announced", sorted(told))
         expect(all(np.isfinite(list(told.values()))), "what is reported must be finite", told)
 
 
-@LAWS.having(SharedSampler)
-def what_is_shared_is_taken_and_given_back(sampler: Sampler[Any]) -> None:
+@LAWS.having(contracts.SharedSampler)
+def what_is_shared_is_taken_and_given_back(sampler: contracts.Sampler[Any]) -> None:
     """Give back what the server sent as long as nothing was learnt; the same names and shapes ever after."""
-    assert isinstance(sampler, SharedSampler)
+    assert isinstance(sampler, contracts.SharedSampler)
     first = sampler.first(np.random.default_rng(1))
     again = sampler.first(np.random.default_rng(1))
     expect(equal(first, again), "equal generators must draw equal arrays", again, first)
@@ -164,31 +151,31 @@ def what_is_shared_is_taken_and_given_back(sampler: Sampler[Any]) -> None:
     expect(equal(state, before), "take changed the state it was given", state, before)
     expect(equal(taken, travelled(taken)), "the wire must carry the state after it took", taken)
     expect(equal(sampler.give(taken), first), "what was taken must be given back", sampler.give(taken), first)
-    _, later = _passes(sampler, taken, Stage(), 30, 3, seed=1)
+    _, later = _passes(sampler, taken, contracts.Stage(), 30, 3, seed=1)
     expect(Layout.of(sampler.give(later)) == Layout.of(first), "names and shapes must stay", sampler.give(later))
 
 
 def _train(
-    sampler: Sampler[Any],
+    sampler: contracts.Sampler[Any],
     seed: int,
     examples: int,
     blocks: int,
     passes: int,
     resume: bool = False,
     looks: bool = False,
-) -> list[Draw]:
+) -> list[contracts.Draw]:
     """Return the draws of some passes over random blocks of random losses; every call is checked."""
     g, world = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     cut = np.array_split(np.arange(examples), blocks)
     state = sampler.init(examples)
-    drawn: list[Draw] = []
+    drawn: list[contracts.Draw] = []
     for made in range(passes):
         state = _watched(sampler, state, made, examples, world)
         if looks:
             state = _observed(sampler, state, world.random(examples).astype(np.float32))
         for block in cut:
             before, seen = copy.deepcopy(state), block.copy()
-            draws = sampler.draw(state, block, Stage(), g)
+            draws = sampler.draw(state, block, contracts.Stage(), g)
             expect(equal(state, before), "draw changed the state it was given", state, before)
             expect(np.array_equal(block, seen), "draw changed the block it was given", block, seen)
             for draw in draws:
@@ -202,22 +189,22 @@ def _train(
 
 
 def _passes(
-    sampler: Sampler[Any], state: Any, stage: Stage, examples: int, epochs: int, seed: int
-) -> tuple[list[Draw], Any]:
+    sampler: contracts.Sampler[Any], state: Any, stage: contracts.Stage, examples: int, epochs: int, seed: int
+) -> tuple[list[contracts.Draw], Any]:
     """Return the draws of a round over one block, and the state after it."""
     g, world = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     state = _observed(sampler, state, world.random(examples).astype(np.float32))
-    drawn: list[Draw] = []
+    drawn: list[contracts.Draw] = []
     for epoch in range(epochs):
         state = _watched(sampler, state, epoch, examples, world)
-        for draw in sampler.draw(state, np.arange(examples), Stage(epoch, stage.guidance), g):
+        for draw in sampler.draw(state, np.arange(examples), contracts.Stage(epoch, stage.guidance), g):
             _check_draw(draw, np.arange(examples))
             state = _updated(sampler, state, draw, world.random(len(draw.examples)).astype(np.float32))
             drawn.append(draw)
     return drawn, state
 
 
-def _updated(sampler: Sampler[Any], state: Any, draw: Draw, losses: Any) -> Any:
+def _updated(sampler: contracts.Sampler[Any], state: Any, draw: contracts.Draw, losses: Any) -> Any:
     """Return the state after a step; nothing given may change."""
     before, told = copy.deepcopy(state), losses.copy()
     after = sampler.update(state, draw, losses)
@@ -226,9 +213,9 @@ def _updated(sampler: Sampler[Any], state: Any, draw: Draw, losses: Any) -> Any:
     return after
 
 
-def _observed(sampler: Sampler[Any], state: Any, losses: Any) -> Any:
+def _observed(sampler: contracts.Sampler[Any], state: Any, losses: Any) -> Any:
     """Return the state after a look, of a sampler that looks; nothing given may change."""
-    if not isinstance(sampler, ObservingSampler):
+    if not isinstance(sampler, contracts.ObservingSampler):
         return state
     before, told = copy.deepcopy(state), losses.copy()
     after = sampler.observe(state, losses)
@@ -238,12 +225,12 @@ def _observed(sampler: Sampler[Any], state: Any, losses: Any) -> Any:
     return after
 
 
-def _watched(sampler: Sampler[Any], state: Any, epoch: int, examples: int, world: np.random.Generator) -> Any:
+def _watched(sampler: contracts.Sampler[Any], state: Any, epoch: int, examples: int, world: np.random.Generator) -> Any:
     """Return the state after a look at what a model makes of examples; nothing given may change."""
-    if not isinstance(sampler, ActiveSampler):
+    if not isinstance(sampler, contracts.ActiveSampler):
         return state
     shares = world.dirichlet(np.ones(3), examples).astype(np.float32)
-    seen = Observations(
+    seen = contracts.Observations(
         losses=-np.log(shares[:, 0]),
         probabilities=shares,
         hidden=world.normal(size=(examples, 4)).astype(np.float32),
@@ -251,14 +238,14 @@ def _watched(sampler: Sampler[Any], state: Any, epoch: int, examples: int, world
         centrality=world.random(examples).astype(np.float32),
     )
     before, told = copy.deepcopy(state), copy.deepcopy(seen)
-    after = sampler.watch(state, seen, Stage(epoch), np.random.default_rng([epoch, examples]))
+    after = sampler.watch(state, seen, contracts.Stage(epoch), np.random.default_rng([epoch, examples]))
     expect(equal(state, before), "watch changed the state it was given", state, before)
     expect(equal(list(seen), list(told)), "watch changed what it was shown", seen)
     expect(equal(after, travelled(after)), "the wire must carry the state after a look", after)
     return after
 
 
-def _check_draw(draw: Draw, block: Indices) -> None:
+def _check_draw(draw: contracts.Draw, block: contracts.Indices) -> None:
     expect(draw.examples.dtype.kind == "i", "examples must be integers", draw.examples.dtype)
     expect(len(draw.examples) > 0, "a step must have examples", draw)
     expect(np.isin(draw.examples, block).all(), "examples of another block may not share the step", draw.examples)
@@ -277,7 +264,7 @@ def _check_draw(draw: Draw, block: Indices) -> None:
     expect(counts, "seed and neighbours must be Python ints >= 0", draw.seed, draw.neighbours)
 
 
-def _told(draw: Draw) -> tuple[Any, ...]:
+def _told(draw: contracts.Draw) -> tuple[Any, ...]:
     """All that a draw says, as values that can be compared."""
     arrays = (None if each is None else each.tolist() for each in (draw.examples, draw.weights, draw.ahead))
     return (*arrays, draw.refresh, draw.neighbours, draw.seed)

@@ -139,12 +139,7 @@ def terms_are_of_every_client(case: Case) -> None:
             raise run.bad_terms
 
 
-def _play(
-    selector: Selector[Any],
-    world: World,
-    rounds: int = ROUNDS,
-    resume_every: int = 0,
-) -> Run:
+def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_every: int = 0) -> Run:
     """Return the run of a selector in a world; every call is checked, and nothing given may change."""
     run = Run()
     state = None

@@ -6,17 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft import wire
-from fedgraft.contracts import (
-    ClientFailed,
-    ExtendedSharing,
-    GroupedSharing,
-    HiddenSharing,
-    PartsSharing,
-    Sharing,
-    TrackingSharing,
-    Update,
-)
+from fedgraft import contracts, wire
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
@@ -39,25 +29,25 @@ HIDDEN = 3
 class Case:
     """A sharing method by its class and options, as a recipe has it."""
 
-    cls: type[Sharing[Any]]
+    cls: type[contracts.Sharing[Any]]
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def method(self) -> Any:
         """The method, for a hidden layer of the width that the toy model has."""
         method = self.cls(**self.options)
-        return method.fitted(HIDDEN) if isinstance(method, HiddenSharing) else method
+        return method.fitted(HIDDEN) if isinstance(method, contracts.HiddenSharing) else method
 
     @property
     def parts(self) -> frozenset[str]:
         """Parts of the task's model that it needs."""
-        method: Sharing[Any] = self.method
-        return method.parts if isinstance(method, PartsSharing) else frozenset()
+        method: contracts.Sharing[Any] = self.method
+        return method.parts if isinstance(method, contracts.PartsSharing) else frozenset()
 
     @property
     def demands(self) -> bool:
         """True where not every task will do."""
-        return bool(self.parts) or issubclass(self.cls, HiddenSharing)
+        return bool(self.parts) or issubclass(self.cls, contracts.HiddenSharing)
 
     def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
         """Return a toy experiment with this method, its model with parts if the method needs any."""
@@ -68,7 +58,7 @@ class Case:
 LAWS: Laws[Case] = Laws()
 
 
-def check_sharing(cls: type[Sharing[Any]], /, **options: Any) -> None:
+def check_sharing(cls: type[contracts.Sharing[Any]], /, **options: Any) -> None:
     """Hold a sharing method to all laws; its class must be at the top of a module, where a recipe could name it.
 
     Raises `AssertionError` with the class, the law and what was seen.
@@ -76,7 +66,7 @@ def check_sharing(cls: type[Sharing[Any]], /, **options: Any) -> None:
     check(laws(cls, **options))
 
 
-def laws(cls: type[Sharing[Any]], /, **options: Any) -> list[Law[Case]]:
+def laws(cls: type[contracts.Sharing[Any]], /, **options: Any) -> list[Law[Case]]:
     """Return the laws of a sharing method with these options, to be called one by one."""
     return LAWS.held(cls, lambda: Case(cls, options))
 
@@ -84,7 +74,7 @@ def laws(cls: type[Sharing[Any]], /, **options: Any) -> list[Law[Case]]:
 @LAWS.every
 def is_frozen_and_documented(case: Case) -> None:
     """Be a frozen dataclass whose documentation names source, state and cost."""
-    check_form(case.cls, Sharing, ("Source:", "Differs:", "State:", "Cost:"))
+    check_form(case.cls, contracts.Sharing, ("Source:", "Differs:", "State:", "Cost:"))
 
 
 @LAWS.every
@@ -209,9 +199,11 @@ def keep_off_the_wire(plan: Plan, played: Played) -> dict[int, Arrays]:
     What a method says it needs may be sent by the way, such as a head that clients tell and nobody overwrites.
     """
     private: dict[int, Arrays] = {}
-    parts = plan.sharing.parts if isinstance(plan.sharing, PartsSharing) else frozenset()
+    parts = plan.sharing.parts if isinstance(plan.sharing, contracts.PartsSharing) else frozenset()
     told = tuple(f"{part}." for part in parts)
-    messages = [each for each in [*played.sent, *played.received] if not isinstance(each.message, ClientFailed)]
+    messages = [
+        each for each in [*played.sent, *played.received] if not isinstance(each.message, contracts.ClientFailed)
+    ]
     for client, memory in played.remembered.items():
         tree: Any = wire.unpack(memory)
         kept: Arrays = tree.get("private", {})
@@ -235,7 +227,7 @@ def _check_sent(method: Any, state: Any, group: int, layout: Layout, parameters:
     expect(Layout.of(model) == layout, "model must return arrays of downloads", Layout.of(model), layout)
     scored = Layout.of({spec.name: model[spec.name] for spec in parameters})
     expect(scored == parameters, "what is scored must have the layout of the shared parameters", scored)
-    if isinstance(method, TrackingSharing):
+    if isinstance(method, contracts.TrackingSharing):
         before = copy.deepcopy(state)
         after = method.broadcast(state, group, model)
         expect(same(state, before), "broadcast changed the state it was given", state, before)
@@ -257,7 +249,7 @@ def _parameters(method: Any, arrays: Arrays) -> Arrays:
 
 
 def _group(method: Any, state: Any, client: int) -> int:
-    return method.group(state, client) if isinstance(method, GroupedSharing) else 0
+    return method.group(state, client) if isinstance(method, contracts.GroupedSharing) else 0
 
 
 def _groups(method: Any, state: Any) -> list[int]:
@@ -265,17 +257,17 @@ def _groups(method: Any, state: Any) -> list[int]:
 
 
 def _downloads(method: Any, layout: Layout) -> Layout:
-    return method.downloads(layout) if isinstance(method, ExtendedSharing) else layout
+    return method.downloads(layout) if isinstance(method, contracts.ExtendedSharing) else layout
 
 
 def _uploads(method: Any, layout: Layout) -> Layout:
-    return method.uploads(layout) if isinstance(method, ExtendedSharing) else layout
+    return method.uploads(layout) if isinstance(method, contracts.ExtendedSharing) else layout
 
 
-def _updates(method: Any, values: list[float]) -> list[Update]:
+def _updates(method: Any, values: list[float]) -> list[contracts.Update]:
     """One upload a client, all of its layout and filled with the client's value."""
     layout = _uploads(method, Layout.of(_shared(method)))
     return [
-        Update(client, 1 / len(values), {s.name: np.full(s.shape, value, s.dtype) for s in layout})
+        contracts.Update(client, 1 / len(values), {s.name: np.full(s.shape, value, s.dtype) for s in layout})
         for client, value in enumerate(values)
     ]

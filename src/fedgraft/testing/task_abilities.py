@@ -8,21 +8,9 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw
+from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.task import example_losses
-from fedgraft.contracts.task_abilities import (
-    DetailedScores,
-    FittedTask,
-    ManualGradientTask,
-    NeighbourSamplingTask,
-    ObservedTask,
-    PartsTask,
-    PooledTask,
-    ProfiledTask,
-    PublishingTask,
-    SeededTask,
-    SurveyedTask,
-)
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
@@ -33,21 +21,21 @@ from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 LAWS: Laws[TaskCase] = Laws()
 
 
-@LAWS.having(FittedTask)
+@LAWS.having(abilities.FittedTask)
 def fitting_twice_is_fitting_once(case: TaskCase) -> None:
     """Keep in its options what it must know of the data."""
-    assert isinstance(case.task, FittedTask)
+    assert isinstance(case.task, abilities.FittedTask)
     again = case.task.fitted(case.shards)
     expect(again == case.task, "a fitted task must fit as it is", again, case.task)
     for shard in case.shards:
         case.task.check_shard(shard)  # raises where the data of one of these clients would be refused at its site
 
 
-@LAWS.having(ObservedTask)
+@LAWS.having(abilities.ObservedTask)
 def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) -> None:
     """Tell of every training example, in order, what `loss` makes of it."""
     task = case.task
-    assert isinstance(task, ObservedTask)
+    assert isinstance(task, abilities.ObservedTask)
     for client in range(len(case.shards)):
         data = case.prepared(client)
         model = case.drawn(data)
@@ -89,11 +77,11 @@ def what_examples_are_taken_for_is_what_the_score_counts(case: TaskCase) -> None
             expect(right == sums["correct"], "as many must be right as the sums say", right, sums["correct"])
 
 
-@LAWS.having(PartsTask)
+@LAWS.having(abilities.PartsTask)
 def every_part_on_offer_can_be_had(case: TaskCase) -> None:
     """Have in its model every part that it offers, once it is asked for."""
     task = case.task
-    assert isinstance(task, PartsTask)
+    assert isinstance(task, abilities.PartsTask)
     for part in task.offers - {"ensemble"}:  # which is an ability of the task and no part of its model
         having = task.with_parts(frozenset({part}))
         expect(having.offers == task.offers, "what is offered must not depend on what was asked for", having.offers)
@@ -101,11 +89,11 @@ def every_part_on_offer_can_be_had(case: TaskCase) -> None:
         expect(any(part in name for name in names), f"the model must have a part {part!r}", names)
 
 
-@LAWS.having(PartsTask)
+@LAWS.having(abilities.PartsTask)
 def models_answer_together_if_the_task_says_so(case: TaskCase) -> None:
     """Answer with the mean of several models; or offer no ensemble, and refuse to."""
     task, data = case.task, case.prepared()
-    assert isinstance(task, PartsTask)
+    assert isinstance(task, abilities.PartsTask)
     models = [task.model(torch.Generator().manual_seed(seed), variant(task, data)).eval() for seed in (0, 1)]
     if "ensemble" not in task.offers:
         with expect_error(TypeError, "a task that offers no ensemble must refuse to make one"):
@@ -120,11 +108,11 @@ def models_answer_together_if_the_task_says_so(case: TaskCase) -> None:
             expect(near, "the mean of a model and itself must answer as the model", sums[split], known)
 
 
-@LAWS.having(ProfiledTask)
+@LAWS.having(abilities.ProfiledTask)
 def describes_what_its_profile_names(case: TaskCase) -> None:
     """Tell a finite number of every name."""
     task = case.task
-    assert isinstance(task, ProfiledTask)
+    assert isinstance(task, abilities.ProfiledTask)
     for client in range(len(case.shards)):
         described = task.describe(case.prepared(client))
         expect(described.keys() == task.profile, f"describe must tell {sorted(task.profile)}", sorted(described))
@@ -132,25 +120,25 @@ def describes_what_its_profile_names(case: TaskCase) -> None:
         expect(fit, "what describe tells must be finite floats", described)
 
 
-@LAWS.having(SurveyedTask)
+@LAWS.having(abilities.SurveyedTask)
 def a_survey_tells_what_prepared_data_tell(case: TaskCase) -> None:
     """Tell of a shard as it is what is told once it is prepared."""
     task = case.task
-    assert isinstance(task, SurveyedTask)
+    assert isinstance(task, abilities.SurveyedTask)
     for client, shard in enumerate(case.shards):
         data = case.prepared(client)
         known = {"examples": float(task.examples(data))}
-        if isinstance(task, ProfiledTask):
+        if isinstance(task, abilities.ProfiledTask):
             known |= task.describe(data)
         found = task.survey(shard)
         expect(found == known, "a survey must tell what prepared data tell", found, known)
 
 
-@LAWS.having(PublishingTask)
+@LAWS.having(abilities.PublishingTask)
 def statistics_have_the_layout_that_was_agreed_on(case: TaskCase) -> None:
     """Publish and get back arrays of the layouts."""
     task = case.task
-    assert isinstance(task, PublishingTask)
+    assert isinstance(task, abilities.PublishingTask)
     agreed = {spec.name: spec for spec in task.statistics_layout}
     published = {client: task.statistics(shard) for client, shard in enumerate(case.shards)}
     for found in published.values():
@@ -164,11 +152,11 @@ def statistics_have_the_layout_that_was_agreed_on(case: TaskCase) -> None:
             expect(arrays.keys() == returned, f"client {client} must get back {sorted(returned)}", sorted(arrays))
 
 
-@LAWS.having(PublishingTask)
+@LAWS.having(abilities.PublishingTask)
 def nonsense_is_refused_before_it_is_combined(case: TaskCase) -> None:
     """Accept what clients publish; of what they cannot have published, refuse some and combine the rest."""
     task = case.task
-    assert isinstance(task, PublishingTask)
+    assert isinstance(task, abilities.PublishingTask)
     refused = 0
     for published in case.published.values():
         task.check(published)
@@ -188,11 +176,11 @@ def nonsense_is_refused_before_it_is_combined(case: TaskCase) -> None:
     expect(refused, "check must raise WireError for some of what no client can have published", "all was accepted")
 
 
-@LAWS.having(PooledTask)
+@LAWS.having(abilities.PooledTask)
 def all_clients_pool_into_one_with_all_their_examples(case: TaskCase) -> None:
     """Make one shard of all that loses no example and can be scored."""
     task = case.task
-    assert isinstance(task, PooledTask)
+    assert isinstance(task, abilities.PooledTask)
     pooled = task.prepare(task.pooled(case.poolable), {})
     found, count = task.examples(pooled), sum(task.examples(task.prepare(shard, {})) for shard in case.poolable)
     expect(found == count, f"the pooled shard must have all {count} examples", found)
@@ -201,21 +189,21 @@ def all_clients_pool_into_one_with_all_their_examples(case: TaskCase) -> None:
     expect(all(map(math.isfinite, scores)), "the pooled shard must have scores", scores)
 
 
-@LAWS.having(PooledTask)
+@LAWS.having(abilities.PooledTask)
 def a_client_alone_keeps_its_examples(case: TaskCase) -> None:
     """Take away what joins a shard to others', and no example."""
     task = case.task
-    assert isinstance(task, PooledTask)
+    assert isinstance(task, abilities.PooledTask)
     for client, shard in enumerate(case.shards):
         found, count = task.examples(task.prepare(task.alone(shard), {})), task.examples(case.prepared(client))
         expect(found == count, f"client {client} must keep its {count} examples", found)
 
 
-@LAWS.having(DetailedScores)
+@LAWS.having(abilities.DetailedScores)
 def measures_hold_the_score(case: TaskCase) -> None:
     """Tell the score among the measures, and a mean loss that is finite or nan."""
     task, data = case.task, case.prepared()
-    assert isinstance(task, DetailedScores)
+    assert isinstance(task, abilities.DetailedScores)
     with torch.no_grad():
         sums = task.evaluate(case.drawn(data), data)["validation"]
     told, score, loss = task.measures(sums), task.score(sums), task.mean_loss(sums)
@@ -223,11 +211,11 @@ def measures_hold_the_score(case: TaskCase) -> None:
     expect(not math.isinf(loss), "the mean loss must be finite or nan", loss)
 
 
-@LAWS.having(ManualGradientTask)
+@LAWS.having(abilities.ManualGradientTask)
 def gradients_by_hand_are_those_of_autograd(case: TaskCase) -> None:
     """Set the gradients that autograd finds, or leave the draw to it."""
     task, data = case.task, case.prepared()
-    assert isinstance(task, ManualGradientTask)
+    assert isinstance(task, abilities.ManualGradientTask)
     draw = Draw(blocks(task, data)[0], seed=1)
     model, other = case.drawn(data).train(), case.drawn(data).train()
     for parameter in model.parameters():  # as the engine has them: written over in place
@@ -248,7 +236,7 @@ def gradients_by_hand_are_those_of_autograd(case: TaskCase) -> None:
         expect(near, f"the gradient of {name} must be autograd's", one.grad, two.grad)
 
 
-@LAWS.having(SeededTask)
+@LAWS.having(abilities.SeededTask)
 def what_a_step_draws_depends_on_its_seed_alone(case: TaskCase) -> None:
     """Train on equal losses from equal seeds, and on other ones from another."""
     task, data = case.task, case.prepared()
@@ -259,11 +247,11 @@ def what_a_step_draws_depends_on_its_seed_alone(case: TaskCase) -> None:
     expect(not torch.equal(one, other), "another seed must draw something else", one, other)
 
 
-@LAWS.having(NeighbourSamplingTask)
+@LAWS.having(abilities.NeighbourSamplingTask)
 def a_draw_may_say_how_many_neighbours_take_part(case: TaskCase) -> None:
     """Take a number of neighbours for each layer; draw the same ones from the same seed."""
     task = case.task
-    assert isinstance(task, NeighbourSamplingTask)
+    assert isinstance(task, abilities.NeighbourSamplingTask)
     data = case.prepared()
     model, block = case.drawn(data), blocks(task, data)[0]
     with torch.no_grad():

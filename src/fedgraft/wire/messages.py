@@ -80,13 +80,7 @@ KINDS: Final = {
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 
-DETAILS: Final = {
-    "train": "progress",
-    "alone": "progress",
-    "trial": "progress",
-    "rows": "segment",
-    "relay": "layer",
-}
+DETAILS: Final = {"train": "progress", "alone": "progress", "trial": "progress", "rows": "segment", "relay": "layer"}
 """{kind: what the sixteen bits beside a message's kind say}; they are 0 in messages of other kinds."""
 
 _HEAD: Final = struct.Struct("<2sBBBBHI8s")

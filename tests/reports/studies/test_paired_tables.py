@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fedgraft.reports.studies.paired_tables import ends_at, paired, rounds_to, tables
+from fedgraft.reports.studies.page import tables
+from fedgraft.reports.studies.paired_tables import ends_at, paired, rounds_to
 from fedgraft.reports.studies.study import Cell, Split
 from helpers.small_studies import STUDY, run
 

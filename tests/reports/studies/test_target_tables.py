@@ -2,8 +2,9 @@
 
 import pytest
 
+from fedgraft.reports.studies.page import tables
 from fedgraft.reports.studies.study import Cell, Split
-from fedgraft.reports.studies.target_tables import spent, tables, target
+from fedgraft.reports.studies.target_tables import spent, target
 from helpers.small_studies import OURS, PLAIN, STUDY, run
 
 

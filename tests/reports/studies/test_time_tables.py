@@ -7,6 +7,7 @@ import pytest
 
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies.page import tables
+from fedgraft.reports.studies.panel_runs import PanelRuns
 from fedgraft.reports.studies.study import Cell, Split, Study
 from fedgraft.reports.studies.time_tables import interval, seconds_to
 
@@ -108,7 +109,7 @@ def test_an_interval_is_student_s(values, shown):
 
 def test_a_picture_has_seconds_and_bytes(tmp_path):
     (_, split, panel), *_ = cost_figures.settings(STUDY)
-    made = cost_figures.figure(STUDY, split, cost_figures.runs_of(panel, RESULTS, 2), {"ease": [91.0, 91.0]})
+    made = cost_figures.figure(STUDY, split, PanelRuns(STUDY, panel, RESULTS, 2).of_models, {"ease": [91.0, 91.0]})
     assert [axis.title.text for axis in (made.layout.xaxis, made.layout.xaxis2)] == [
         "simulated seconds",
         "MB on the wire, both directions",

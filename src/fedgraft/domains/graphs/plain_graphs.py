@@ -67,10 +67,7 @@ def _stack(model: GraphModel, encoder: PlainEncoder) -> tuple[list[str], list[st
     """Return lines that make convolutions and normalisations, and those that read graphs off behind each."""
     depth, width = len(model.convolutions), model.head.inner.out_features
     norm = f"BatchNorm1d({width})" if model.norms else "Identity()"
-    made = [
-        listed(encoder, [width] * (depth + 1)),
-        f"self.norms = nn.ModuleList([nn.{norm} for _ in range({depth})])",
-    ]
+    made = [listed(encoder, [width] * (depth + 1)), f"self.norms = nn.ModuleList([nn.{norm} for _ in range({depth})])"]
     return made, [
         "read = [global_add_pool(x, batch)]",
         "for conv, norm in zip(self.convs, self.norms):",

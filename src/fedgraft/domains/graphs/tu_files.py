@@ -142,9 +142,7 @@ def _kept(name: str, read: Callable[[list[Path], str], Arrays], files: list[Path
 
 NUMBERS = "numbers"
 """float64 [graphs, n]: what is kept of graphs that have numbers."""
-ARRAYS = frozenset(
-    ("sizes", "degree", "sender", "kind", "kind_names", "attributes", "label", "classes", "notes"),
-)
+ARRAYS = frozenset(("sizes", "degree", "sender", "kind", "kind_names", "attributes", "label", "classes", "notes"))
 """What is kept of a set, beside `NUMBERS` where it has some. An edge is its sender's number within the graph: two bytes
 where graphs are small."""
 

@@ -9,7 +9,6 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.nn import flops
 from fedgraft.nn.layers import linear
 
-DECODERS: Final = ("product", "perceptron")
 LIKENESS: Final = 10.0
 """Log odds that a cosine of 1 adds at first: cosines of nodes that have an edge are small, such as 0.2."""
 

@@ -257,13 +257,11 @@ _ACADEMIC_FILES = (
 SETS = {
     "acm": _of_heco("ACM", _heco("paper", _ACM, ["paper-author-paper", "paper-subject-paper"], "p_feat.npz")),
     "dblp": _of_heco(
-        "DBLP",
-        _heco("author", _DBLP, ["author-paper-author", "author-paper-conference-paper-author"], "a_feat.npz"),
+        "DBLP", _heco("author", _DBLP, ["author-paper-author", "author-paper-conference-paper-author"], "a_feat.npz")
     ),
     "aminer": _of_heco("AMiner", _heco("paper", _AMINER, ["paper-author-paper", "paper-reference-paper"])),
     "freebase": _of_heco(
-        "Freebase",
-        _heco("movie", _FREEBASE, ["movie-actor-movie", "movie-director-movie", "movie-writer-movie"]),
+        "Freebase", _heco("movie", _FREEBASE, ["movie-actor-movie", "movie-director-movie", "movie-writer-movie"])
     ),
     "yelp": Published(
         "Yelp",
@@ -280,12 +278,7 @@ SETS = {
         _academic,
     ),
     "imdb": Published(
-        "IMDB",
-        ("IMDB5000",),
-        "https://github.com/Jhy1993/HAN/raw/HEAD/data/imdb",
-        ("movie_metadata.csv",),
-        _imdb,
-        True,
+        "IMDB", ("IMDB5000",), "https://github.com/Jhy1993/HAN/raw/HEAD/data/imdb", ("movie_metadata.csv",), _imdb, True
     ),
     "imdb_nshe": Published(
         "IMDB-NSHE",

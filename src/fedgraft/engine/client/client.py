@@ -194,10 +194,7 @@ class Client:
     def _known(self, data: Any) -> dict[str, float]:
         """What prepared data tell of a client."""
         plan = self._plan
-        return {
-            "examples": float(plan.task.examples(data)),
-            **(plan.profiled.describe(data) if plan.profiled else {}),
-        }
+        return {"examples": float(plan.task.examples(data)), **(plan.profiled.describe(data) if plan.profiled else {})}
 
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
         shared = self._plan.rows.decode(message.arrays or {}, self._plan.combined_layout)

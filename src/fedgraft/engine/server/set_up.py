@@ -51,13 +51,7 @@ class SetUp:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        exchange: Exchange,
-        limits: Limits,
-        ledger: Ledger,
-        budget_bytes: int,
-        safeguards: Safeguards,
+        self, plan: Plan, exchange: Exchange, limits: Limits, ledger: Ledger, budget_bytes: int, safeguards: Safeguards
     ) -> None:
         self._plan, self._exchange, self._limits = plan, exchange, limits
         self._ledger, self._budget_bytes, self._safeguards = ledger, budget_bytes, safeguards

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import SUFFIXES
 from fedgraft.engine.server import devices as tables
 from fedgraft.engine.server.devices import Devices
-from fedgraft.errors import InputError, require, require_one_of, unknown
+from fedgraft.errors import InputError, require, require_one_of, require_options, unknown
 
 LATE = ("wait", "drop", "semi_asynchronous")
 
@@ -60,10 +60,8 @@ class Clock:
     max_staleness: int = 2
 
     def __post_init__(self) -> None:
-        require(self.mbit_per_second > 0, "clock.mbit_per_second", "> 0", self.mbit_per_second)
-        require(self.examples_per_second > 0, "clock.examples_per_second", "> 0", self.examples_per_second)
-        require(self.latency_seconds >= 0, "clock.latency_seconds", ">= 0", self.latency_seconds)
-        require(0 <= self.spread <= 10, "clock.spread", "in [0, 10]", self.spread)
+        require_options(self, "clock", mbit_per_second="> 0", examples_per_second="> 0", latency_seconds=">= 0")
+        require_options(self, "clock", spread="in [0, 10]")
         require_one_of("clock.late", self.late, LATE)
         require(self.deadline_seconds >= 0, "clock.deadline_seconds", "> 0, or 0 for a median", self.deadline_seconds)
         require(self.max_staleness >= 1, "clock.max_staleness", ">= 1", self.max_staleness)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgraft.contracts import Outcome, randomness
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 
 PROBE, SCORING = "probe: ", "scoring: "
 """What a reason begins with where a client failed at something else than to train."""
@@ -89,8 +89,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         require_one_of("evaluation.at", self.at, ("server", "clients"))
         require(self.sample >= 0, "evaluation.sample", ">= 0 (0 = everybody)", self.sample)
-        require(self.every >= 1, "evaluation.every", ">= 1", self.every)
-        require(0 <= self.averaging < 1, "evaluation.averaging", "in [0, 1)", self.averaging)
+        require_options(self, "evaluation", every=">= 1", averaging="in [0, 1)")
         require_one_of("evaluation.keep", self.keep, ("best", "last"))
 
     def scored(self, clients: Sequence[int], seed: int) -> list[int]:

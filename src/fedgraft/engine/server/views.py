@@ -61,14 +61,7 @@ class Views:
         left = max(0, budget - self._ledger.total - self.fixed_bytes) if budget else None
         score = next((point[split] for point in reversed(state.curve) if not math.isnan(point[split])), None)
         there = self._available(round, busy)
-        return replace(
-            self._first,
-            round=round,
-            bytes_left=left,
-            available=there,
-            losses=losses_of(state),
-            score=score,
-        )
+        return replace(self._first, round=round, bytes_left=left, available=there, losses=losses_of(state), score=score)
 
     def check_deadline(self) -> None:
         """Raise `InputError` for a deadline that nobody can meet."""

@@ -19,14 +19,7 @@ from fedgraft.contracts.data import Shards, names_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.errors import (
-    AllClientsFailedError,
-    InputError,
-    Interrupted,
-    MachineError,
-    memory_shortage,
-    require,
-)
+from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, MachineError, memory_shortage, require
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes

@@ -23,11 +23,7 @@ CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_
 
 
 def summarise(
-    experiment: Experiment,
-    state: RunState,
-    shards: Sequence[Any],
-    fingerprints: Mapping[int, bytes],
-    here: bool = True,
+    experiment: Experiment, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes], here: bool = True
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
 

@@ -1,20 +1,19 @@
 """Say whether to federate your data, with which recipe, and what each further megabyte buys."""
 
 from pathlib import Path
-from signal import SIGINT
 from typing import Annotated
 
 import typer
 
-from fedgraft.errors import InputError, Interrupted, printable, require
+from fedgraft.errors import InputError, printable, require
 from fedgraft.experiment.recipes.recipe import parse_override
+from fedgraft.interface.commands.ends import interruptible
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Quiet, print_json
 from fedgraft.interface.commands.options import say as tell
 from fedgraft.reports.advising.advise import advise as find_advice
 from fedgraft.reports.advising.page import as_json as object_of
 from fedgraft.reports.advising.page import padded
 from fedgraft.reports.advising.questions import Question
-from fedgraft.runtimes.workers import signals
 
 app = typer.Typer(**SETTINGS)
 
@@ -53,12 +52,8 @@ def advise(
         if not quiet:
             tell(line)
 
-    try:
+    with interruptible(lambda: "What is finished is kept: the same command goes on from there."):
         found = find_advice(question, folder, minutes, say)
-    except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
-        number = getattr(error, "number", SIGINT)
-        tell(f"{signals.said(number)}. What is finished is kept: the same command goes on from there.")
-        raise Interrupted("interrupted", number) from error
     say(f"{found.ran} of {found.ran + len(found.missing)} missing cells were run; {', '.join(map(str, found.written))}")
     if as_json:
         print_json(object_of(found.verdict, found.missing))

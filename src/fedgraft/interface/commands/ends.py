@@ -1,8 +1,8 @@
 """End a run on the command line: print what came out, or how to go on."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from signal import SIGINT
 from typing import Any
@@ -17,27 +17,25 @@ from fedgraft.runtimes.workers import signals
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
+def interruptible(hint: Callable[[], str]) -> Iterator[None]:
     """Say how to go on after an interruption: outside of all progress, whose last picture it would be part of."""
     try:
         yield
     except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
         number = getattr(error, "number", SIGINT)
-        stored = (folder / "experiment.toml").exists()
-        hint = f"Continue with: fedgraft resume {shlex.quote(str(folder))}" if stored else "Nothing was stored."
-        say(f"{signals.said(number)}. {hint}")
+        say(f"{signals.said(number)}. {hint()}")
         raise Interrupted("interrupted", number) from error
 
 
-@contextmanager
-def startable(folder: Path) -> Iterator[None]:
-    """Say how to go on after an interruption of several runs, which the same command takes up."""
-    try:
-        yield
-    except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
-        number = getattr(error, "number", SIGINT)
-        say(f"{signals.said(number)}. The same command with --out {shlex.quote(str(folder))} goes on from there.")
-        raise Interrupted("interrupted", number) from error
+def resumable(folder: Path) -> AbstractContextManager[None]:
+    """Enter what may be interrupted: one run."""
+    go_on = f"Continue with: fedgraft resume {shlex.quote(str(folder))}"
+    return interruptible(lambda: go_on if (folder / "experiment.toml").exists() else "Nothing was stored.")
+
+
+def startable(folder: Path) -> AbstractContextManager[None]:
+    """Enter what may be interrupted: several runs, which the same command takes up."""
+    return interruptible(lambda: f"The same command with --out {shlex.quote(str(folder))} goes on from there.")
 
 
 def show_seeds(summaries: Sequence[Mapping[str, Any]], folder: Path, as_json: bool) -> None:

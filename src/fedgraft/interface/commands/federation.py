@@ -97,10 +97,7 @@ def _stop_runs(folder: FederationFolder) -> None:
 
 
 @app.command()
-def status(
-    folder: Folder,
-    as_json: AsJson = False,
-) -> None:
+def status(folder: Folder, as_json: AsJson = False) -> None:
     """Say which sites are connected, and what has been run."""
     found = FederationFolder.read(folder)
     nodes, runs = _nodes(found), [_run(each) for each in control.runs(found)]

@@ -43,8 +43,7 @@ Labels = Annotated[
     ),
 ]
 AllowChangedData = Annotated[
-    bool,
-    typer.Option("--allow-changed-data", help="Answer from the run's data as they are now, changed as they are."),
+    bool, typer.Option("--allow-changed-data", help="Answer from the run's data as they are now, changed as they are.")
 ]
 DataRoot = Annotated[
     Path | None, typer.Option("--data-root", metavar="DIR", help="Where the run's data are now, if they have moved.")

@@ -10,23 +10,15 @@ from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.predict import predict as predict_from
 from fedgraft.experiment.predicting.site_run import open_run
-from fedgraft.interface.commands.options import (
-    SETTINGS,
-    AllowChangedData,
-    AsJson,
-    DataRoot,
-    Folder,
-    print_json,
-    say,
-)
+from fedgraft.interface.commands import options
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 
-app = typer.Typer(**SETTINGS)
+app = typer.Typer(**options.SETTINGS)
 
 
 @app.command(cls=TablesCommand)
 def predict(
-    folder: Folder,
+    folder: options.Folder,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="Answers: CSV (which see below) or Parquet.")
     ],
@@ -43,9 +35,9 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="A column 'probability_CLASS' for each class, beside the likeliest.")
     ] = False,
-    allow_changed_data: AllowChangedData = False,
-    data_root: DataRoot = None,
-    as_json: AsJson = False,
+    allow_changed_data: options.AllowChangedData = False,
+    data_root: options.DataRoot = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Use the trained model, from a run's folder and the clients' own data.
 
@@ -63,9 +55,9 @@ def predict(
         write(answers)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
-    say(f"{len(answers)} answers in {out}")
+    options.say(f"{len(answers)} answers in {out}")
     if as_json:
-        print_json({"file": str(out), "answers": len(answers)})
+        options.print_json({"file": str(out), "answers": len(answers)})
 
 
 def _writer(path: Path) -> Callable[[Any], None]:

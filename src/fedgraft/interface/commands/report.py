@@ -5,29 +5,19 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.interface.commands.options import (
-    SETTINGS,
-    AllowChangedData,
-    AsJson,
-    DataRoot,
-    Folders,
-    Labels,
-    Target,
-    print_json,
-    say,
-)
+from fedgraft.interface.commands import options
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.seed_groups import runs_in
 from fedgraft.reports.stored.stored_runs import COSTS
 
-app = typer.Typer(**SETTINGS)
+app = typer.Typer(**options.SETTINGS)
 
 
 @app.command()
 def report(
-    folders: Folders,
+    folders: options.Folders,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file; it opens offline.")],
-    target: Target = None,
+    target: options.Target = None,
     title: Annotated[str, typer.Option(help="The page's heading.")] = "fedgraft report",
     representations: Annotated[
         bool, typer.Option(help="Show what each model tells apart (t-SNE); loads the runs' data again.")
@@ -43,14 +33,14 @@ def report(
     against: Annotated[
         str, typer.Option(metavar="|".join(COSTS), help="What the first figure shows scores against.")
     ] = "rounds",
-    labels: Labels = None,
-    allow_changed_data: AllowChangedData = False,
-    data_root: DataRoot = None,
-    as_json: AsJson = False,
+    labels: options.Labels = None,
+    allow_changed_data: options.AllowChangedData = False,
+    data_root: options.DataRoot = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
     named = labels or []
     write_report(folders, out, target, title, representations, against, data_root, allow_changed_data, named, classes)
-    say(f"Report in {out}")
+    options.say(f"Report in {out}")
     if as_json:
-        print_json({"file": str(out), "runs": sum(len(runs_in(folder)) for folder in folders)})
+        options.print_json({"file": str(out), "runs": sum(len(runs_in(folder)) for folder in folders)})

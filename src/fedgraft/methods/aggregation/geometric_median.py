@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.contracts import Aggregation, Update
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.votes import Floats, by_coordinate, squared_distances, voting
 
 
@@ -33,8 +33,7 @@ class GeometricMedian(Aggregation):
     smoothing: float = 1e-6
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, "GeometricMedian.steps", ">= 1", self.steps)
-        require(0 < self.smoothing <= 1, "GeometricMedian.smoothing", "in (0, 1]", self.smoothing)
+        require_options(self, "GeometricMedian", steps=">= 1", smoothing="in (0, 1]")
 
     def apply(self, updates: Sequence[Update]) -> Sequence[Update]:
         """Return updates that all hold the geometric median."""

@@ -10,7 +10,7 @@ from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.ranking.partition import check_partition, deal
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
@@ -77,9 +77,8 @@ class Catalogue(ClientData[RankingShard]):
         require(self.items >= 2 * LEAST, "Catalogue.items", f"at least {2 * LEAST}", self.items)
         low, high = LEAST * self.users, self.users * self.items // 2
         require(low <= self.count <= high, "Catalogue.count", f"{low}..{high}", self.count)
-        require(self.topics >= 2, "Catalogue.topics", "at least 2", self.topics)
-        for option in ("taste", "tail", "text", "image", "noise"):
-            require(getattr(self, option) >= 0, f"Catalogue.{option}", "at least 0", getattr(self, option))
+        require_options(self, "Catalogue", topics="at least 2", taste="at least 0", tail="at least 0")
+        require_options(self, "Catalogue", text="at least 0", image="at least 0", noise="at least 0")
 
     def interactions(self, seed: int) -> Interactions:
         """Make the whole set, before it is dealt to clients."""

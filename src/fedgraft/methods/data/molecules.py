@@ -11,7 +11,7 @@ from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_labels, split_graphs, tidy_edges
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 
 Floats = NDArray[np.float64]
 
@@ -80,9 +80,7 @@ class Molecules(ClientData[GraphShard]):
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
-        require(self.clients >= 1, "Molecules.clients", "at least 1", self.clients)
-        require(self.graphs >= 10, "Molecules.graphs", "at least 10", self.graphs)
-        require(self.nodes >= 2, "Molecules.nodes", "at least 2", self.nodes)
+        require_options(self, "Molecules", clients="at least 1", graphs="at least 10", nodes="at least 2")
         require(3 <= self.kinds <= len(ELEMENTS), "Molecules.kinds", f"3..{len(ELEMENTS)}", self.kinds)
         require_one_of("Molecules.labels", self.labels, ("classes", "numbers"))
         require(self.classes in (2, 3), "Molecules.classes", "2 or 3", self.classes)

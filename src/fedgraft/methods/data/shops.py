@@ -11,7 +11,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.domains.ratings.client_tables import OwnRatings
 from fedgraft.domains.ratings.dealing import deal
 from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
@@ -72,8 +72,7 @@ class Shops(ClientData[RatingShard], OwnRatings):
 
     def __post_init__(self) -> None:
         check_partition("Shops", self.clients, self.partition)
-        require(self.users >= 2, "Shops.users", "at least 2", self.users)
-        require(self.categories >= 1, "Shops.categories", "at least 1", self.categories)
+        require_options(self, "Shops", users="at least 2", categories="at least 1")
         require(self.items >= self.categories, "Shops.items", f"at least {self.categories} (categories)", self.items)
         n = self.clients
         larger = (
@@ -84,10 +83,7 @@ class Shops(ClientData[RatingShard], OwnRatings):
         most = self.users * self.items // 4
         require(self.categories <= self.count <= most, "Shops.count", f"{self.categories}..{most}", self.count)
         require(1 <= self.circles <= self.users, "Shops.circles", f"1..{self.users} (users)", self.circles)
-        require(0 <= self.homophily <= 1, "Shops.homophily", "in [0, 1]", self.homophily)
-        require(0 <= self.own <= 1, "Shops.own", "in [0, 1]", self.own)
-        require(self.taste >= 0, "Shops.taste", "at least 0", self.taste)
-        require(self.noise >= 0, "Shops.noise", "at least 0", self.noise)
+        require_options(self, "Shops", homophily="in [0, 1]", own="in [0, 1]", taste="at least 0", noise="at least 0")
 
     def ratings(self, seed: int) -> Ratings:
         """Read the whole set, before it is partitioned."""

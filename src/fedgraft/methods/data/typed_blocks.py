@@ -12,7 +12,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.typed.partitions import Dealing
 from fedgraft.domains.typed.shards import Ends, TypedGraph
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 
 WORDS = 20
 """Words of a paper, repeats included; order of magnitude of titles."""
@@ -71,8 +71,7 @@ class TypedBlocks(Data[TypedGraph]):
         self._dealing()
         most = self.papers * self.clients // 5
         require(2 <= self.classes <= most, "TypedBlocks.classes", f"2..{most} (5 papers each)", self.classes)
-        for option in ("authors", "venues"):
-            require(getattr(self, option) >= 1, f"TypedBlocks.{option}", "at least 1", getattr(self, option))
+        require_options(self, "TypedBlocks", authors="at least 1", venues="at least 1")
         require(self.features >= self.classes, "TypedBlocks.features", f"at least {self.classes}", self.features)
         require(0 <= self.signal <= WORDS, "TypedBlocks.signal", f"in [0, {WORDS}]", self.signal)
         require(0 <= self.noise <= 1, "TypedBlocks.noise", "in [0, 1]", self.noise)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, Tensors
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.nn.layers import linear, normal
 from fedgraft.nn.propagate import GraphView, end_sums, spmm
 
@@ -84,14 +84,12 @@ class GAT(EdgeEncoder, PlainEdgeEncoder):
     score_limit: float = 8.0
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads"):
-            require(getattr(self, name) >= 1, f"GAT.{name}", ">= 1", getattr(self, name))
+        require_options(self, "GAT", layers=">= 1", heads=">= 1")
         for name in ("hidden", "embedding"):
             value = getattr(self, name)
             fits = value >= 1 and value % self.heads == 0
             require(fits, f"GAT.{name}", f"a positive multiple of heads = {self.heads}", value)
-        require(0 <= self.slope < 1, "GAT.slope", "in [0, 1)", self.slope)
-        require(self.score_limit > 0, "GAT.score_limit", "> 0", self.score_limit)
+        require_options(self, "GAT", slope="in [0, 1)", score_limit="> 0")
 
     @property
     def width(self) -> int:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.methods.rl import replay
 from fedgraft.methods.rl.networks import Moments, Vector, drawn, followed, layer, moved, one_thread, seeded, tensors
 from fedgraft.wire.layouts import Arrays
@@ -76,13 +76,8 @@ class DDPG:
         require(self.outputs >= 1, "DDPG.outputs", ">= 1", self.outputs)
         require(self.inputs >= least, "DDPG.inputs", f">= {least}", self.inputs)
         require(min(self.hidden) >= 1, "DDPG.hidden", "two widths >= 1", self.hidden)
-        require(self.actor_rate > 0, "DDPG.actor_rate", "> 0", self.actor_rate)
-        require(self.critic_rate > 0, "DDPG.critic_rate", "> 0", self.critic_rate)
-        require(self.weight_decay >= 0, "DDPG.weight_decay", ">= 0", self.weight_decay)
-        require(0 <= self.gamma < 1, "DDPG.gamma", "in [0, 1)", self.gamma)
-        require(0 < self.tau <= 1, "DDPG.tau", "in (0, 1]", self.tau)
-        require(self.batch >= 1, "DDPG.batch", ">= 1", self.batch)
-        require(self.memory >= 1, "DDPG.memory", ">= 1", self.memory)
+        require_options(self, "DDPG", actor_rate="> 0", critic_rate="> 0", weight_decay=">= 0", gamma="in [0, 1)")
+        require_options(self, "DDPG", tau="in (0, 1]", batch=">= 1", memory=">= 1")
 
     def init(self, g: np.random.Generator) -> AgentState:
         """Networks drawn at random, targets equal to them, nothing in memory."""

@@ -6,14 +6,14 @@ All of its state is a tree of arrays.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Indices
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.methods.rl import replay
 from fedgraft.methods.rl.networks import Moments, Vector, drawn, forward, moved, one_thread, seeded, tensors
 from fedgraft.wire.layouts import Arrays
@@ -37,6 +37,10 @@ class AgentState(TypedDict):
     moments: Moments
     memory: Arrays
     steps: int
+
+
+OPTIONS = ("hidden", "rate", "gamma", "batch", "memory", "copy_every")
+"""What methods let a user set of their agents."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,14 @@ class QLearning:
         for name in ("inputs", "actions", "batch", "memory", "copy_every"):
             require(getattr(self, name) >= 1, f"QLearning.{name}", ">= 1", getattr(self, name))
         require(min(self.hidden, default=1) >= 1, "QLearning.hidden", "widths >= 1", self.hidden)
-        require(self.rate > 0, "QLearning.rate", "> 0", self.rate)
-        require(self.team >= 0, "QLearning.team", ">= 0", self.team)
+        require_options(self, "QLearning", rate="> 0", team=">= 0")
         require(not (self.team and self.rounds), "QLearning.team", "0 where rounds are remembered", self.team)
         require(0 <= self.gamma < 1, "QLearning.gamma", "in [0, 1)", self.gamma)
+
+    @classmethod
+    def of(cls, method: object, inputs: int, actions: int, **others: Any) -> "QLearning":
+        """Return an agent with the options of a method: `OPTIONS` by their names, and others as they are given."""
+        return cls(inputs, actions, **{**{name: getattr(method, name) for name in OPTIONS}, **others})
 
     def init(self, g: np.random.Generator) -> AgentState:
         """Return a network drawn at random, a target equal to it, nothing in memory."""

@@ -20,7 +20,7 @@ from fedgraft.contracts import (
     Stage,
     View,
 )
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -132,15 +132,9 @@ class Active(
         require(0 < self.keep <= 1, "Active.keep", "in (0, 1]", self.keep)
         require_one_of("Active.score", self.score, SCORES)
         require_one_of("Active.credit", self.credit, ("example", "batch"))
-        require(self.prior >= 0, "Active.prior", ">= 0", self.prior)
-        require(self.quantiles >= 2, "Active.quantiles", ">= 2", self.quantiles)
-        require(1 < self.base <= 1000, "Active.base", "in (1, 1000]", self.base)
-        require(0 <= self.explore <= 1, "Active.explore", "in [0, 1]", self.explore)
-        require(self.halving > 0, "Active.halving", "> 0", self.halving)
-        require(self.rate > 0, "Active.rate", "> 0", self.rate)
-        require(0 <= self.gamma < 1, "Active.gamma", "in [0, 1)", self.gamma)
-        for name in ("batches", "hidden", "steps", "batch", "memory", "copy_every", "sample"):
-            require(getattr(self, name) >= 1, f"Active.{name}", ">= 1", getattr(self, name))
+        require_options(self, "Active", prior=">= 0", quantiles=">= 2", base="in (1, 1000]", explore="in [0, 1]")
+        require_options(self, "Active", halving="> 0", rate="> 0", gamma="in [0, 1)", batches=">= 1", hidden=">= 1")
+        require_options(self, "Active", steps=">= 1", batch=">= 1", memory=">= 1", copy_every=">= 1", sample=">= 1")
 
     # --- at a client -------------------------------------------------------------------------------------------------
 
@@ -221,16 +215,7 @@ class Active(
     @cached_property
     def agent(self) -> QLearning:
         """The agent of every client."""
-        return QLearning(
-            inputs=FEATURES,
-            actions=2,
-            hidden=(self.hidden,),
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=self.memory,
-            copy_every=self.copy_every,
-        )
+        return QLearning.of(self, FEATURES, actions=2, hidden=(self.hidden,))
 
     def first(self, g: np.random.Generator) -> Arrays:
         """Return the network of an agent, if it is shared."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Draw, GuidedSampler, Indices, ObservingSampler, RefreshingSampler, Stage, View
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 from fedgraft.wire.layouts import Tree
 
 _LEAST: Final = 1e-12
@@ -72,9 +72,7 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
     score_split: str = "validation"
 
     def __post_init__(self) -> None:
-        require(0 < self.share <= 1, "FedAIS.share", "in (0, 1]", self.share)
-        require(self.batches >= 1, "FedAIS.batches", ">= 1", self.batches)
-        require(0 <= self.floor <= 1, "FedAIS.floor", "in [0, 1]", self.floor)
+        require_options(self, "FedAIS", share="in (0, 1]", batches=">= 1", floor="in [0, 1]")
         bounded = self.floor > 0 or not self.unbiased  # else a node that is drawn after all weighs beyond all bounds
         require(bounded, "FedAIS.floor", "> 0 with unbiased", self.floor)
         require(self.interval >= 0, "FedAIS.interval", ">= 0 (0 = as many steps as a round has)", self.interval)

@@ -8,17 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import (
-    Draw,
-    GuidedSampler,
-    Indices,
-    LayeredSampler,
-    Outcome,
-    RefreshingSampler,
-    Stage,
-    View,
-)
-from fedgraft.errors import require
+from fedgraft.contracts import Draw, GuidedSampler, Indices, LayeredSampler, Outcome, RefreshingSampler, Stage, View
+from fedgraft.errors import require, require_options
 from fedgraft.methods.rl.ddpg import DDPG, AgentState
 from fedgraft.methods.rl.networks import Vector, one_thread
 from fedgraft.wire.layouts import Arrays, Tree
@@ -123,16 +114,11 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
     def __post_init__(self) -> None:
-        for name in ("batches", "most", "components", "sketch", "steps", "batch", "memory"):
-            require(getattr(self, name) >= 1, f"FedGraph.{name}", ">= 1", getattr(self, name))
-        for name in ("layers", "seconds_weight", "start", "noise"):
-            require(getattr(self, name) >= 0, f"FedGraph.{name}", ">= 0", getattr(self, name))
-        for name in ("actor_rate", "critic_rate"):
-            require(getattr(self, name) > 0, f"FedGraph.{name}", "> 0", getattr(self, name))
-        require(-100 <= self.target <= 100, "FedGraph.target", "in [-100, 100]", self.target)
-        require(1 < self.base <= 1000, "FedGraph.base", "in (1, 1000]", self.base)
-        require(0 <= self.gamma < 1, "FedGraph.gamma", "in [0, 1)", self.gamma)
-        require(0 < self.tau <= 1, "FedGraph.tau", "in (0, 1]", self.tau)
+        require_options(self, "FedGraph", batches=">= 1", most=">= 1", components=">= 1", sketch=">= 1", steps=">= 1")
+        require_options(self, "FedGraph", batch=">= 1", memory=">= 1", layers=">= 0", seconds_weight=">= 0")
+        require_options(self, "FedGraph", start=">= 0", noise=">= 0", actor_rate="> 0", critic_rate="> 0")
+        require_options(self, "FedGraph", target="in [-100, 100]", base="in (1, 1000]", gamma="in [0, 1)")
+        require_options(self, "FedGraph", tau="in (0, 1]")
         require(min(self.hidden) >= 1, "FedGraph.hidden", "two widths >= 1", self.hidden)
 
     @property

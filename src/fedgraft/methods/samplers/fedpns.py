@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 SEEDS = 2**31
 """How many different draws of neighbours there are."""
@@ -34,8 +34,7 @@ class FedPNS(RefreshingSampler[int]):
     batches: int = 10
 
     def __post_init__(self) -> None:
-        require(self.interval >= 1, "FedPNS.interval", ">= 1", self.interval)
-        require(self.batches >= 1, "FedPNS.batches", ">= 1", self.batches)
+        require_options(self, "FedPNS", interval=">= 1", batches=">= 1")
 
     def refreshes(self, epochs: int) -> int:
         """At the first step of each interval."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Uniform(RefreshingSampler[None]):
     refresh: bool = False
 
     def __post_init__(self) -> None:
-        require(0 < self.share <= 1, "Uniform.share", "in (0, 1]", self.share)
-        require(self.batches >= 1, "Uniform.batches", ">= 1", self.batches)
+        require_options(self, "Uniform", share="in (0, 1]", batches=">= 1")
 
     def refreshes(self, epochs: int) -> int:
         """Once a step, if at all."""

@@ -3,18 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
-from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import InputError, require
-from fedgraft.methods.cohorts import affordable, probeable, reachable, size
+from fedgraft.errors import require_options
+from fedgraft.methods.cohorts import affordable, check_candidates, probeable, probed_losses, reachable, size
 from fedgraft.methods.rl.networks import one_thread
-from fedgraft.methods.sketches import SKETCH, seen
+from fedgraft.methods.sketches import Sketches, seen, unknown
 
 UNKNOWN = -1
 """Cluster of the clients of whom no update was seen."""
@@ -22,11 +21,9 @@ PASSES = 10
 """Times that clients are told anew which cluster is theirs."""
 
 
-class ACFLState(TypedDict):
+class ACFLState(Sketches):
     """State of ACFL: sketches of updates, whether there was one, and the cluster of each client."""
 
-    sketches: NDArray[np.float32]
-    known: NDArray[np.bool_]
     cluster: Indices
 
 
@@ -64,23 +61,12 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
     candidates: int = 0
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "ACFL.clients", ">= 0", self.clients)
-        require(self.clusters >= 1, "ACFL.clusters", ">= 1", self.clusters)
-        require(self.candidates >= 0, "ACFL.candidates", ">= 0", self.candidates)
+        require_options(self, "ACFL", clients=">= 0", clusters=">= 1", candidates=">= 0")
 
     def init(self, view: View) -> ACFLState:
         """Return the first state: nobody known."""
-        wanted = size(self.clients, view, "ACFL.clients")
-        if self.candidates and not wanted <= self.candidates <= view.clients:
-            raise InputError(
-                f"ACFL.candidates must be 0 or in [{wanted}, {view.clients}], from the {wanted} clients wanted to all "
-                f"clients; got {self.candidates}."
-            )
-        return {
-            "sketches": np.zeros((view.clients, SKETCH), np.float32),
-            "known": np.zeros(view.clients, np.bool_),
-            "cluster": np.full(view.clients, UNKNOWN),
-        }
+        check_candidates(self.candidates, size(self.clients, view, "ACFL.clients"), view, "ACFL.candidates")
+        return {**unknown(view.clients), "cluster": np.full(view.clients, UNKNOWN)}
 
     def probe(self, state: ACFLState, view: View, g: np.random.Generator) -> Probe | None:
         """Ask candidates, drawn at random, equally many of each cluster; nobody where that could change nothing."""
@@ -101,16 +87,13 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
 
     def terms(self, state: ACFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """The losses that the clients of a cluster are ranked by; {} where nobody was asked."""
-        loss = np.full(view.clients, np.nan)
-        for k, answer in view.probed.items():
-            loss[k] = answer["loss"]
-        return {"probed loss": loss, SCORE: loss} if view.probed else {}
+        return probed_losses(view)
 
     def update(self, state: ACFLState, view: View, outcome: Outcome) -> ACFLState:
         """Keep a sketch of each update that came, and cluster anew."""
         if not outcome.updates:
             return state
-        kept = seen({"sketches": state["sketches"], "known": state["known"]}, outcome.updates)
+        kept = seen(state, outcome.updates)
         return {**kept, "cluster": self._clusters(kept["sketches"], kept["known"])}
 
     def _clusters(self, sketches: NDArray[np.float32], known: NDArray[np.bool_]) -> Indices:

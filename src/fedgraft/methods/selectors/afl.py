@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import ClassVar, TypedDict
 
 import numpy as np
@@ -10,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
+from fedgraft.errors import require_options
+from fedgraft.methods.cohorts import filled, reachable, size, softmax_draw
 
 
 class AFLState(TypedDict):
@@ -54,10 +53,7 @@ class AFL(ExplainedSelector[AFLState]):
     uniform: float = 0.1
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "AFL.clients", ">= 0", self.clients)
-        require(0 <= self.discarded <= 1, "AFL.discarded", "in [0, 1]", self.discarded)
-        require(self.temperature >= 0, "AFL.temperature", ">= 0", self.temperature)
-        require(0 <= self.uniform <= 1, "AFL.uniform", "in [0, 1]", self.uniform)
+        require_options(self, "AFL", clients=">= 0", discarded="in [0, 1]", temperature=">= 0", uniform="in [0, 1]")
 
     def init(self, view: View) -> AFLState:
         """Nobody has trained."""
@@ -71,9 +67,7 @@ class AFL(ExplainedSelector[AFLState]):
             return Selection(())
         valuation, count = state["valuation"][pool], int((1 - self.uniform) * wanted)
         first = pool[softmax_draw(valuation, count, self.discarded, self.temperature, g)].tolist()
-        known = set(first)
-        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
-        return Selection(affordable(chain(first, rest), view, most=wanted))
+        return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: AFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What clients are worth, and its factors; {} before anybody has trained."""

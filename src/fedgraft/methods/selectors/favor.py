@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import AGENT
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 from fedgraft.methods.rl.q_learning import AgentState, Matrix, QLearning
@@ -89,19 +89,11 @@ class Favor(ExplainedSelector[FavorState]):
     copy_every: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("clients", "steps"):
-            require(getattr(self, name) >= 0, f"Favor.{name}", ">= 0", getattr(self, name))
-        for name in ("batch", "memory", "copy_every"):
-            require(getattr(self, name) >= 1, f"Favor.{name}", ">= 1", getattr(self, name))
-        for name in ("epsilon", "epsilon_min"):
-            require(0 <= getattr(self, name) <= 1, f"Favor.{name}", "in [0, 1]", getattr(self, name))
-        require(-100 <= self.target <= 100, "Favor.target", "in [-100, 100]", self.target)
-        require(1 < self.base <= 1000, "Favor.base", "in (1, 1000]", self.base)
-        require(1 <= self.components <= SKETCH, "Favor.components", f"in [1, {SKETCH}]", self.components)
-        require(0 < self.epsilon_decay <= 1, "Favor.epsilon_decay", "in (0, 1]", self.epsilon_decay)
+        require_options(self, "Favor", clients=">= 0", steps=">= 0", batch=">= 1", memory=">= 1", copy_every=">= 1")
+        require_options(self, "Favor", epsilon="in [0, 1]", epsilon_min="in [0, 1]", target="in [-100, 100]")
+        require_options(self, "Favor", base="in (1, 1000]", components=f"in [1, {SKETCH}]", epsilon_decay="in (0, 1]")
         require(min(self.hidden, default=1) >= 1, "Favor.hidden", "widths >= 1", self.hidden)
-        require(self.rate > 0, "Favor.rate", "> 0", self.rate)
-        require(0 <= self.gamma < 1, "Favor.gamma", "in [0, 1)", self.gamma)
+        require_options(self, "Favor", rate="> 0", gamma="in [0, 1)")
 
     def init(self, view: View) -> FavorState:
         """Return the first state: an agent that has learnt nothing, and sees nothing."""
@@ -146,18 +138,7 @@ class Favor(ExplainedSelector[FavorState]):
 
     def agent(self, clients: int) -> QLearning:
         """Return the agent for so many clients."""
-        return QLearning(
-            inputs=(clients + 1) * self.components,
-            actions=clients,
-            hidden=self.hidden,
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=self.memory,
-            copy_every=self.copy_every,
-            double=True,
-            rounds=True,
-        )
+        return QLearning.of(self, (clients + 1) * self.components, clients, double=True, rounds=True)
 
     def reward(self, score: float, better: str) -> float:
         """Return base^(score - target) - 1: 0 at the target, and down to -1 far from it."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 from fedgraft.methods.cohorts import MANY, affordable, available, first_falling, random_first
 
 
@@ -77,10 +77,8 @@ class FedACS(ExplainedSelector[FedACSState]):
     score_split: str = "validation"
 
     def __post_init__(self) -> None:
-        require(0 < self.target < math.inf, "FedACS.target", "> 0 and finite", self.target)
-        require(0 < self.budget_rounds < math.inf, "FedACS.budget_rounds", "> 0 and finite", self.budget_rounds)
-        require(self.min_clients >= 1, "FedACS.min_clients", ">= 1", self.min_clients)
-        require(self.min_selections >= 0, "FedACS.min_selections", ">= 0", self.min_selections)
+        require_options(self, "FedACS", target="> 0 and finite", budget_rounds="> 0 and finite", min_clients=">= 1")
+        require_options(self, "FedACS", min_selections=">= 0")
         require_one_of("FedACS.number", self.number, ("ucb", "random"))
         require_one_of("FedACS.clients", self.clients, ("ucb", "random"))
         require_one_of("FedACS.score_split", self.score_split, ("validation", "test"))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypedDict
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, random_order, reachable, size
+from fedgraft.errors import require_options
+from fedgraft.methods.cohorts import filled, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 
 Numbers = NDArray[np.float64]
@@ -82,13 +81,8 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
     history: int = 50
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "FedCor.clients", ">= 0", self.clients)
-        for name in ("dim", "warm_up", "history"):
-            require(getattr(self, name) >= 1, f"FedCor.{name}", ">= 1", getattr(self, name))
-        require(self.every >= 2, "FedCor.every", ">= 2", self.every)
-        require(self.noise > 0, "FedCor.noise", "> 0", self.noise)
-        for name in ("beta", "gamma"):
-            require(0 < getattr(self, name) <= 1, f"FedCor.{name}", "in (0, 1]", getattr(self, name))
+        require_options(self, "FedCor", clients=">= 0", dim=">= 1", warm_up=">= 1", history=">= 1", every=">= 2")
+        require_options(self, "FedCor", noise="> 0", beta="in (0, 1]", gamma="in (0, 1]")
 
     def init(self, view: View) -> FedCorState:
         """Return the first state: nothing known."""
@@ -120,9 +114,7 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
         if self._ranks(state, view):
             shuffled = g.permutation(pool)  # ties fall at random
             first = self._telling(state, view, shuffled, wanted)[0].tolist()
-        known = set(first)
-        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
-        return Selection(affordable(chain(first, rest), view, most=wanted))
+        return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: FedCorState, view: View) -> Mapping[str, Numbers]:
         """What each told of all clients as it was chosen, of others what they would tell next, and alpha.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import AGENT
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.methods.cohorts import affordable, probeable, random_order, reachable, size
 from fedgraft.methods.rl.q_learning import AgentState, Matrix, QLearning
 
@@ -101,16 +101,12 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     copy_every: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("clients", "score_weight", "seconds_weight", "bytes_weight", "steps"):
-            require(getattr(self, name) >= 0, f"FedMarl.{name}", ">= 0", getattr(self, name))
-        for name in ("history", "batch", "memory", "copy_every"):
-            require(getattr(self, name) >= 1, f"FedMarl.{name}", ">= 1", getattr(self, name))
-        for name in ("epsilon", "epsilon_min"):
-            require(0 <= getattr(self, name) <= 1, f"FedMarl.{name}", "in [0, 1]", getattr(self, name))
-        require(0 < self.epsilon_decay <= 1, "FedMarl.epsilon_decay", "in (0, 1]", self.epsilon_decay)
+        require_options(self, "FedMarl", clients=">= 0", score_weight=">= 0", seconds_weight=">= 0")
+        require_options(self, "FedMarl", bytes_weight=">= 0", steps=">= 0", history=">= 1", batch=">= 1")
+        require_options(self, "FedMarl", memory=">= 1", copy_every=">= 1", epsilon="in [0, 1]")
+        require_options(self, "FedMarl", epsilon_min="in [0, 1]", epsilon_decay="in (0, 1]")
         require(min(self.hidden, default=1) >= 1, "FedMarl.hidden", "widths >= 1", self.hidden)
-        require(self.rate > 0, "FedMarl.rate", "> 0", self.rate)
-        require(0 <= self.gamma < 1, "FedMarl.gamma", "in [0, 1)", self.gamma)
+        require_options(self, "FedMarl", rate="> 0", gamma="in [0, 1)")
 
     @property
     def paced(self) -> bool:
@@ -201,17 +197,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _agent(self, view: View) -> QLearning:
-        return QLearning(
-            inputs=4 + 2 * self.history,
-            actions=2,
-            hidden=self.hidden,
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=self.memory,
-            copy_every=self.copy_every,
-            team=size(self.clients, view, "FedMarl.clients"),
-        )
+        return QLearning.of(self, 4 + 2 * self.history, actions=2, team=size(self.clients, view, "FedMarl.clients"))
 
     def _gain(self, state: FedMarlState, view: View, seen: Matrix) -> Matrix:
         """Return the value of training less that of stopping, float32 [n]; an agent trains where it is > 0."""

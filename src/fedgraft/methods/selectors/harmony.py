@@ -1,6 +1,5 @@
 """Harmony-style: clients that together have balanced labels, and are fast."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypedDict
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 _LABELS = tuple(f"label_{bin}" for bin in range(5))
@@ -62,10 +61,8 @@ class Harmony(ExplainedSelector[HarmonyState]):
     patience: int = 3
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "Harmony.clients", ">= 0", self.clients)
-        require(0 <= self.time_weight < math.inf, "Harmony.time_weight", ">= 0 and finite", self.time_weight)
-        require(0 < self.deadline_share <= 1, "Harmony.deadline_share", "in (0, 1]", self.deadline_share)
-        require(self.patience >= 1, "Harmony.patience", ">= 1", self.patience)
+        require_options(self, "Harmony", clients=">= 0", time_weight=">= 0 and finite", deadline_share="in (0, 1]")
+        require_options(self, "Harmony", patience=">= 1")
 
     def init(self, view: View) -> HarmonyState:
         """Return the first state: nobody known."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.methods.cohorts import affordable, first_falling, reachable, size, weighted_order
 
 
@@ -94,32 +94,23 @@ class Oort(ExplainedSelector[OortState]):
     explore_window: float = 5.0
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "Oort.clients", ">= 0", self.clients)
-        require(0 <= self.epsilon <= 1, "Oort.epsilon", "in [0, 1]", self.epsilon)
-        require(0 < self.epsilon_decay <= 1, "Oort.epsilon_decay", "in (0, 1]", self.epsilon_decay)
+        require_options(self, "Oort", clients=">= 0", epsilon="in [0, 1]", epsilon_decay="in (0, 1]")
         require(
             0 <= self.epsilon_min <= self.epsilon,
             "Oort.epsilon_min",
             f"in [0, {self.epsilon}], up to epsilon",
             self.epsilon_min,
         )
-        require(0 <= self.cutoff <= 1, "Oort.cutoff", "in [0, 1]", self.cutoff)
-        require(self.alpha >= 0, "Oort.alpha", ">= 0", self.alpha)
-        require(0 < self.percentile <= 100, "Oort.percentile", "in (0, 100]", self.percentile)
-        require(self.pacer_rounds >= 1, "Oort.pacer_rounds", ">= 1", self.pacer_rounds)
-        require(0 <= self.pacer_step <= 100, "Oort.pacer_step", "in [0, 100]", self.pacer_step)
-        require(self.pacer_flat >= 0, "Oort.pacer_flat", ">= 0", self.pacer_flat)
+        require_options(self, "Oort", cutoff="in [0, 1]", alpha=">= 0", percentile="in (0, 100]", pacer_rounds=">= 1")
+        require_options(self, "Oort", pacer_step="in [0, 100]", pacer_flat=">= 0")
         require(
             self.pacer_sharp > self.pacer_flat,
             "Oort.pacer_sharp",
             f"greater than pacer_flat, {self.pacer_flat}",
             self.pacer_sharp,
         )
-        require(0 < self.clip <= 1, "Oort.clip", "in (0, 1]", self.clip)
-        require(self.staleness >= 0, "Oort.staleness", ">= 0", self.staleness)
-        require(self.blacklist >= 0, "Oort.blacklist", ">= 0", self.blacklist)
-        require(0 <= self.blacklist_share <= 1, "Oort.blacklist_share", "in [0, 1]", self.blacklist_share)
-        require(self.explore_window >= 1, "Oort.explore_window", ">= 1", self.explore_window)
+        require_options(self, "Oort", clip="in (0, 1]", staleness=">= 0", blacklist=">= 0")
+        require_options(self, "Oort", blacklist_share="in [0, 1]", explore_window=">= 1")
 
     def init(self, view: View) -> OortState:
         """Return the first state: nobody tried."""

@@ -9,8 +9,16 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.methods.cohorts import affordable, probeable, reachable, size, weighted_order
+from fedgraft.errors import require_one_of, require_options
+from fedgraft.methods.cohorts import (
+    affordable,
+    check_candidates,
+    probeable,
+    probed_losses,
+    reachable,
+    size,
+    weighted_order,
+)
 
 
 class PowerOfChoiceState(TypedDict):
@@ -50,18 +58,12 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
     variant: str = "pow-d"
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "PowerOfChoice.clients", ">= 0", self.clients)
-        require(self.candidates >= 0, "PowerOfChoice.candidates", ">= 0", self.candidates)
+        require_options(self, "PowerOfChoice", clients=">= 0", candidates=">= 0")
         require_one_of("PowerOfChoice.variant", self.variant, ("pow-d", "rpow-d"))
 
     def init(self, view: View) -> PowerOfChoiceState:
         """Nobody has reported a loss."""
-        wanted = size(self.clients, view, "PowerOfChoice.clients")
-        if self.candidates and not wanted <= self.candidates <= view.clients:
-            raise InputError(
-                f"PowerOfChoice.candidates must be 0 or in [{wanted}, {view.clients}], from the {wanted} clients "
-                f"wanted to all clients; got {self.candidates}."
-            )
+        check_candidates(self.candidates, self._wanted(view), view, "PowerOfChoice.candidates")
         return {"loss": np.full(view.clients, np.inf)}
 
     def probe(self, state: PowerOfChoiceState, view: View, g: np.random.Generator) -> Probe | None:
@@ -92,10 +94,7 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
         if self.variant == "rpow-d":
             loss = np.where(np.isfinite(state["loss"]), state["loss"], np.nan)
             return {"last loss": loss, SCORE: loss}
-        loss = np.full(view.clients, np.nan)
-        for k, answer in view.probed.items():
-            loss[k] = answer["loss"]
-        return {"probed loss": loss, SCORE: loss} if view.probed else {}
+        return probed_losses(view)
 
     def update(self, state: PowerOfChoiceState, view: View, outcome: Outcome) -> PowerOfChoiceState:
         """Return the state with the reported losses."""

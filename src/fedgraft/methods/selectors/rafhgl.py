@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import TypedDict
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
 from fedgraft.contracts.selector import AGENT
-from fedgraft.errors import require
-from fedgraft.methods.cohorts import affordable, random_order, reachable, size, softmax_draw
+from fedgraft.errors import require_options
+from fedgraft.methods.cohorts import affordable, filled, reachable, size, softmax_draw
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
 
 NUMBERS = 1 << 23
@@ -112,19 +111,11 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     copy_every: int = 10
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "RAFHGL.clients", ">= 0", self.clients)
-        require(self.quantiles >= 2, "RAFHGL.quantiles", ">= 2", self.quantiles)
-        for name in ("explore", "least", "discarded", "uniform"):
-            require(0 <= getattr(self, name) <= 1, f"RAFHGL.{name}", "in [0, 1]", getattr(self, name))
-        for name in ("prior", "turn", "relative", "temperature"):
-            require(getattr(self, name) >= 0, f"RAFHGL.{name}", ">= 0", getattr(self, name))
-        require(0 < self.decay <= 1, "RAFHGL.decay", "in (0, 1]", self.decay)
-        require(-100 <= self.target <= 100, "RAFHGL.target", "in [-100, 100]", self.target)
-        require(1 < self.base <= 1000, "RAFHGL.base", "in (1, 1000]", self.base)
-        require(self.rate > 0, "RAFHGL.rate", "> 0", self.rate)
-        require(0 <= self.gamma < 1, "RAFHGL.gamma", "in [0, 1)", self.gamma)
-        for name in ("steps", "hidden", "batch", "memory", "copy_every"):
-            require(getattr(self, name) >= 1, f"RAFHGL.{name}", ">= 1", getattr(self, name))
+        require_options(self, "RAFHGL", clients=">= 0", quantiles=">= 2", explore="in [0, 1]", least="in [0, 1]")
+        require_options(self, "RAFHGL", discarded="in [0, 1]", uniform="in [0, 1]", prior=">= 0", turn=">= 0")
+        require_options(self, "RAFHGL", relative=">= 0", temperature=">= 0", decay="in (0, 1]")
+        require_options(self, "RAFHGL", target="in [-100, 100]", base="in (1, 1000]", rate="> 0", gamma="in [0, 1)")
+        require_options(self, "RAFHGL", steps=">= 1", hidden=">= 1", batch=">= 1", memory=">= 1", copy_every=">= 1")
 
     @cached_property
     def reports(self) -> frozenset[str]:  # type: ignore[override]
@@ -154,9 +145,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
             return Selection(affordable(order, view, most=wanted))
         count = int((1 - self.uniform) * wanted)
         first = pool[softmax_draw(self.worth(state, view)[pool], count, self.discarded, self.temperature, g)].tolist()
-        known = set(first)
-        rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
-        return Selection(affordable(chain(first, rest), view, most=wanted))
+        return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What the agent ranks clients by, in two parts: what AFL's draw goes by, and what it learnt."""
@@ -221,18 +210,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     def agent(self, clients: int) -> QLearning:
         """Return the agent for so many clients."""
         inputs = clients * self.quantiles
-        return QLearning(
-            inputs=inputs,
-            actions=clients,
-            hidden=(self.hidden,),
-            rate=self.rate,
-            gamma=self.gamma,
-            batch=self.batch,
-            memory=min(self.memory, max(self.batch, NUMBERS // (2 * inputs))),
-            copy_every=self.copy_every,
-            double=True,
-            rounds=True,
-        )
+        memory = min(self.memory, max(self.batch, NUMBERS // (2 * inputs)))
+        return QLearning.of(self, inputs, clients, hidden=(self.hidden,), memory=memory, double=True, rounds=True)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.contracts import Selection, Selector, View
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, random_first, reachable, size
 
 
@@ -34,9 +34,7 @@ class Random(Selector[None]):
     warm_up: int = 0
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "Random.clients", ">= 0", self.clients)
-        require(0 < self.probability <= 1, "Random.probability", "in (0, 1]", self.probability)
-        require(self.warm_up >= 0, "Random.warm_up", ">= 0", self.warm_up)
+        require_options(self, "Random", clients=">= 0", probability="in (0, 1]", warm_up=">= 0")
 
     def init(self, view: View) -> None:
         """Nothing to remember; checks the number of clients."""

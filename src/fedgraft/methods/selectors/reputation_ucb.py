@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 from fedgraft.methods.cohorts import MANY, affordable, falling, first_falling, reachable, size
 
 LOG = logging.getLogger("fedgraft.selectors.reputation_ucb")
@@ -122,19 +122,15 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
     most_share: float = 1.0
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "ReputationUCB.clients", ">= 0", self.clients)
-        require(0 <= self.reputation_rate <= 1, "ReputationUCB.reputation_rate", "in [0, 1]", self.reputation_rate)
+        require_options(self, "ReputationUCB", clients=">= 0", reputation_rate="in [0, 1]")
         for name in ("alpha", "beta", "kappa", "rho"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"ReputationUCB.{name}", ">= 0 and finite", value)
         require_one_of("ReputationUCB.prior", self.prior, ("none", "device"))
         require_one_of("ReputationUCB.estimate", self.estimate, ("mean", "discounted", "window"))
-        require(0 < self.discount <= 1, "ReputationUCB.discount", "in (0, 1]", self.discount)
-        require(self.window >= 1, "ReputationUCB.window", ">= 1", self.window)
-        require(0 < self.ridge < math.inf, "ReputationUCB.ridge", "> 0 and finite", self.ridge)
+        require_options(self, "ReputationUCB", discount="in (0, 1]", window=">= 1", ridge="> 0 and finite")
         require_one_of("ReputationUCB.policy", self.policy, ("ucb", "greedy", "stochastic"))
-        require(0 < self.temperature < math.inf, "ReputationUCB.temperature", "> 0 and finite", self.temperature)
-        require(0 <= self.least_share < 1, "ReputationUCB.least_share", "in [0, 1)", self.least_share)
+        require_options(self, "ReputationUCB", temperature="> 0 and finite", least_share="in [0, 1)")
         above = f"in (0, 1], above least_share = {self.least_share}"
         require(self.least_share < self.most_share <= 1, "ReputationUCB.most_share", above, self.most_share)
 

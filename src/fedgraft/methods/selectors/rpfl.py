@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
 from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import SKETCH, Sketches, seen, unknown
 
@@ -58,8 +58,7 @@ class RPFL(Selector[Sketches]):
     components: int = 8
 
     def __post_init__(self) -> None:
-        require(self.clients >= 0, "RPFL.clients", ">= 0", self.clients)
-        require(1 <= self.components <= SKETCH, "RPFL.components", f"in [1, {SKETCH}]", self.components)
+        require_options(self, "RPFL", clients=">= 0", components=f"in [1, {SKETCH}]")
 
     def init(self, view: View) -> Sketches:
         """Return the first state: nobody known."""

@@ -17,7 +17,7 @@ from fedgraft.contracts import (
     Trainer,
     Update,
 )
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require_one_of, require_options
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Tree, digest
 
@@ -45,11 +45,7 @@ class Memory(TypedDict):
 
 @dataclass(frozen=True)
 class CEFGL(
-    PartsSharing[State],
-    PersonalSharing[State],
-    SilentSharing[State],
-    StagedSharing[State],
-    TrackingSharing[State],
+    PartsSharing[State], PersonalSharing[State], SilentSharing[State], StagedSharing[State], TrackingSharing[State]
 ):
     """CEFGL: a shared model, merged now and then, and a sparse private one on top of it at every client.
 
@@ -107,13 +103,9 @@ class CEFGL(
     channels: str = "both"
 
     def __post_init__(self) -> None:
-        require(0 <= self.probability <= 1, "CEFGL.probability", "in [0, 1]", self.probability)
-        require(self.pull >= 0, "CEFGL.pull", ">= 0", self.pull)
+        require_options(self, "CEFGL", probability="in [0, 1]", pull=">= 0")
         require_one_of("CEFGL.correction", self.correction, CORRECTIONS)
-        require(self.private_epochs >= 0, "CEFGL.private_epochs", ">= 0", self.private_epochs)
-        require(self.shrinkage >= 0, "CEFGL.shrinkage", ">= 0", self.shrinkage)
-        require(self.threshold >= 0, "CEFGL.threshold", ">= 0", self.threshold)
-        require(0 <= self.density <= 1, "CEFGL.density", "in [0, 1]", self.density)
+        require_options(self, "CEFGL", private_epochs=">= 0", shrinkage=">= 0", threshold=">= 0", density="in [0, 1]")
         require_one_of("CEFGL.answers", self.answers, ANSWERS)
         require_one_of("CEFGL.channels", self.channels, CHANNELS)
 

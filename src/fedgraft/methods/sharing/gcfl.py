@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import GroupedSharing, Indices, PersonalSharing, Update
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays
 
@@ -77,11 +77,7 @@ class GCFL(GroupedSharing[State], PersonalSharing[State]):
     standardise: bool = False
 
     def __post_init__(self) -> None:
-        require(self.mean_norm >= 0, "GCFL.mean_norm", ">= 0", self.mean_norm)
-        require(self.max_norm >= 0, "GCFL.max_norm", ">= 0", self.max_norm)
-        require(self.smallest >= 1, "GCFL.smallest", ">= 1", self.smallest)
-        require(self.after >= 0, "GCFL.after", ">= 0", self.after)
-        require(self.length >= 2, "GCFL.length", ">= 2", self.length)
+        require_options(self, "GCFL", mean_norm=">= 0", max_norm=">= 0", smallest=">= 1", after=">= 0", length=">= 2")
 
     def init(self, model: Arrays, clients: int) -> State:
         """One cluster, the drawn model."""

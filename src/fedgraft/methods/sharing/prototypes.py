@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts import ExtendedSharing, HiddenSharing, Trainer, Update
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
@@ -69,10 +69,7 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State]):
     width: int = 0
 
     def __post_init__(self) -> None:
-        require(self.weight >= 0, "Prototypes.weight", ">= 0", self.weight)
-        require(0 < self.fade <= 1, "Prototypes.fade", "in (0, 1]", self.fade)
-        require(self.most >= 1, "Prototypes.most", ">= 1", self.most)
-        require(self.width >= 0, "Prototypes.width", ">= 0", self.width)
+        require_options(self, "Prototypes", weight=">= 0", fade="in (0, 1]", most=">= 1", width=">= 0")
 
     def fitted(self, width: int) -> Self:
         """With the width of the hidden layer."""

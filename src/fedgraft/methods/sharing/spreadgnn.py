@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedgraft.contracts import ExtendedSharing, GroupedSharing, PartsSharing, PersonalSharing, Trainer, Update
 from fedgraft.contracts.values import Correction
-from fedgraft.errors import ClientError, require, require_one_of
+from fedgraft.errors import ClientError, require_one_of, require_options
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
 TOPOLOGIES = ("complete", "ring")
@@ -86,11 +86,9 @@ class SpreadGNN(ExtendedSharing[State], GroupedSharing[State], PartsSharing[Stat
 
     def __post_init__(self) -> None:
         require_one_of("SpreadGNN.topology", self.topology, TOPOLOGIES)
-        require(self.strength >= 0, "SpreadGNN.strength", ">= 0", self.strength)
-        require(0 <= self.decay <= 1, "SpreadGNN.decay", "in [0, 1]", self.decay)
+        require_options(self, "SpreadGNN", strength=">= 0", decay="in [0, 1]")
         require_one_of("SpreadGNN.relation", self.relation, RELATIONS)
-        require(self.head_rows >= 1, "SpreadGNN.head_rows", ">= 1", self.head_rows)
-        require(self.head_width >= 1, "SpreadGNN.head_width", ">= 1", self.head_width)
+        require_options(self, "SpreadGNN", head_rows=">= 1", head_width=">= 1")
 
     @property
     def parts(self) -> frozenset[str]:

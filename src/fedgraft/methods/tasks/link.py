@@ -22,7 +22,7 @@ from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whol
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, require, require_options
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -93,12 +93,8 @@ class Link(
     sparse: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("width", "negatives", "k"):
-            require(getattr(self, name) >= 1, f"Link.{name}", ">= 1", getattr(self, name))
-        for name in ("neighbours", "features"):
-            require(getattr(self, name) >= 0, f"Link.{name}", ">= 0", getattr(self, name))
-        for name in ("validation", "test"):
-            require(0 < getattr(self, name) < 1, f"Link.{name}", "in (0, 1)", getattr(self, name))
+        require_options(self, "Link", width=">= 1", negatives=">= 1", k=">= 1", neighbours=">= 0", features=">= 0")
+        require_options(self, "Link", validation="in (0, 1)", test="in (0, 1)")
         together = self.validation + self.test
         require(together < 1, "Link.validation + Link.test", "below 1, so that edges are left to train on", together)
         require(0 <= self.dropout < 1, "Link.dropout", "in [0, 1)", self.dropout)

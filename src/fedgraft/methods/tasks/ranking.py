@@ -21,7 +21,7 @@ from fedgraft.domains.ranking.ranker import Ranker
 from fedgraft.domains.ranking.ranker_data import RankingData, lists_of
 from fedgraft.domains.ranking.ranker_queries import asked_users, best_items, tables_of
 from fedgraft.domains.ranking.shards import ItemLists, RankingShard, merge_shards
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require, require_one_of, require_options
 from fedgraft.wire.layouts import Array, Arrays
 
 OBJECTIVES = ("softmax", "margin")
@@ -99,16 +99,14 @@ class Ranking(
     catalogue: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("factors", "hidden", "attention", "k"):
-            require(getattr(self, name) >= 1, f"Ranking.{name}", ">= 1", getattr(self, name))
+        require_options(self, "Ranking", factors=">= 1", hidden=">= 1", attention=">= 1", k=">= 1")
         whole = self.width >= 1 and self.width % self.factors == 0
         require(whole, "Ranking.width", f">= 1 and a multiple of the {self.factors} factors", self.width)
         require(0 <= self.power <= 1, "Ranking.power", "in [0, 1]", self.power)
         require_one_of("Ranking.objective", self.objective, OBJECTIVES)
         require(self.margin > 0, "Ranking.margin", "> 0", self.margin)
         require(self.negatives >= 0, "Ranking.negatives", ">= 0 (0 = all items)", self.negatives)
-        require(0 <= self.dropout < 1, "Ranking.dropout", "in [0, 1)", self.dropout)
-        require(self.decorrelation >= 0, "Ranking.decorrelation", ">= 0", self.decorrelation)
+        require_options(self, "Ranking", dropout="in [0, 1)", decorrelation=">= 0")
         pairs = self.factors > 1 or self.decorrelation == 0
         require(pairs, "Ranking.factors", ">= 2 where they are decorrelated", self.factors)
 

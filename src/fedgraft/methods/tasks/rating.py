@@ -12,19 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
+from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.task_abilities import (
-    BlockedTask,
-    FittedTask,
-    PartsTask,
-    PooledTask,
-    PredictingTask,
-    ProfiledTask,
-    PublishingTask,
-    SurveyedTask,
-)
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.client_data import RatingData
@@ -36,7 +27,7 @@ from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require, require_one_of, require_options
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import GraphView
 from fedgraft.wire.layouts import Array, Arrays, Layout
@@ -47,15 +38,15 @@ LABEL_BINS = 5
 
 @dataclass(frozen=True)
 class Rating(
-    BlockedTask[RatingShard, RatingData],
-    FittedTask[RatingShard, RatingData],
-    PartsTask[RatingShard, RatingData],
+    abilities.BlockedTask[RatingShard, RatingData],
+    abilities.FittedTask[RatingShard, RatingData],
+    abilities.PartsTask[RatingShard, RatingData],
     PlainTask[RatingShard, RatingData],
-    PooledTask[RatingShard, RatingData],
-    PredictingTask[RatingShard, RatingData],
-    ProfiledTask[RatingShard, RatingData],
-    PublishingTask[RatingShard, RatingData],
-    SurveyedTask[RatingShard, RatingData],
+    abilities.PooledTask[RatingShard, RatingData],
+    abilities.PredictingTask[RatingShard, RatingData],
+    abilities.ProfiledTask[RatingShard, RatingData],
+    abilities.PublishingTask[RatingShard, RatingData],
+    abilities.SurveyedTask[RatingShard, RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.
 
@@ -120,17 +111,12 @@ class Rating(
     items: int = 0
 
     def __post_init__(self) -> None:
-        require(self.folds >= 2, "Rating.folds", ">= 2", self.folds)
-        require(self.hidden >= 1, "Rating.hidden", ">= 1", self.hidden)
-        require(self.walk >= 1, "Rating.walk", ">= 1", self.walk)
-        require(self.user_shrinkage >= 0, "Rating.user_shrinkage", ">= 0", self.user_shrinkage)
-        require(self.item_shrinkage >= 0, "Rating.item_shrinkage", ">= 0", self.item_shrinkage)
+        require_options(self, "Rating", folds=">= 2", hidden=">= 1", walk=">= 1", user_shrinkage=">= 0")
+        require_options(self, "Rating", item_shrinkage=">= 0")
         require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", *CODES))
         require(self.share_least >= 2, "Rating.share_least", ">= 2", self.share_least)
         require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
-        require(self.width >= 1, "Rating.width", ">= 1", self.width)
-        for name in ("ridge", "pseudo", "users", "items"):
-            require(getattr(self, name) >= 0, f"Rating.{name}", ">= 0", getattr(self, name))
+        require_options(self, "Rating", width=">= 1", ridge=">= 0", pseudo=">= 0", users=">= 0", items=">= 0")
 
     @property
     def offers(self) -> frozenset[str]:

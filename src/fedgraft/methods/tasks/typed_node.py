@@ -10,17 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Observations, Questions, Sums
+from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.task_abilities import (
-    EmbeddingTask,
-    FittedTask,
-    ObservedTask,
-    PartsTask,
-    PooledTask,
-    ProfiledTask,
-)
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.tables.asked import answered
@@ -29,7 +22,7 @@ from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types, shortest_metapaths
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, require_options
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -38,12 +31,12 @@ from fedgraft.wire.layouts import Array, Arrays
 class TypedNode(
     LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
-    FittedTask[TypedGraph, TypedData],
-    ObservedTask[TypedGraph, TypedData],
-    PartsTask[TypedGraph, TypedData],
-    PooledTask[TypedGraph, TypedData],
-    EmbeddingTask[TypedGraph, TypedData],
-    ProfiledTask[TypedGraph, TypedData],
+    abilities.FittedTask[TypedGraph, TypedData],
+    abilities.ObservedTask[TypedGraph, TypedData],
+    abilities.PartsTask[TypedGraph, TypedData],
+    abilities.PooledTask[TypedGraph, TypedData],
+    abilities.EmbeddingTask[TypedGraph, TypedData],
+    abilities.ProfiledTask[TypedGraph, TypedData],
 ):
     """Typed node: tell the class of a node of one type in a graph of several types.
 
@@ -83,10 +76,8 @@ class TypedNode(
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require(self.neighbours >= 0, "TypedNode.neighbours", ">= 0", self.neighbours)
-        require(0 <= self.dropout < 1, "TypedNode.dropout", "in [0, 1)", self.dropout)
-        for name in ("scale", "features", "classes"):
-            require(getattr(self, name) >= 0, f"TypedNode.{name}", ">= 0", getattr(self, name))
+        require_options(self, "TypedNode", neighbours=">= 0", dropout="in [0, 1)", scale=">= 0", features=">= 0")
+        require_options(self, "TypedNode", classes=">= 0")
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 

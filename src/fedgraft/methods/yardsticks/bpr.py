@@ -15,7 +15,7 @@ from fedgraft.contracts.randomness import generator, torch_generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ranking.ranker_baselines import PooledUsers
 from fedgraft.domains.ranking.shards import Ids, RankingShard
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.nn.layers import normal
 
 
@@ -53,12 +53,9 @@ class Bpr(Yardstick[RankingShard]):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("width", "epochs", "patience", "batch_size"):
-            require(getattr(self, name) >= 1, f"Bpr.{name}", "at least 1", getattr(self, name))
-        for name in ("learning_rate", "spread"):
-            require(getattr(self, name) > 0, f"Bpr.{name}", "above 0", getattr(self, name))
-        for name in ("penalty", "seed"):
-            require(getattr(self, name) >= 0, f"Bpr.{name}", "at least 0", getattr(self, name))
+        require_options(self, "Bpr", width="at least 1", epochs="at least 1", patience="at least 1")
+        require_options(self, "Bpr", batch_size="at least 1", learning_rate="above 0", spread="above 0")
+        require_options(self, "Bpr", penalty="at least 0", seed="at least 0")
 
     def score(self, shards: Sequence[RankingShard]) -> dict[str, float]:
         """Mean AUC over all clients' users, at the epoch with the best validation score."""

@@ -9,7 +9,7 @@ import numpy as np
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,9 @@ class ClientBiases(Yardstick[RatingShard]):
     sweeps: int = 10
 
     def __post_init__(self) -> None:
-        for name, grid in (("user_shrinkages", self.user_shrinkages), ("item_shrinkages", self.item_shrinkages)):
-            sound = len(grid) > 0 and min(grid) >= 0
-            require(sound, f"ClientBiases.{name}", "at least one number, each at least 0", grid)
-        require(self.sweeps >= 1, "ClientBiases.sweeps", "at least 1", self.sweeps)
+        require_options(self, "ClientBiases", user_shrinkages="at least one number, each at least 0")
+        require_options(self, "ClientBiases", item_shrinkages="at least one number, each at least 0")
+        require_options(self, "ClientBiases", sweeps="at least 1")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

@@ -13,7 +13,7 @@ from fedgraft.contracts.randomness import generator, torch_generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
 from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, best_of
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 from fedgraft.nn.layers import linear, normal
 
 GRADES = 5
@@ -73,13 +73,10 @@ class ConsisRec(Yardstick[RatingShard]):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("width", "neighbours", "batch_size", "epochs", "patience"):
-            require(getattr(self, name) >= 1, f"ConsisRec.{name}", "at least 1", getattr(self, name))
-        require(0 < self.share <= 1, "ConsisRec.share", "in (0, 1]", self.share)
+        require_options(self, "ConsisRec", width="at least 1", neighbours="at least 1", batch_size="at least 1")
+        require_options(self, "ConsisRec", epochs="at least 1", patience="at least 1", share="in (0, 1]")
         require(0 < self.rate < math.inf, "ConsisRec.rate", "above 0", self.rate)
-        sound = len(self.decay) > 0 and min(self.decay) >= 0
-        require(sound, "ConsisRec.decay", "at least one number, each at least 0", self.decay)
-        require(self.seed >= 0, "ConsisRec.seed", "at least 0", self.seed)
+        require_options(self, "ConsisRec", decay="at least one number, each at least 0", seed="at least 0")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

@@ -16,7 +16,7 @@ from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.pooled_graph import judges, likeliest, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.perceptron import Perceptron
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 Floats = NDArray[np.float64]
 
@@ -48,11 +48,8 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
     steps: int = 50
 
     def __post_init__(self) -> None:
-        sound = len(self.alphas) > 0 and all(0 <= alpha < 1 for alpha in self.alphas)
-        require(sound, "CorrectAndSmooth.alphas", "at least one number, each in [0, 1)", self.alphas)
-        sound = len(self.scales) > 0 and min(self.scales) >= 0
-        require(sound, "CorrectAndSmooth.scales", "at least one number, each at least 0", self.scales)
-        require(self.steps >= 1, "CorrectAndSmooth.steps", "at least 1", self.steps)
+        require_options(self, "CorrectAndSmooth", alphas="at least one number, each in [0, 1)")
+        require_options(self, "CorrectAndSmooth", scales="at least one number, each at least 0", steps="at least 1")
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

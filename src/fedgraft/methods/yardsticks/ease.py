@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ranking.ranker_baselines import PooledUsers
 from fedgraft.domains.ranking.shards import Ids, RankingShard
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class Ease(Yardstick[RankingShard]):
     penalties: tuple[float, ...] = (50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
 
     def __post_init__(self) -> None:
-        sound = len(self.penalties) > 0 and min(self.penalties) > 0
-        require(sound, "Ease.penalties", "at least one number, each above 0", self.penalties)
+        require_options(self, "Ease", penalties="at least one number, each above 0")
 
     def score(self, shards: Sequence[RankingShard]) -> dict[str, float]:
         """Mean AUC over all clients' users, with the penalty of the best validation score."""

@@ -14,7 +14,7 @@ from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,8 @@ class GraphRidge(Yardstick[GraphShard]):
     penalties: tuple[float, ...] = PENALTIES
 
     def __post_init__(self) -> None:
-        require(self.hops >= 0, "GraphRidge.hops", "at least 0", self.hops)
-        require(self.buckets >= 1, "GraphRidge.buckets", "at least 1", self.buckets)
-        sound = len(self.penalties) > 0 and min(self.penalties) > 0
-        require(sound, "GraphRidge.penalties", "at least one number, each above 0", self.penalties)
+        require_options(self, "GraphRidge", hops="at least 0", buckets="at least 1")
+        require_options(self, "GraphRidge", penalties="at least one number, each above 0")
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test graphs."""

@@ -13,7 +13,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, Floats, Rows, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 CHUNK = 16384
 """Normal equations solved at a time, so that they stay in tens of megabytes."""
@@ -50,14 +50,9 @@ class MatrixFactorisation(Yardstick[RatingShard]):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        sound = len(self.ranks) > 0 and min(self.ranks) >= 1
-        require(sound, "MatrixFactorisation.ranks", "at least one number, each at least 1", self.ranks)
-        sound = len(self.penalties) > 0 and min(self.penalties) > 0
-        require(sound, "MatrixFactorisation.penalties", "at least one number, each above 0", self.penalties)
-        require(self.sweeps >= 1, "MatrixFactorisation.sweeps", "at least 1", self.sweeps)
-        require(self.patience >= 1, "MatrixFactorisation.patience", "at least 1", self.patience)
-        require(self.spread > 0, "MatrixFactorisation.spread", "above 0", self.spread)
-        require(self.seed >= 0, "MatrixFactorisation.seed", "at least 0", self.seed)
+        require_options(self, "MatrixFactorisation", ranks="at least one number, each at least 1")
+        require_options(self, "MatrixFactorisation", penalties="at least one number, each above 0", sweeps="at least 1")
+        require_options(self, "MatrixFactorisation", patience="at least 1", spread="above 0", seed="at least 0")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""
@@ -89,11 +84,7 @@ class MatrixFactorisation(Yardstick[RatingShard]):
 
 
 def _solve(
-    ones: scipy.sparse.csr_matrix,
-    residual: scipy.sparse.csr_matrix,
-    others: Floats,
-    shrinkage: float,
-    penalty: float,
+    ones: scipy.sparse.csr_matrix, residual: scipy.sparse.csr_matrix, others: Floats, shrinkage: float, penalty: float
 ) -> Floats:
     """[rows, 1 + rank]: bias and factors of every row of the matrices, given those of the columns in `others`."""
     inputs = np.column_stack([np.ones(len(others)), others[:, 1:]])

@@ -13,7 +13,7 @@ from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.pooled_graph import likeliest, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.perceptron import Perceptron
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,11 @@ class Mlp(Perceptron, Yardstick[NodeShard]):
     default: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require(min(self.hidden, default=1) >= 1, "Mlp.hidden", "numbers, each at least 1", self.hidden)
-        sound = len(self.alphas) > 0 and min(self.alphas) >= 0
-        require(sound, "Mlp.alphas", "at least one number, each at least 0", self.alphas)
+        require_options(self, "Mlp", hidden="numbers, each at least 1", alphas="at least one number, each at least 0")
         for name in ("length", "learning_rate"):
             require(0 < getattr(self, name) < np.inf, f"Mlp.{name}", "above 0", getattr(self, name))
-        for name in ("epochs", "patience", "batch_size"):
-            require(getattr(self, name) >= 1, f"Mlp.{name}", "at least 1", getattr(self, name))
-        require(self.seed >= 0, "Mlp.seed", "at least 0", self.seed)
+        require_options(self, "Mlp", epochs="at least 1", patience="at least 1", batch_size="at least 1")
+        require_options(self, "Mlp", seed="at least 0")
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

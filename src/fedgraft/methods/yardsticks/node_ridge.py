@@ -14,7 +14,7 @@ from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,7 @@ class NodeRidge(Yardstick[NodeShard]):
     penalties: tuple[float, ...] = PENALTIES
 
     def __post_init__(self) -> None:
-        require(self.hops >= 0, "NodeRidge.hops", "at least 0", self.hops)
-        sound = len(self.penalties) > 0 and min(self.penalties) > 0
-        require(sound, "NodeRidge.penalties", "at least one number, each above 0", self.penalties)
+        require_options(self, "NodeRidge", hops="at least 0", penalties="at least one number, each above 0")
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test nodes."""

@@ -14,7 +14,7 @@ from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.pooled_graph import judges, of_length, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -51,10 +51,8 @@ class SmoothedFeatures(Yardstick[NodeShard]):
     iterations: int = 200
 
     def __post_init__(self) -> None:
-        require(self.hops >= 0, "SmoothedFeatures.hops", "at least 0", self.hops)
-        sound = len(self.penalties) > 0 and min(self.penalties) > 0
-        require(sound, "SmoothedFeatures.penalties", "at least one number, each above 0", self.penalties)
-        require(self.iterations >= 1, "SmoothedFeatures.iterations", "at least 1", self.iterations)
+        require_options(self, "SmoothedFeatures", hops="at least 0", penalties="at least one number, each above 0")
+        require_options(self, "SmoothedFeatures", iterations="at least 1")
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

@@ -12,7 +12,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
 from fedgraft.domains.ratings.social_factors import Factors, Links, PooledRatings, Scores, best_of, descend
-from fedgraft.errors import require
+from fedgraft.errors import require, require_options
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,11 @@ class SoRec(Yardstick[RatingShard]):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require(self.rank >= 1, "SoRec.rank", "at least 1", self.rank)
-        for name in ("socials", "penalties"):
-            grid = getattr(self, name)
-            sound = len(grid) > 0 and min(grid) >= 0
-            require(sound, f"SoRec.{name}", "at least one number, each at least 0", grid)
+        require_options(self, "SoRec", rank="at least 1", socials="at least one number, each at least 0")
+        require_options(self, "SoRec", penalties="at least one number, each at least 0")
         for name in ("rate", "spread"):
             require(0 < getattr(self, name) < math.inf, f"SoRec.{name}", "above 0", getattr(self, name))
-        for name in ("steps", "patience"):
-            require(getattr(self, name) >= 1, f"SoRec.{name}", "at least 1", getattr(self, name))
-        require(self.seed >= 0, "SoRec.seed", "at least 0", self.seed)
+        require_options(self, "SoRec", steps="at least 1", patience="at least 1", seed="at least 0")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

@@ -13,7 +13,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
 from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, best_of, descend
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 
 FORMS = ("individual", "average")
 CHUNK = 16384
@@ -69,16 +69,11 @@ class SoReg(Yardstick[RatingShard]):
 
     def __post_init__(self) -> None:
         require_one_of("SoReg.form", self.form, FORMS)
-        require(self.rank >= 1, "SoReg.rank", "at least 1", self.rank)
-        for name in ("socials", "penalties"):
-            grid = getattr(self, name)
-            sound = len(grid) > 0 and min(grid) >= 0
-            require(sound, f"SoReg.{name}", "at least one number, each at least 0", grid)
+        require_options(self, "SoReg", rank="at least 1", socials="at least one number, each at least 0")
+        require_options(self, "SoReg", penalties="at least one number, each at least 0")
         for name in ("rate", "spread"):
             require(0 < getattr(self, name) < math.inf, f"SoReg.{name}", "above 0", getattr(self, name))
-        for name in ("steps", "patience"):
-            require(getattr(self, name) >= 1, f"SoReg.{name}", "at least 1", getattr(self, name))
-        require(self.seed >= 0, "SoReg.seed", "at least 0", self.seed)
+        require_options(self, "SoReg", steps="at least 1", patience="at least 1", seed="at least 0")
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

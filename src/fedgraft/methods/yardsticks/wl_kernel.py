@@ -14,7 +14,7 @@ from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard, stratified
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.errors import require
+from fedgraft.errors import require_options
 from fedgraft.wire.layouts import Array
 
 CHUNK = 1 << 22
@@ -52,11 +52,8 @@ class WLKernel(Yardstick[GraphShard]):
     most: int = 5000
 
     def __post_init__(self) -> None:
-        require(self.rounds >= 0, "WLKernel.rounds", "at least 0", self.rounds)
-        sound = len(self.penalties) > 0 and min(self.penalties) > 0
-        require(sound, "WLKernel.penalties", "at least one number, each above 0", self.penalties)
-        require(self.bins >= 1, "WLKernel.bins", "at least 1", self.bins)
-        require(self.most >= 2, "WLKernel.most", "at least 2", self.most)
+        require_options(self, "WLKernel", rounds="at least 0", penalties="at least one number, each above 0")
+        require_options(self, "WLKernel", bins="at least 1", most="at least 2")
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test graphs."""

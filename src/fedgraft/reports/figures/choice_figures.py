@@ -8,19 +8,10 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from fedgraft.contracts.selector import AGENT, SCORE
-from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError
-from fedgraft.reports.figures.figure_style import (
-    BOTTOM,
-    INK,
-    NOT_CHOSEN,
-    TOP,
-    add_buttons,
-    lay_out,
-    plain_label,
-    run_name,
-)
+from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.stored.choices import AGENT_TITLE, explained_rounds, is_explained, terms_of
+from fedgraft.reports.stored.orders import failed_at_training, often_chosen
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 MOST_CLIENTS, MOST_ROUNDS = 100, 150
@@ -52,7 +43,7 @@ def why_chosen(run: StoredRun) -> go.Figure:
     """
     if not is_explained(run):
         raise InputError(f"{run.path} does not tell why clients were chosen: its selector has no terms, or drew.")
-    rows, lanes = _rounds(run), _lanes(run)
+    rows, lanes = _rounds(run), often_chosen(run, MOST_CLIENTS)
     names = terms_of(rows)
     shown = next((name for name in (SCORE, AGENT) if name in names), names[-1])
     place = {client: lane for lane, client in enumerate(lanes)}
@@ -61,12 +52,13 @@ def why_chosen(run: StoredRun) -> go.Figure:
     figure = go.Figure(_bars(values, x, shown, names, _told(rows, lanes, names)))
     height = int(np.clip(LANE * len(lanes), LEAST_HEIGHT, MOST_HEIGHT))
     figure.add_traces(_marks(rows, place, x, height / len(lanes)))
-    title = f"{_title(shown)} of each client, and who was chosen: {run_name(run)}"
-    lay_out(figure, title, _note(run, rows, values), TOP + BOTTOM + height, right=24)
-    figure.update_layout(plot_bgcolor=NOT_CHOSEN, hovermode="closest", barmode="overlay")
+    title = f"{_title(shown)} of each client, and who was chosen: {style.run_name(run)}"
+    style.lay_out(figure, title, _note(run, rows, values), style.TOP + style.BOTTOM + height, right=24)
+    figure.update_layout(plot_bgcolor=style.NOT_CHOSEN, hovermode="closest", barmode="overlay")
     figure.update_xaxes(title="round", showgrid=False, tickformat="d", range=[x[0] - 0.5, x[-1] + 0.5])
     figure.update_xaxes(dtick=1 if len(rows) <= FEW_ROUNDS else None)
-    _name_lanes(figure, lanes, run.clients)
+    what = "client" if len(lanes) == run.clients else f"client (of {run.clients:,}, chosen most often)"
+    style.name_lanes(figure, lanes, what, MOST_TICKS)
     _add_switch(figure, values, _title(shown))
     return figure
 
@@ -102,16 +94,6 @@ def _rounds(run: StoredRun) -> list[Any]:
     if len(rows) <= MOST_ROUNDS:
         return rows
     return [rows[place] for place in np.linspace(0, len(rows) - 1, MOST_ROUNDS).round().astype(int)]
-
-
-def _lanes(run: StoredRun) -> list[int]:
-    """The clients to draw, ascending: all, or those chosen most often."""
-    if run.clients <= MOST_CLIENTS:
-        return list(range(run.clients))
-    times = np.bincount([client for each in run.rounds["selected"] for client in each], minlength=run.clients)
-    most = np.argsort(-times, kind="stable")[:MOST_CLIENTS]
-    lanes: list[int] = np.sort(most[times[most] > 0]).tolist()
-    return lanes
 
 
 def _cells(rows: Sequence[Any], place: Mapping[int, int], name: str) -> Cells:
@@ -150,7 +132,7 @@ def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], 
     middle, lanes = np.array(bars, np.float32).reshape(-1, 2).repeat(3, 0).T
     across = middle + np.tile(np.array([-half, half, np.nan], np.float32), len(bars))
     width = float(np.clip(lane / 4, 1.2, 5))
-    looks = [{"color": "white", "width": 1.6 * width}, {"color": INK, "width": width}]
+    looks = [{"color": "white", "width": 1.6 * width}, {"color": style.INK, "width": width}]
     return [
         go.Scatter(
             x=across, y=lanes, mode="lines", line=look, name="chosen", hoverinfo="skip", showlegend=look is looks[1]
@@ -164,7 +146,7 @@ def _told(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> ND
     columns = []
     for row in rows:
         chosen, terms = {*row["selected"]}, [row["terms"].get(name, {}) for name in names]
-        failed = {client for client, reason in row["failed"].items() if not reason.startswith((PROBE, SCORING))}
+        failed = failed_at_training(row["failed"])
         columns.append(
             [
                 [
@@ -198,7 +180,7 @@ def _template(names: Sequence[str]) -> str:
 
 def _title(name: str) -> str:
     """What a term is called."""
-    return AGENT_TITLE if name == AGENT else plain_label(name)
+    return AGENT_TITLE if name == AGENT else style.plain_label(name)
 
 
 def _note(run: StoredRun, rows: Sequence[Any], values: Cells) -> str:
@@ -212,19 +194,6 @@ def _note(run: StoredRun, rows: Sequence[Any], values: Cells) -> str:
     if drawn := trained - len(explained_rounds(run)):
         texts.append(f"drawn at random in {drawn:,} of {trained:,} rounds")
     return "; ".join(texts)
-
-
-def _name_lanes(figure: go.Figure, lanes: Sequence[int], clients: int) -> None:
-    """Name lanes by their clients, the first at the top, as many as there is room for."""
-    step = -(-len(lanes) // MOST_TICKS)
-    named = list(range(0, len(lanes), step))
-    figure.update_yaxes(
-        title="client" if len(lanes) == clients else f"client (of {clients:,}, chosen most often)",
-        tickvals=named,
-        ticktext=[str(lanes[lane]) for lane in named],
-        range=[len(lanes) - 0.5, -0.5],
-        showgrid=False,
-    )
 
 
 def _add_switch(figure: go.Figure, values: Cells, title: str) -> None:
@@ -249,4 +218,4 @@ def _add_switch(figure: go.Figure, values: Cells, title: str) -> None:
         }
         for label, (colours, limits, text) in looks.items()
     ]
-    add_buttons(figure, buttons)
+    style.add_buttons(figure, buttons)

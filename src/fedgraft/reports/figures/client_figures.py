@@ -9,20 +9,7 @@ import plotly.graph_objects as go
 
 from fedgraft.engine.server.ledger import DIRECTIONS
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
-from fedgraft.reports.figures.figure_style import (
-    BAR_HEIGHT,
-    BOTTOM,
-    INK,
-    RUN_COLOURS,
-    RUN_MARKERS,
-    TOP,
-    grid,
-    lay_out,
-    metric_name,
-    plain_label,
-    run_colour,
-    run_name,
-)
+from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 FEW_CLIENTS = 40
@@ -52,24 +39,30 @@ def _dots(runs: Sequence[StoredRun], names: Sequence[str]) -> go.Figure:
                 x=[each[names[lane]] for lane in lanes],
                 y=lanes,
                 mode="markers",
-                marker={"color": run_colour(index), "symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 11},
-                name=run_name(run),
+                marker={
+                    "color": style.run_colour(index),
+                    "symbol": style.RUN_MARKERS[index % len(style.RUN_MARKERS)],
+                    "size": 11,
+                },
+                name=style.run_name(run),
                 showlegend=True,
-                customdata=[plain_label(names[lane]) for lane in lanes],
-                hovertemplate=f"%{{customdata}}<br>{run_name(run)}: %{{x:.4f}}<extra></extra>",
+                customdata=[style.plain_label(names[lane]) for lane in lanes],
+                hovertemplate=f"%{{customdata}}<br>{style.run_name(run)}: %{{x:.4f}}<extra></extra>",
             )
         )
         if (mean := run.summary["test_plain_mean"]) is not None:
-            figure.add_vline(x=mean, line={"color": run_colour(index), "dash": "dot", "width": 1.5})
+            figure.add_vline(x=mean, line={"color": style.run_colour(index), "dash": "dot", "width": 1.5})
     note = "a dot is the client's model on its own test split; dotted: plain mean over clients"
-    height = TOP + BOTTOM + LANE * max(len(names), 3)
-    lay_out(figure, f"{metric_name(runs)} per client", note, height, right=24)
+    height = style.TOP + style.BOTTOM + LANE * max(len(names), 3)
+    style.lay_out(figure, f"{style.metric_name(runs)} per client", note, height, right=24)
     figure.update_layout(hovermode="closest")
-    figure.update_xaxes(title=metric_name(runs))
+    figure.update_xaxes(title=style.metric_name(runs))
     numbered = all(len(run.summary["test_per_client"]) == run.clients == len(names) for run in runs)
     figure.update_yaxes(
         tickvals=list(range(len(names))),
-        ticktext=[plain_label(_short(f"{lane}: {name}" if numbered else name)) for lane, name in enumerate(names)],
+        ticktext=[
+            style.plain_label(_short(f"{lane}: {name}" if numbered else name)) for lane, name in enumerate(names)
+        ],
         range=[len(names) - 0.5, -0.5],
         ticklabelstandoff=6,
     )
@@ -88,17 +81,17 @@ def _sorted_scores(runs: Sequence[StoredRun]) -> go.Figure:
                 x=100 * (drawn + 0.5) / max(1, len(names)),
                 y=[known[names[place]] for place in drawn],
                 mode="lines",
-                line={"color": run_colour(index), "width": 2.2},
-                name=run_name(run),
+                line={"color": style.run_colour(index), "width": 2.2},
+                name=style.run_name(run),
                 showlegend=True,
-                text=[plain_label(names[place]) for place in drawn],
-                hovertemplate=f"%{{text}}<br>{run_name(run)}: %{{y:.4f}}<extra></extra>",
+                text=[style.plain_label(names[place]) for place in drawn],
+                hovertemplate=f"%{{text}}<br>{style.run_name(run)}: %{{y:.4f}}<extra></extra>",
             )
         )
     note = "each client's model on its own test split, in ascending order"
-    lay_out(figure, f"{metric_name(runs)} per client", note, TOP + BOTTOM + 320, right=24)
+    style.lay_out(figure, f"{style.metric_name(runs)} per client", note, style.TOP + style.BOTTOM + 320, right=24)
     figure.update_xaxes(title="share of clients (%)", range=[0, 100])
-    figure.update_yaxes(title=metric_name(runs))
+    figure.update_yaxes(title=style.metric_name(runs))
     return figure
 
 
@@ -119,7 +112,10 @@ def bytes_by_codec(runs: Sequence[StoredRun]) -> go.Figure:
     longest = max((max(mean, raw) for _, _, mean, raw in bars), default=1.0)
     unit, size = unit_of_bytes(longest)
     places = [
-        [f"{run_name(run)}<br>{plain_label(codec_name(run.experiment, direction))}" for run, direction, _, _ in bars],
+        [
+            f"{style.run_name(run)}<br>{style.plain_label(codec_name(run.experiment, direction))}"
+            for run, direction, _, _ in bars
+        ],
         [direction for _, direction, _, _ in bars],
     ]
     figure = go.Figure()
@@ -130,7 +126,7 @@ def bytes_by_codec(runs: Sequence[StoredRun]) -> go.Figure:
             orientation="h",
             width=0.7,
             name="as sent",
-            marker_color=[run_colour(runs.index(run)) for run, _, _, _ in bars],
+            marker_color=[style.run_colour(runs.index(run)) for run, _, _, _ in bars],
             text=[_shown(mean, raw) for _, _, mean, raw in bars],
             textposition="outside",
             cliponaxis=False,
@@ -144,13 +140,13 @@ def bytes_by_codec(runs: Sequence[StoredRun]) -> go.Figure:
             y=places,
             mode="markers",
             name="the shared parameters in 32 bits each",
-            marker={"symbol": "line-ns", "size": 20, "color": INK, "line": {"width": 2, "color": INK}},
+            marker={"symbol": "line-ns", "size": 20, "color": style.INK, "line": {"width": 2, "color": style.INK}},
             hovertemplate="%{x:.3g} " + unit + "<extra></extra>",
         )
     )
-    height = TOP + BOTTOM + 2 * BAR_HEIGHT * len(runs) + BAR_HEIGHT
+    height = style.TOP + style.BOTTOM + 2 * style.BAR_HEIGHT * len(runs) + style.BAR_HEIGHT
     note = "mean over all messages with a model or an update in them, without headers"
-    lay_out(figure, "bytes of a model message, by codec", note, height, right=24)
+    style.lay_out(figure, "bytes of a model message, by codec", note, height, right=24)
     figure.update_xaxes(title=f"bytes per message ({unit})", range=[0, 1.3 * longest / size or 1])
     figure.update_yaxes(autorange="reversed", showgrid=False, showdividers=False)
     return figure
@@ -164,8 +160,8 @@ def representations(run: StoredRun, points: pd.DataFrame) -> go.Figure:
     panels: list[tuple[Any, Any]] = list(dict.fromkeys(zip(points["channel"], points["client"], strict=True)))
     several, columns = points["channel"].nunique() > 1, min(len(panels), MOST_COLUMNS)
     titles = [f"{client}, {channel}" if several else str(client) for channel, client in panels]
-    labels = [plain_label(_short(title)) for title in titles]
-    figure, height, places = grid(labels, columns, PANEL, PANEL_GAP, 0.02)
+    labels = [style.plain_label(_short(title)) for title in titles]
+    figure, height, places = style.grid(labels, columns, PANEL, PANEL_GAP, 0.02)
     classes = sorted(points["class"].unique())
     for (channel, client, name), group in points.groupby(["channel", "client", "class"], sort=False):
         number, panel = classes.index(name), panels.index((channel, client))
@@ -174,25 +170,25 @@ def representations(run: StoredRun, points: pd.DataFrame) -> go.Figure:
                 x=group["x"],
                 y=group["y"],
                 mode="markers",
-                name=plain_label(str(name)),
+                name=style.plain_label(str(name)),
                 legendgroup=str(number),
                 showlegend=False,
                 marker=_class_look(number, 5),
-                hovertemplate=f"class {plain_label(str(name))}<extra></extra>",
+                hovertemplate=f"class {style.plain_label(str(name))}<extra></extra>",
             ),
             **places[panel],
         )
     for number, name in enumerate(classes):
-        look, label = _class_look(number, 9), plain_label(str(name))
+        look, label = _class_look(number, 9), style.plain_label(str(name))
         figure.add_trace(
             go.Scatter(x=[None], y=[None], mode="markers", marker=look, name=label, legendgroup=str(number))
         )
     note = "t-SNE of the last hidden layer, test examples, one colour per class"
     seen = {str(client) for _, client in panels}
-    if left := [plain_label(name) for name in run.summary["test_per_client"] if name not in seen]:
+    if left := [style.plain_label(name) for name in run.summary["test_per_client"] if name not in seen]:
         note += f"<br>left out, with too few test examples: {', '.join(left[:MOST_NAMED])}"
         note += f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
-    lay_out(figure, f"What the model of {run_name(run)} tells apart", note, height, 40)
+    style.lay_out(figure, f"What the model of {style.run_name(run)} tells apart", note, height, 40)
     figure.update_xaxes(showticklabels=False, showgrid=False, ticks="", mirror=True)
     figure.update_yaxes(showticklabels=False, showgrid=False, mirror=True)
     return figure
@@ -200,8 +196,8 @@ def representations(run: StoredRun, points: pd.DataFrame) -> go.Figure:
 
 def _class_look(number: int, size: int) -> dict[str, Any]:
     """Return the marker of a class: where colours come again, another shape."""
-    shape = RUN_MARKERS[number // len(RUN_COLOURS) % len(RUN_MARKERS)]
-    return {"size": size, "color": RUN_COLOURS[number % len(RUN_COLOURS)], "symbol": shape}
+    shape = style.RUN_MARKERS[number // len(style.RUN_COLOURS) % len(style.RUN_MARKERS)]
+    return {"size": size, "color": style.RUN_COLOURS[number % len(style.RUN_COLOURS)], "symbol": shape}
 
 
 def codec_name(experiment: Mapping[str, Any], direction: str) -> str:

@@ -10,22 +10,7 @@ import plotly.graph_objects as go
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
-from fedgraft.reports.figures.figure_style import (
-    MOST_MARKERS,
-    RUN_MARKERS,
-    SCORE_HEIGHT,
-    add_buttons,
-    add_yardsticks,
-    check_drawable,
-    lay_out,
-    margin,
-    metric_name,
-    run_colour,
-    run_name,
-    score_range,
-    ticked_rounds,
-    yardstick_marks,
-)
+from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.stored.stored_runs import COSTS, StoredRun
 
 GIGA = 1e9
@@ -46,7 +31,7 @@ def score(
         log_bytes: a logarithmic axis of bytes.
         splits: which of "validation" and "test" to show; with both, buttons switch between them.
     """
-    check_drawable(runs)
+    style.check_drawable(runs)
     require_one_of("against", against, COSTS)
     for split in splits:
         require_one_of("splits", split, SCORED_SPLITS)
@@ -68,21 +53,23 @@ def score(
         figure.add_trace(_key(run, index))
     units = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})", "flops": "operations (GFLOP)"}
     named = "operations" if against == "flops" else against.replace("_", " ")
-    low, high, cut = score_range(runs, splits)
+    low, high, cut = style.score_range(runs, splits)
     note = "validation solid, test dashed" if len(splits) > 1 else splits[0]
     note += SEEDS_NOTE if any(run.seeds for run in runs) else ""
     note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
-    marks = yardstick_marks(runs)
-    lay_out(figure, f"{metric_name(runs)} against {named}", note, SCORE_HEIGHT, right=margin(marks, 24))
+    marks = style.yardstick_marks(runs)
+    style.lay_out(
+        figure, f"{style.metric_name(runs)} against {named}", note, style.SCORE_HEIGHT, right=style.margin(marks, 24)
+    )
     figure.update_xaxes(
         title=units.get(against, named), type="log" if log else "linear", rangemode="normal" if log else "tozero"
     )
     if against == "rounds":
-        ticked_rounds(figure, int(largest))
+        style.ticked_rounds(figure, int(largest))
     if log:
         figure.update_xaxes(dtick=1, ticksuffix="B", exponentformat="SI")
-    figure.update_yaxes(title=metric_name(runs), range=[low, high])
-    add_yardsticks(figure, marks, low, high)
+    figure.update_yaxes(title=style.metric_name(runs), range=[low, high])
+    style.add_yardsticks(figure, marks, low, high)
     if len(splits) > 1:
         _add_switch(figure, splits, sum(1 + len(run.seeds) for run in runs))
     return figure
@@ -90,7 +77,7 @@ def score(
 
 def training_loss(runs: Sequence[StoredRun]) -> go.Figure:
     """Draw the mean training loss of each round's clients, as they tell it; where none answered there is none."""
-    check_drawable(runs, same_metric=False)
+    style.check_drawable(runs, same_metric=False)
     figure = go.Figure()
     for index, run in enumerate(runs):
         for one in (*run.seeds, run):
@@ -100,19 +87,19 @@ def training_loss(runs: Sequence[StoredRun]) -> go.Figure:
                     x=told["round"],
                     y=told["loss"],
                     mode="lines" if thin else "lines+markers",
-                    line={"color": run_colour(index), "width": THIN if thin else 2.2},
+                    line={"color": style.run_colour(index), "width": THIN if thin else 2.2},
                     opacity=FAINT if thin else 1,
                     marker=_marker(index, 7),
-                    name=run_name(one),
+                    name=style.run_name(one),
                     showlegend=not thin,
-                    hovertemplate=f"{run_name(one)}, round %{{x}}: %{{y:.4g}}<extra></extra>",
+                    hovertemplate=f"{style.run_name(one)}, round %{{x}}: %{{y:.4g}}<extra></extra>",
                 )
             )
     note = "mean of the clients of each round, while they trained"
     note += SEEDS_NOTE if any(run.seeds for run in runs) else ""
-    lay_out(figure, "training loss", note, SCORE_HEIGHT, right=24)
+    style.lay_out(figure, "training loss", note, style.SCORE_HEIGHT, right=24)
     figure.update_xaxes(title="round", rangemode="tozero")
-    ticked_rounds(figure, max(int(run.summary["rounds"]) for run in runs))
+    style.ticked_rounds(figure, max(int(run.summary["rounds"]) for run in runs))
     figure.update_yaxes(title="loss")
     return figure
 
@@ -124,24 +111,28 @@ def _line(run: StoredRun, index: int, x: pd.Series, points: pd.DataFrame, split:
         y=points[split],
         mode="lines+markers" if first and not thin else "lines",
         line={
-            "color": run_colour(index),
+            "color": style.run_colour(index),
             "width": THIN if thin else 2.2 if first else 1.6,
             "dash": "solid" if first else "dash",
         },
         opacity=FAINT if thin else 1,
         marker=_marker(index, 7),
-        name=run_name(run),
+        name=style.run_name(run),
         legendgroup=str(index),
         showlegend=False,
         customdata=np.column_stack([points["round"], points["bytes"].map(human_bytes)]),
-        hovertemplate=f"{run_name(run)}, {split} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
+        hovertemplate=f"{style.run_name(run)}, {split} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
         "<extra></extra>",
     )
 
 
 def _marker(index: int, size: int) -> dict[str, Any]:
     """Return the marker of the n-th run."""
-    return {"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": size, "maxdisplayed": MOST_MARKERS}
+    return {
+        "symbol": style.RUN_MARKERS[index % len(style.RUN_MARKERS)],
+        "size": size,
+        "maxdisplayed": style.MOST_MARKERS,
+    }
 
 
 def _key(run: StoredRun, index: int) -> go.Scatter:
@@ -150,9 +141,9 @@ def _key(run: StoredRun, index: int) -> go.Scatter:
         x=[None],
         y=[None],
         mode="lines+markers",
-        line={"color": run_colour(index), "width": 2.2},
-        marker={"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": 8},
-        name=run_name(run),
+        line={"color": style.run_colour(index), "width": 2.2},
+        marker={"symbol": style.RUN_MARKERS[index % len(style.RUN_MARKERS)], "size": 8},
+        name=style.run_name(run),
         legendgroup=str(index),
     )
 
@@ -165,4 +156,4 @@ def _add_switch(figure: go.Figure, splits: Sequence[str], runs: int) -> None:
         {"label": label, "method": "restyle", "args": [{"visible": [split in shown for split in splits] * runs}, lines]}
         for label, shown in choices.items()
     ]
-    add_buttons(figure, buttons)
+    style.add_buttons(figure, buttons)

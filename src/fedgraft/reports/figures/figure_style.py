@@ -215,6 +215,36 @@ def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, t
     figure.update_yaxes(showline=True, **axis)
 
 
+def name_lanes(
+    figure: go.Figure, lanes: Sequence[int], title: str, most: int | None = None, top: float = -0.5, **place: int
+) -> None:
+    """Name lanes by their clients, the first at the top; of more than `most` some, evenly spaced.
+
+    Args:
+        figure: whose axis they are along, or the panel at `place`.
+        lanes: the client of each.
+        title: of the axis.
+        most: how many there is room for.
+        top: where the axis ends above the first lane.
+        place: row and column of a panel.
+    """
+    named = list(range(0, len(lanes), 1 if most is None else -(-len(lanes) // most)))
+    texts, span = [str(lanes[lane]) for lane in named], [len(lanes) - 0.5, top]
+    figure.update_yaxes(title=title, tickvals=named, ticktext=texts, range=span, showgrid=False, **place)
+
+
+def key(name: str, colour: str) -> go.Scatter:
+    """Return an entry of the legend: a square."""
+    look = {"color": colour, "size": 13, "symbol": "square"}
+    return go.Scatter(x=[None], y=[None], mode="markers", marker=look, name=name)
+
+
+def beside_bars(x: Any, y: Any, text: Sequence[str], **more: Any) -> go.Scatter:
+    """Return texts at the right of bars, which end at x."""
+    shown = {"mode": "text", "textposition": "middle right", "cliponaxis": False}
+    return go.Scatter(x=x, y=y, text=text, hoverinfo="skip", showlegend=False, **shown, **more)
+
+
 def add_buttons(figure: go.Figure, buttons: Sequence[Mapping[str, Any]]) -> None:
     """Buttons at the top right; the first one is how the figure begins."""
     figure.update_layout(

@@ -12,30 +12,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
-from fedgraft.engine.server.stopping import PROBE, SCORING
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
+from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.figures.client_figures import bytes_by_codec, score_per_client
 from fedgraft.reports.figures.curve_figures import score, training_loss
-from fedgraft.reports.figures.figure_style import (
-    BAR_HEIGHT,
-    BOTTOM,
-    CHOSEN,
-    FAILED,
-    FEW_ROUNDS,
-    NOT_CHOSEN,
-    PURPOSE_COLOURS,
-    TOP,
-    check_drawable,
-    lay_out,
-    metric_name,
-    run_colour,
-    run_grid,
-    run_name,
-    short_number,
-)
 from fedgraft.reports.figures.time_figures import timeline, waiting
-from fedgraft.reports.stored.orders import is_timed
+from fedgraft.reports.stored.orders import failed_at_training, is_timed, often_chosen
 from fedgraft.reports.stored.stored_runs import COSTS, StoredRun, default_target
 
 MOST_LANES, MOST_NAMED = 200, 20
@@ -49,7 +32,7 @@ def bytes_to_target(runs: Sequence[StoredRun], target: float | None = None) -> g
         runs: runs with one metric.
         target: the score to reach; None = `runs.default_target`, the best that any run reaches, worsened by 0.2 %.
     """
-    check_drawable(runs)
+    style.check_drawable(runs)
     target = default_target(runs) if target is None else target
     if math.isnan(target):
         raise InputError("No run has a validation score, so there is no target to reach.")
@@ -63,20 +46,27 @@ def bytes_to_target(runs: Sequence[StoredRun], target: float | None = None) -> g
         figure.add_trace(
             go.Bar(
                 x=[0 if point is None else point["bytes"] / size],
-                y=[run_name(run)],
+                y=[style.run_name(run)],
                 orientation="h",
                 width=0.62,
                 text=[text],
                 textposition="outside",
                 cliponaxis=False,
-                marker={"color": run_colour(index)},
-                hovertemplate=f"{run_name(run)}: {text}<extra></extra>",
+                marker={"color": style.run_colour(index)},
+                hovertemplate=f"{style.run_name(run)}: {text}<extra></extra>",
                 showlegend=False,
             )
         )
     sign = "≤" if runs[0].better == "lower" else "≥"
-    title = f"bytes to validation {metric_name(runs)} {sign} {short_number(target)}"
-    lay_out(figure, title, "", TOP - 20 + BOTTOM + BAR_HEIGHT * max(len(runs), 2), top=TOP - 20, right=24)
+    title = f"bytes to validation {style.metric_name(runs)} {sign} {style.short_number(target)}"
+    style.lay_out(
+        figure,
+        title,
+        "",
+        style.TOP - 20 + style.BOTTOM + style.BAR_HEIGHT * max(len(runs), 2),
+        top=style.TOP - 20,
+        right=24,
+    )
     figure.update_xaxes(title=f"bytes on the wire ({unit})", range=[0, 1.4 * longest / size])
     figure.update_yaxes(autorange="reversed", showgrid=False, ticklabelstandoff=6)
     return figure
@@ -84,33 +74,24 @@ def bytes_to_target(runs: Sequence[StoredRun], target: float | None = None) -> g
 
 def chosen(runs: Sequence[StoredRun]) -> go.Figure:
     """Clients by rounds, a panel a run: who was chosen when, and who of them failed."""
-    check_drawable(runs, same_metric=False)
-    figure, height, places = run_grid(runs, int(np.clip(max(run.clients for run in runs) * 18, 130, 420)))
+    style.check_drawable(runs, same_metric=False)
+    figure, height, places = style.run_grid(runs, int(np.clip(max(run.clients for run in runs) * 18, 130, 420)))
     for run, place in zip(runs, places, strict=True):
-        shown = _often_chosen(run)
+        shown = often_chosen(run, MOST_LANES)
         for bar in _spells(run, shown):
             figure.add_trace(bar, **place)
         what = "client" if len(shown) == run.clients else f"client (of {run.clients:,})"
-        step = -(-len(shown) // MOST_NAMED)
-        named = list(range(0, len(shown), step))
-        figure.update_yaxes(
-            title=what,
-            tickvals=named,
-            ticktext=[str(shown[lane]) for lane in named],
-            range=[len(shown) - 0.5, -0.5],
-            **place,
-        )
+        style.name_lanes(figure, shown, what, MOST_NAMED, **place)
         span = [0.5, max(len(run.rounds), 1) + 0.5]
-        few = 1 if len(run.rounds) <= FEW_ROUNDS else None
+        few = 1 if len(run.rounds) <= style.FEW_ROUNDS else None
         figure.update_xaxes(title="round", dtick=few, tickformat="d", range=span, **place)
-    for name, colour in (("chosen", CHOSEN), ("chosen, failed", FAILED)):
-        key = {"color": colour, "size": 13, "symbol": "square"}
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=key, name=name))
-    whose = f": {run_name(runs[0])}" if len(runs) == 1 else ""
-    lay_out(
+    for name, colour in (("chosen", style.CHOSEN), ("chosen, failed", style.FAILED)):
+        figure.add_trace(style.key(name, colour))
+    whose = f": {style.run_name(runs[0])}" if len(runs) == 1 else ""
+    style.lay_out(
         figure, f"who was chosen when{whose}", "a bar from the first to the last of rounds in a row", height, right=24
     )
-    figure.update_layout(barmode="overlay", plot_bgcolor=NOT_CHOSEN, hovermode="closest")
+    figure.update_layout(barmode="overlay", plot_bgcolor=style.NOT_CHOSEN, hovermode="closest")
     figure.update_xaxes(showgrid=False, zeroline=False)
     figure.update_yaxes(showgrid=False, zeroline=False)
     return figure
@@ -118,12 +99,12 @@ def chosen(runs: Sequence[StoredRun]) -> go.Figure:
 
 def bytes_by_purpose(runs: Sequence[StoredRun]) -> go.Figure:
     """Draw the bytes by purpose and direction: two stacked bars a run."""
-    check_drawable(runs, same_metric=False)
+    style.check_drawable(runs, same_metric=False)
     sums = [run.sent for run in runs]
     longest = max(float(amounts.groupby("direction").sum().max()) if len(amounts) else 0 for amounts in sums)
     unit, size = unit_of_bytes(longest)
     bars = [(run, direction, amounts) for run, amounts in zip(runs, sums, strict=True) for direction in DIRECTIONS]
-    places = [[run_name(run) for run, _, _ in bars], [direction for _, direction, _ in bars]]
+    places = [[style.run_name(run) for run, _, _ in bars], [direction for _, direction, _ in bars]]
     figure = go.Figure()
     for purpose in PURPOSES:
         amounts = [float(sizes.get((direction, purpose), 0)) for _, direction, sizes in bars]
@@ -135,26 +116,18 @@ def bytes_by_purpose(runs: Sequence[StoredRun]) -> go.Figure:
                     orientation="h",
                     width=0.7,
                     name=purpose,
-                    marker={"color": PURPOSE_COLOURS[purpose], "line": {"color": "white", "width": 0.5}},
+                    marker={"color": style.PURPOSE_COLOURS[purpose], "line": {"color": "white", "width": 0.5}},
                     customdata=[human_bytes(amount) for amount in amounts],
                     hovertemplate=f"{purpose}: %{{customdata}}<extra></extra>",
                 )
             )
     totals = [float(sizes.get(direction, pd.Series(dtype=float)).sum()) for _, direction, sizes in bars]
-    figure.add_trace(
-        go.Scatter(
-            x=[total / size for total in totals],
-            y=places,
-            mode="text",
-            text=[f" {human_bytes(total)}" for total in totals],
-            textposition="middle right",
-            cliponaxis=False,
-            hoverinfo="skip",
-            showlegend=False,
-        )
+    told = [f" {human_bytes(total)}" for total in totals]
+    figure.add_trace(style.beside_bars([total / size for total in totals], places, told))
+    height = style.TOP + style.BOTTOM + 2 * style.BAR_HEIGHT * max(len(runs), 1)
+    style.lay_out(
+        figure, "bytes by purpose and direction", "down: server to client; up: client to server", height, right=24
     )
-    height = TOP + BOTTOM + 2 * BAR_HEIGHT * max(len(runs), 1)
-    lay_out(figure, "bytes by purpose and direction", "down: server to client; up: client to server", height, right=24)
     figure.update_layout(barmode="stack", legend_traceorder="normal")
     figure.update_xaxes(title=f"bytes on the wire ({unit})", range=[0, 1.12 * longest / size or 1])
     figure.update_yaxes(autorange="reversed", showgrid=False, showdividers=False)
@@ -188,20 +161,11 @@ def every(runs: Sequence[StoredRun], target: float | None = None, against: str =
     return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]
 
 
-def _often_chosen(run: StoredRun) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The clients to show, ascending: all, or of very many those chosen most often."""
-    if run.clients <= MOST_LANES:
-        return np.arange(run.clients)
-    times = np.bincount([client for each in run.rounds["selected"] for client in each], minlength=run.clients)
-    most = np.argsort(-times, kind="stable")[:MOST_LANES]
-    return np.sort(most[times[most] > 0])
-
-
-def _spells(run: StoredRun, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[go.Bar]:
+def _spells(run: StoredRun, shown: Sequence[int]) -> list[go.Bar]:
     """Return bars over the rounds in a row in which a client was chosen, and those in which it failed."""
     cells = _choices(run)[shown]
     bars = []
-    for state, (name, colour) in enumerate((("chosen", CHOSEN), ("chosen, failed", FAILED)), 1):
+    for state, (name, colour) in enumerate((("chosen", style.CHOSEN), ("chosen, failed", style.FAILED)), 1):
         steps = np.diff((cells == state).astype(np.int8), axis=1, prepend=0, append=0)
         (lanes, first), (_, after) = np.nonzero(steps > 0), np.nonzero(steps < 0)
         bars.append(
@@ -214,7 +178,7 @@ def _spells(run: StoredRun, shown: np.ndarray[tuple[int], np.dtype[np.int64]]) -
                 marker={"color": colour, "line": {"width": 0}},
                 name=name,
                 showlegend=False,
-                customdata=np.column_stack([shown[lanes], first + 1, after]),
+                customdata=np.column_stack([np.take(shown, lanes), first + 1, after]),
                 hovertemplate=f"client %{{customdata[0]}}, rounds %{{customdata[1]}} to %{{customdata[2]}}: {name}"
                 "<extra></extra>",
             )
@@ -227,6 +191,5 @@ def _choices(run: StoredRun) -> np.ndarray[tuple[int, int], np.dtype[np.int8]]:
     cells = np.zeros((run.clients, max(len(run.rounds), 1)), dtype=np.int8)
     for column, (selected, failed) in enumerate(zip(run.rounds["selected"], run.rounds["failed"], strict=True)):
         cells[list(selected), column] = 1
-        at_training = [client for client, reason in failed.items() if not reason.startswith((PROBE, SCORING))]
-        cells[at_training, column] = 2
+        cells[list(failed_at_training(failed)), column] = 2
     return cells

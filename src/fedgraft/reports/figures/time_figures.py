@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_seconds
+from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.figures.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_grid, run_name
 from fedgraft.reports.stored.orders import STATES, UNHEARD, WAITING, Order, is_timed, orders, seconds_by_state
 from fedgraft.reports.stored.stored_runs import StoredRun
@@ -52,7 +53,7 @@ def timeline(run: StoredRun) -> go.Figure:
     lay_out(figure, f"timeline of rounds: {run_name(run)}", notes, height, right=24)
     figure.update_layout(barmode="overlay", bargap=0.25, hovermode="closest", legend_traceorder="normal")
     figure.update_xaxes(title="simulated seconds", range=[0, 1.01 * ends[-1] or 1], showgrid=False)
-    _label_lanes(figure, lanes, top=-1.3)
+    style.name_lanes(figure, lanes, "client", top=-1.3)
     return figure
 
 
@@ -73,14 +74,14 @@ def waiting(runs: Sequence[StoredRun]) -> go.Figure:
         _add_sums(figure, table.reindex(lanes, fill_value=0.0), place["row"], place["col"])
     for state, colour in COLOURS.items():
         if any(table[state].any() for table in tables):
-            figure.add_trace(_key(state, colour))
+            figure.add_trace(style.key(state, colour))
     note = "simulated seconds of the clients chosen, summed over rounds; the number is the seconds waiting"
     note += f"; the {MOST_CLIENTS} who waited longest of {len(waited)}" if len(waited) > len(lanes) else ""
     whose = f": {run_name(runs[0])}" if len(runs) == 1 else ""
     lay_out(figure, f"seconds lost waiting{whose}", note, height, right=24)
     figure.update_layout(barmode="stack", bargap=0.25, legend_traceorder="normal")
     figure.update_xaxes(title="simulated seconds", range=[0, 1.2 * longest or 1], rangemode="tozero")
-    _label_lanes(figure, lanes)
+    style.name_lanes(figure, lanes, "client")
     return figure
 
 
@@ -232,35 +233,5 @@ def _add_sums(figure: go.Figure, table: pd.DataFrame, row: int, col: int) -> Non
             row=row,
             col=col,
         )
-    figure.add_trace(
-        go.Scatter(
-            x=table.sum(axis=1),
-            y=lanes,
-            mode="text",
-            text=[f" {human_seconds(seconds)}" if seconds else " 0" for seconds in table[WAITING]],
-            textposition="middle right",
-            textfont={"size": 12},
-            cliponaxis=False,
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        row=row,
-        col=col,
-    )
-
-
-def _key(name: str, colour: str) -> go.Scatter:
-    """Return a state's entry of the legend."""
-    key = {"color": colour, "size": 13, "symbol": "square"}
-    return go.Scatter(x=[None], y=[None], mode="markers", marker=key, name=name)
-
-
-def _label_lanes(figure: go.Figure, lanes: Sequence[int], top: float = -0.5) -> None:
-    """Name lanes by their clients, the first at the top."""
-    figure.update_yaxes(
-        title="client",
-        tickvals=list(range(len(lanes))),
-        ticktext=[str(client) for client in lanes],
-        range=[len(lanes) - 0.5, top],
-        showgrid=False,
-    )
+    told = [f" {human_seconds(seconds)}" if seconds else " 0" for seconds in table[WAITING]]
+    figure.add_trace(style.beside_bars(table.sum(axis=1), lanes, told, textfont={"size": 12}), row=row, col=col)

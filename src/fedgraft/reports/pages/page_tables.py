@@ -10,11 +10,7 @@ from fedgraft.reports.stored.seed_groups import SCORES, Group, group_rows, over,
 from fedgraft.reports.stored.seed_means import run_of
 from fedgraft.reports.stored.stored_runs import METRIC_NAMES, StoredRun, joined_raw_data, joined_yardsticks
 
-SCORE_COLUMNS = {
-    "validation": "validation",
-    "test": "test",
-    "test_at_best_validation": "test at best validation",
-}
+SCORE_COLUMNS = {"validation": "validation", "test": "test", "test_at_best_validation": "test at best validation"}
 """Columns of the table of scores after the run's, and their headings; further measures follow."""
 COST_COLUMNS = {
     "bytes": "bytes",

@@ -1,8 +1,10 @@
 """Trace every order to train on the simulated clock, as stored rounds tell it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedgraft.engine.server.stopping import PROBE, SCORING
@@ -59,6 +61,20 @@ def is_timed(run: StoredRun) -> bool:
     return any(run.rounds["timings"]) or any(run.rounds["late"])
 
 
+def failed_at_training(failed: Mapping[int, str]) -> set[int]:
+    """Return the clients of a round's {client: reason} that failed while they trained: not in a probe or a scoring."""
+    return {client for client, reason in failed.items() if not reason.startswith((PROBE, SCORING))}
+
+
+def often_chosen(run: StoredRun, most: int) -> list[int]:
+    """Return clients, ascending: all; where there are more than `most`, as many, those that were chosen most often."""
+    if run.clients <= most:
+        return list(range(run.clients))
+    times = np.bincount([client for each in run.rounds["selected"] for client in each], minlength=run.clients)
+    first = np.argsort(-times, kind="stable")[:most]
+    return sorted(first[times[first] > 0].tolist())
+
+
 def orders(rounds: pd.DataFrame) -> list[Order]:
     """Return every order of a run, in the order of round and client.
 
@@ -72,7 +88,7 @@ def orders(rounds: pd.DataFrame) -> list[Order]:
     rows: list[Any] = rounds.to_dict("records")
     for row in rows:
         began, end = max(row["began"], end), row["simulated_seconds"]
-        lost = {client for client, reason in row["failed"].items() if not reason.startswith((PROBE, SCORING))}
+        lost = failed_at_training(row["failed"])
         for client, (training, communication) in row["timings"].items():
             timing = (training, communication)
             if client in row["staleness"]:

@@ -31,10 +31,7 @@ class SeedMean(StoredRun):
         first = group.runs[0]
         self.path, self.label, self.experiment = first.path, group.name, first.experiment
         self.seeds = group.runs
-        self.summary = {
-            **_mean([run.summary for run in group.runs]),
-            "seed": ", ".join(map(str, group.seeds)),
-        }
+        self.summary = {**_mean([run.summary for run in group.runs]), "seed": ", ".join(map(str, group.seeds))}
 
     @cached_property
     def data(self) -> str | None:

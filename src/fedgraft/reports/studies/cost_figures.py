@@ -9,17 +9,9 @@ from plotly.subplots import make_subplots
 
 from fedgraft.contracts.scores import improves
 from fedgraft.errors import InputError
-from fedgraft.reports.figures.figure_style import (
-    RUN_MARKERS,
-    add_yardsticks,
-    lay_out,
-    margin,
-    plain_label,
-    run_colour,
-    short_number,
-)
+from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.figures.png import draw
-from fedgraft.reports.studies.panel_runs import Results, Run, runs_of, yardsticks_of
+from fedgraft.reports.studies.panel_runs import PanelRuns, Results, Run
 from fedgraft.reports.studies.study import Study, settings
 from fedgraft.reports.studies.target_tables import GIGA, MEGA, curve
 
@@ -48,8 +40,9 @@ def draw_all(study: Study, results: Results, seeds: int, folder: Path) -> list[s
     folder.mkdir(parents=True, exist_ok=True)
     done: dict[str, str] = {}
     for _, split, panel in settings(study):
-        if split not in done and len(runs_of(panel, results, seeds)) > 1:
-            made = figure(study, split, runs_of(panel, results, seeds), yardsticks_of(panel, results, seeds))
+        known = PanelRuns(study, panel, results, seeds)
+        if split not in done and len(known.by_model) > 1:
+            made = figure(study, split, known.of_models, known.yardsticks.get(split, {}))
             done[split] = draw(made, folder / f"{split}.png", WIDTH)
     return list(done.values())
 
@@ -77,22 +70,22 @@ def figure(
             trace = go.Scatter(
                 x=[point[place] / unit for point in points],
                 y=[100 * point[3] for point in points],
-                name=plain_label(study.methods[method]["label"])
+                name=style.plain_label(study.methods[method]["label"])
                 + (f" (seeds: {len(found)})" if len(found) < seeds else ""),
                 mode="lines+markers",
-                line={"color": run_colour(number), "width": 1.8},
-                marker={"symbol": RUN_MARKERS[number % len(RUN_MARKERS)], "size": 7, "maxdisplayed": MARKS},
+                line={"color": style.run_colour(number), "width": 1.8},
+                marker={"symbol": style.RUN_MARKERS[number % len(style.RUN_MARKERS)], "size": 7, "maxdisplayed": MARKS},
                 showlegend=column == 1,
             )
             made.add_trace(trace, row=1, col=column)
     means = {name: mean(scores) for name, scores in yardsticks.items()}
-    marks = sorted((score, f"{name} {short_number(score)}") for name, score in means.items())
+    marks = sorted((score, f"{name} {style.short_number(score)}") for name, score in means.items())
     low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
     shown = [mark for mark in marks if mark[0] > low]
     named = metric if metric == "accuracy" else metric.upper()
     note = f"test {named}, %, of the round best on validation so far, means over {seeds} seeds; yardsticks dotted"
-    lay_out(made, plain_label(split), note, HEIGHT, right=margin(shown, 24))
-    add_yardsticks(made, shown, low, high)
+    style.lay_out(made, style.plain_label(split), note, HEIGHT, right=style.margin(shown, 24))
+    style.add_yardsticks(made, shown, low, high)
     made.update_yaxes(range=[low, high])
     for column, (title, _, _) in enumerate(COSTS[study.layout], 1):
         made.update_xaxes(type="log", title_text=title, row=1, col=column)

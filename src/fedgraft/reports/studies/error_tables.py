@@ -6,8 +6,7 @@ from typing import Any
 
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import Results, raw_data_line
-from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
+from fedgraft.reports.studies.panel_runs import PanelRuns
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """{(model, method): {seed: its result}}."""
@@ -30,37 +29,25 @@ _HEAD = (
 )
 
 
-def tables(study: Study, results: Results, seeds: int) -> str:
-    """All panels, each data set, partition and number of clients a table of its own."""
-    return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
+def parts(panel: PanelRuns) -> list[str]:
+    """The tables of a setting, and beside them yardsticks and what all data weigh; [] where nothing was run."""
+    if not panel.runs:
+        return []
+    shares, levels = "test RMSE within a share of full participation's bytes", "MB to a validation score this far"
+    return [
+        _main_table(panel),
+        _yardsticks(panel.by_model),
+        *filter(None, [panel.raw_data]),
+        _by_column(panel, shares, BUDGETS, _at_budget),
+        _by_column(panel, f"{levels} above full participation's best", LEVELS, _to_level),
+    ]
 
 
-def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
-    data, partition, clients = panel["data"][0], panel["partitions"][0], panel["clients"][0]
-    runs: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
-    for cell in panel_cells(panel, seeds):
-        if cell in results:
-            runs.setdefault((cell.model, cell.method), {})[cell.split.seed] = results[cell]
-    lines = [f"### {data}, {partition}, {clients} clients\n"]
-    if not runs:
-        return lines[0] + "\nNot run yet.\n"
-    lines.append(_main_table(study, panel, runs))
-    lines.append(_yardsticks(runs))
-    lines += filter(None, [raw_data_line(run for by_seed in runs.values() for run in by_seed.values())])
-    lines.append(_by_column(study, runs, "test RMSE within a share of full participation's bytes", BUDGETS, _at_budget))
-    lines.append(
-        _by_column(study, runs, "MB to a validation score this far above full participation's best", LEVELS, _to_level)
-    )
-    if told := failures_text(study, panel, results, seeds):
-        lines.append(told)
-    return "\n".join(lines)
-
-
-def _main_table(study: Study, panel: Mapping[str, Any], runs: Runs) -> str:
-    paper = panel["paper"].get(panel["data"][0], {})
+def _main_table(panel: PanelRuns) -> str:
+    paper, reference = panel.printed(panel.panel["data"][0]), panel.study.reference
     rows = []
-    for (model, method), by_seed in runs.items():
-        against = _reference(study, runs, model)
+    for (model, method), by_seed in panel.by_model.items():
+        against = _reference(panel, model)
         costs, shares, gains = [], [], []
         for seed, run in by_seed.items():
             biases = run["yardsticks"].get("client_biases", {}).get("test")
@@ -72,9 +59,9 @@ def _main_table(study: Study, panel: Mapping[str, Any], runs: Runs) -> str:
                 costs.append(own / 1e6)
                 shares.append(own / full)
         printed = paper.get(f"{model}-{method}", [])
-        base = paper.get(f"{model}-{study.reference}", paper.get(f"gcn-{study.reference}", []))
+        base = paper.get(f"{model}-{reference}", paper.get(f"gcn-{reference}", []))
         share = f"{printed[1] / base[1]:.0%}" if len(printed) > 1 and len(base) > 1 else ""
-        cells = [_label(study, model, method)]
+        cells = [_label(panel, model, method)]
         cells += [spread([_score(run) for run in by_seed.values()], 4), spread(gains, 4)]
         cells += [spread([run["bytes"]["total"] / 1e6 for run in by_seed.values()])]
         cells += [spread(costs), spread([100 * s for s in shares], 0, " %")]
@@ -93,33 +80,31 @@ def _yardsticks(runs: Runs) -> str:
 
 
 def _by_column(
-    study: Study,
-    runs: Runs,
+    panel: PanelRuns,
     title: str,
     columns: Sequence[float],
     value: Callable[[Mapping[str, Any], Mapping[str, Any], float], float],
 ) -> str:
     rows = []
-    for (model, method), by_seed in runs.items():
-        against = _reference(study, runs, model)
+    for (model, method), by_seed in panel.by_model.items():
+        against = _reference(panel, model)
         cells = []
         for column in columns:
             values = [value(run, against[seed], column) for seed, run in by_seed.items() if seed in against]
             cells.append(spread(values, 4 if value is _at_budget else 2))
-        rows.append((_label(study, model, method), *cells))
+        rows.append((_label(panel, model, method), *cells))
     return table((title, *(f"{c:.1%}" if c < 0.1 else f"{c:.0%}" for c in columns)), rows)
 
 
-def _label(study: Study, model: str, method: str) -> str:
+def _label(panel: PanelRuns, model: str, method: str) -> str:
     """Return a method's label, with the model's name where the study names one."""
-    label = str(study.methods[method]["label"])
-    return f"{label} ({model.upper()})" if model else label
+    return f"{panel.label(method)} ({model.upper()})" if model else panel.label(method)
 
 
-def _reference(study: Study, runs: Runs, model: str) -> Mapping[int, Mapping[str, Any]]:
+def _reference(panel: PanelRuns, model: str) -> Mapping[int, Mapping[str, Any]]:
     """Return the reference's runs with the same model; for a method with a model of its own those with any."""
-    for (used, method), by_seed in runs.items():
-        if method == study.reference and model in (used, ""):
+    for (used, method), by_seed in panel.by_model.items():
+        if method == panel.study.reference and model in (used, ""):
             return by_seed
     return {}
 

@@ -12,9 +12,19 @@ from fedgraft.reports.studies import (
     target_tables,
     time_tables,
 )
-from fedgraft.reports.studies.panel_runs import Results
-from fedgraft.reports.studies.study import Study
+from fedgraft.reports.studies.panel_runs import PanelRuns, Results
+from fedgraft.reports.studies.study import Study, settings
 
+LAYOUTS = {
+    "accuracy": accuracy_tables.parts,
+    "errors": error_tables.parts,
+    "paired": paired_tables.parts,
+    "selectors": selector_tables.parts,
+    "targets": target_tables.parts,
+    "time": time_tables.parts,
+}
+SIDE_BY_SIDE = ("accuracy", "paired")
+"""Layouts whose tables have all settings of a panel."""
 START, END = "<!-- tables: written by fedgraft study -->", "<!-- /tables -->"
 
 
@@ -42,13 +52,22 @@ def write_page(study: Study, results: Results, seeds: int, page: Path, pictures:
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:
-    """All panels, in the study's layout."""
-    written = {
-        "accuracy": accuracy_tables.tables,
-        "errors": error_tables.tables,
-        "paired": paired_tables.tables,
-        "selectors": selector_tables.tables,
-        "targets": target_tables.tables,
-        "time": time_tables.tables,
-    }
-    return written[study.layout](study, results, seeds)
+    """All panels, in the study's layout: with all settings of a panel side by side, or with tables of each setting."""
+    parts, title = [], ""
+    if study.layout in SIDE_BY_SIDE:
+        for panel in study.panels:
+            parts += [f"## {panel['title']}\n", *_written(PanelRuns(study, panel, results, seeds))]
+        return "\n".join(parts)
+    for heading, split, panel in settings(study):
+        parts += [f"## {heading}\n"] if heading != title else []
+        title = heading
+        data, partition, clients = panel["data"][0], panel["partitions"][0], panel["clients"][0]
+        name = f"{data}, {partition}, {clients} clients" if study.layout == "errors" else split
+        parts += [f"### {name}\n", *_written(PanelRuns(study, panel, results, seeds))]
+    return "\n".join(parts)
+
+
+def _written(panel: PanelRuns) -> list[str]:
+    """Return what a panel has in the study's layout, and what failed in its runs."""
+    found = LAYOUTS[panel.study.layout](panel)
+    return [*found, *filter(None, [panel.failures])] if found else ["Not run yet.\n"]

@@ -7,29 +7,25 @@ Student's, over the seeds that both methods have.
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any
+from typing import Any, TypeAlias
 
 from fedgraft.reports.stored.intervals import Interval, interval
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, yardsticks_by_setting
-from fedgraft.reports.studies.study import Study, in_panels, panel_cells
+from fedgraft.reports.studies.panel_runs import PanelRuns
 
 LAST = 3
 """Scored points at the end of a curve whose mean is what a method ends at: one round more or less is luck."""
 Key = tuple[str, str]
 """A model and a method."""
+Scores: TypeAlias = Mapping[str, Mapping[Key, Mapping[int, float]]]
+"""{setting: {(model, method): {seed: accuracy in percent}}}."""
 
 
-def tables(study: Study, results: Results, seeds: int) -> str:
-    """All panels: accuracies, differences from the reference, rounds to where the reference ends, costs."""
-
-    def write(panel: Mapping[str, Any]) -> list[str]:
-        if not (scores := _scores(panel, results, seeds)):
-            return []
-        compared = [_accuracies(study, panel, scores), _differences(study, panel, scores)]
-        return [*compared, _rounds(study, panel, results, seeds), _yardsticks(panel, results, seeds)]
-
-    return in_panels(study, results, seeds, write)
+def parts(panel: PanelRuns) -> list[str]:
+    """Accuracies, differences from the reference, rounds to where the reference ends; [] where there is no score."""
+    if not (scores := _scores(panel)):
+        return []
+    return [_accuracies(panel, scores), _differences(panel, scores), _rounds(panel), _yardsticks(panel)]
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
@@ -48,54 +44,47 @@ def ends_at(curve: Sequence[Sequence[Any]]) -> float:
     return mean(scored[-LAST:]) if scored else math.nan
 
 
-def _settings(panel: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(cell.split.key for cell in panel_cells(panel, 1)))
-
-
-def _scores(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, dict[Key, dict[int, float]]]:
+def _scores(panel: PanelRuns) -> dict[str, dict[Key, dict[int, float]]]:
     """{setting: {(model, method): {seed: test accuracy of the round best on validation, in percent}}}."""
     found: dict[str, dict[Key, dict[int, float]]] = {}
-    for cell in panel_cells(panel, seeds):
-        score = results.get(cell, {}).get("test_at_best_validation")
-        if score is not None:
+    for cell, run in panel.runs.items():
+        if (score := run.get("test_at_best_validation")) is not None:
             by_seed = found.setdefault(cell.split.key, {}).setdefault((cell.model, cell.method), {})
             by_seed[cell.split.seed] = 100 * score
     return found
 
 
-def _accuracies(study: Study, panel: Mapping[str, Any], scores: Mapping[str, Mapping[Key, Mapping[int, float]]]) -> str:
+def _accuracies(panel: PanelRuns, scores: Scores) -> str:
     """Mean and standard deviation; in brackets the paper's."""
-    settings, rows = _settings(panel), []
-    for model, method in map(tuple, panel["runs"]):
+    settings, rows = panel.settings, []
+    for model, method in map(tuple, panel.panel["runs"]):
         cells = []
         for setting in settings:
             found = scores.get(setting, {}).get((model, method), {})
-            printed = panel["paper"].get(setting, {}).get(method)
+            printed = panel.printed(setting).get(method)
             cells.append(spread(list(found.values())) + (f" [{printed}]" if printed is not None else ""))
         counts = [len(scores.get(setting, {}).get((model, method), {})) for setting in settings]
-        rows.append((_label(study, model, method), *cells, str(min(counts))))
+        rows.append((_label(panel, model, method), *cells, str(min(counts))))
     return table(("accuracy, %", *settings, "seeds"), rows)
 
 
-def _differences(
-    study: Study, panel: Mapping[str, Any], scores: Mapping[str, Mapping[Key, Mapping[int, float]]]
-) -> str:
+def _differences(panel: PanelRuns, scores: Scores) -> str:
     """Paired differences from the reference in each setting, and of the means over settings."""
-    settings, rows = _settings(panel), []
+    settings, rows, reference = panel.settings, [], panel.study.reference
     first = {setting: max(by_run, key=lambda run: mean(by_run[run].values())) for setting, by_run in scores.items()}
-    for model, method in map(tuple, panel["runs"]):
+    for model, method in map(tuple, panel.panel["runs"]):
         cells = []
         for setting in settings:
             by_run = scores.get(setting, {})
             own = by_run.get((model, method), {})
-            text = str(interval(paired(own, by_run.get((model, study.reference), {}))))
+            text = str(interval(paired(own, by_run.get((model, reference), {}))))
             if own and (model, method) == first[setting]:
                 text += " (first)"
             elif own and not interval(paired(own, by_run[first[setting]])).below:
                 text += " (with the first)"
             cells.append(text.strip())
-        rows.append((_label(study, model, method), *cells, str(_overall(study, scores, settings, (model, method)))))
-    head = f"points more than {study.methods[study.reference]['label']}"
+        rows.append((_label(panel, model, method), *cells, str(_overall(panel, scores, (model, method)))))
+    head = f"points more than {panel.label(reference)}"
     said = (
         "Paired differences with 95 % intervals. *First*: the highest mean of the column. *With the first*: the "
         "interval of the difference from it holds 0.\n"
@@ -103,49 +92,43 @@ def _differences(
     return said + "\n" + table((head, *settings, "mean of the columns"), rows)
 
 
-def _overall(
-    study: Study, scores: Mapping[str, Mapping[Key, Mapping[int, float]]], settings: Sequence[str], run: Key
-) -> Interval:
+def _overall(panel: PanelRuns, scores: Scores, run: Key) -> Interval:
     """The difference of a method's mean over settings from the reference's, seed by seed."""
-    reference = (run[0], study.reference)
-    known = [scores.get(setting, {}) for setting in settings]
+    reference = (run[0], panel.study.reference)
+    known = [scores.get(setting, {}) for setting in panel.settings]
     if not all(run in by_run and reference in by_run for by_run in known):
         return Interval(math.nan, math.nan)
     seeds = set.intersection(*({*by_run[run]} & {*by_run[reference]} for by_run in known))
     return interval([mean(by_run[run][seed] - by_run[reference][seed] for by_run in known) for seed in sorted(seeds)])
 
 
-def _rounds(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
+def _rounds(panel: PanelRuns) -> str:
     """Rounds until a method is where the reference ends, off curves that are means over the seeds."""
-    settings, rows = _settings(panel), []
-    curves = {setting: _mean_curves(panel, results, seeds, setting) for setting in settings}
-    for model, method in map(tuple, panel["runs"]):
+    settings, rows = panel.settings, []
+    curves = {setting: _mean_curves(panel, setting) for setting in settings}
+    for model, method in map(tuple, panel.panel["runs"]):
         cells = []
         for setting in settings:
-            base, own = (curves[setting].get((model, each)) for each in (study.reference, method))
+            base, own = (curves[setting].get((model, each)) for each in (panel.study.reference, method))
             goal = ends_at(base) if base else math.nan
             needed = rounds_to(own, goal) if own and not math.isnan(goal) else None
             least = rounds_to(base, goal) if base and not math.isnan(goal) else None
             ratio = f" ({needed / least:.2f}x)" if needed and least else ""
             cells.append((str(needed) if needed else "never" if own else "") + ratio)
-        rows.append((_label(study, model, method), *cells))
-    head = f"rounds to where {study.methods[study.reference]['label']} ends"
+        rows.append((_label(panel, model, method), *cells))
+    head = f"rounds to where {panel.label(panel.study.reference)} ends"
     said = f"Where it ends is the mean of its last {LAST} scored rounds on validation, over the seeds.\n"
     return said + "\n" + table((head, *settings), rows)
 
 
-def _mean_curves(
-    panel: Mapping[str, Any], results: Results, seeds: int, setting: str
-) -> dict[Key, list[tuple[float, ...]]]:
+def _mean_curves(panel: PanelRuns, setting: str) -> dict[Key, list[tuple[float, ...]]]:
     """{(model, method): its mean curve over the seeds}."""
-    runs: dict[Key, list[Run]] = {}
-    for cell in panel_cells(panel, seeds):
-        if cell in results and cell.split.key == setting:
-            runs.setdefault((cell.model, cell.method), []).append(results[cell])
     found: dict[Key, list[tuple[float, ...]]] = {}
-    for key, each in runs.items():
+    for (model, method, where), each in panel.by_setting.items():
+        if where != setting:
+            continue
         points = zip(*(run["curve"] for run in each), strict=False)
-        found[key] = [(group[0][0], group[0][1], _mean([point[2] for point in group])) for group in points]
+        found[model, method] = [(group[0][0], group[0][1], _mean([point[2] for point in group])) for group in points]
     return found
 
 
@@ -154,17 +137,16 @@ def _mean(values: Sequence[float | None]) -> float:
     return mean(known) if known else math.nan
 
 
-def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int) -> str:
+def _yardsticks(panel: PanelRuns) -> str:
     """Each yardstick in each setting."""
-    found = yardsticks_by_setting(panel, results, seeds)
+    found = panel.yardsticks
     names = list(dict.fromkeys(name for by_name in found.values() for name in by_name))
     if not names:
         return ""
-    settings = _settings(panel)
+    settings = panel.settings
     rows = [(name, *(spread(found.get(setting, {}).get(name, [])) for setting in settings)) for name in names]
     return "\n" + table(("yardsticks, %", *settings), rows)
 
 
-def _label(study: Study, model: str, method: str) -> str:
-    label = str(study.methods[method]["label"])
-    return f"{label}, {model}" if model else label
+def _label(panel: PanelRuns, model: str, method: str) -> str:
+    return f"{panel.label(method)}, {model}" if model else panel.label(method)

@@ -1,11 +1,14 @@
-"""The runs and the yardsticks of a study's panel, by what its tables have in rows and columns."""
+"""What a panel's cells have found, by what its tables have in rows and columns."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import mean
 from typing import Any, TypeAlias
 
+from fedgraft.experiment.recipes.units import human_failures
 from fedgraft.reports.studies.markdown import figures
-from fedgraft.reports.studies.study import Cell, panel_cells
+from fedgraft.reports.studies.study import Cell, Study, panel_cells
 
 Run: TypeAlias = Mapping[str, Any]
 """What a page needs of a run's summary."""
@@ -13,44 +16,94 @@ Results: TypeAlias = Mapping[Cell, Run]
 """{cell: its run}, of the cells that have run."""
 
 
-def runs_by_setting(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[tuple[str, str, str], list[Run]]:
-    """Return {(model, method, setting): its runs, one a seed}."""
-    found: dict[tuple[str, str, str], list[Run]] = {}
-    for cell in panel_cells(panel, seeds):
-        if cell in results:
-            found.setdefault((cell.model, cell.method, cell.split.key), []).append(results[cell])
-    return found
+@dataclass(frozen=True, eq=False)
+class PanelRuns:
+    """A panel of a study, and the runs of its cells.
 
+    Args:
+        study: whose panel it is.
+        panel: as the study has it, or for one of its settings alone.
+        results: of all cells that have run.
+        seeds: how many count.
+    """
 
-def runs_of(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[tuple[str, str], list[Run]]:
-    """Return {(model, method): its runs, one a seed}, of a panel with one setting."""
-    by_setting = runs_by_setting(panel, results, seeds)
-    return {(model, method): runs for (model, method, _), runs in by_setting.items()}
+    study: Study
+    panel: Mapping[str, Any]
+    results: Results
+    seeds: int
 
+    @cached_property
+    def runs(self) -> dict[Cell, Run]:
+        """{cell: its run}, of its own cells that have run."""
+        return {cell: self.results[cell] for cell in panel_cells(self.panel, self.seeds) if cell in self.results}
 
-def runs_by_seed(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, dict[int, Run]]:
-    """Return {method: {seed: its run}}, of a panel with one setting and one model."""
-    found: dict[str, dict[int, Run]] = {}
-    for cell in panel_cells(panel, seeds):
-        if cell in results:
-            found.setdefault(cell.method, {})[cell.split.seed] = results[cell]
-    return found
+    @cached_property
+    def settings(self) -> list[str]:
+        """Names of its settings."""
+        return list(dict.fromkeys(cell.split.key for cell in panel_cells(self.panel, 1)))
 
+    @cached_property
+    def by_setting(self) -> dict[tuple[str, str, str], list[Run]]:
+        """{(model, method, setting): its runs, one a seed}."""
+        found: dict[tuple[str, str, str], list[Run]] = {}
+        for cell, run in self.runs.items():
+            found.setdefault((cell.model, cell.method, cell.split.key), []).append(run)
+        return found
 
-def yardsticks_by_setting(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, dict[str, list[float]]]:
-    """Return {setting: {yardstick: its scores in percent, one a seed}}."""
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    for cell in panel_cells(panel, seeds):
-        for name, scores in results.get(cell, {}).get("yardsticks", {}).items():
-            found.setdefault(cell.split.key, {}).setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
-    return {
-        setting: {name: list(by_seed.values()) for name, by_seed in each.items()} for setting, each in found.items()
-    }
+    @cached_property
+    def by_model(self) -> dict[tuple[str, str], dict[int, Run]]:
+        """{(model, method): {seed: its run}}, of a panel with one setting."""
+        found: dict[tuple[str, str], dict[int, Run]] = {}
+        for cell, run in self.runs.items():
+            found.setdefault((cell.model, cell.method), {})[cell.split.seed] = run
+        return found
 
+    @property
+    def of_models(self) -> dict[tuple[str, str], list[Run]]:
+        """{(model, method): its runs, one a seed}, of a panel with one setting."""
+        return {run: [*by_seed.values()] for run, by_seed in self.by_model.items()}
 
-def yardsticks_of(panel: Mapping[str, Any], results: Results, seeds: int) -> dict[str, list[float]]:
-    """Return {yardstick: its scores in percent, one a seed}, of a panel with one setting."""
-    return next(iter(yardsticks_by_setting(panel, results, seeds).values()), {})
+    @cached_property
+    def by_method(self) -> dict[str, dict[int, Run]]:
+        """{method: {seed: its run}}, of a panel with one setting and one model."""
+        found: dict[str, dict[int, Run]] = {}
+        for (_, method), by_seed in self.by_model.items():
+            found.setdefault(method, {}).update(by_seed)
+        return found
+
+    @cached_property
+    def yardsticks(self) -> dict[str, dict[str, list[float]]]:
+        """{setting: {yardstick: its scores in percent, one a seed}}."""
+        found: dict[str, dict[str, dict[int, float]]] = {}
+        for cell, run in self.runs.items():
+            for name, scores in run.get("yardsticks", {}).items():
+                found.setdefault(cell.split.key, {}).setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
+        return {setting: {name: [*each.values()] for name, each in names.items()} for setting, names in found.items()}
+
+    @property
+    def raw_data(self) -> str:
+        """What `raw_data_line` says of its runs."""
+        return raw_data_line(self.runs.values())
+
+    @property
+    def failures(self) -> str:
+        """A line on the runs in which clients failed, and at what; "" where none did."""
+        told = [
+            f"{self.label(cell.method)}, {cell.model}, {cell.split.key}, seed {cell.split.seed}: {failures}"
+            for cell, run in self.runs.items()
+            if (failures := human_failures(run.get("failures")))
+        ]
+        what = "Clients failed, so that these are not the figures of the methods alone"
+        return f"{what}: {'; '.join(told)}.\n" if told else ""
+
+    def label(self, method: str) -> str:
+        """Return what a method is called."""
+        return str(self.study.methods[method]["label"])
+
+    def printed(self, setting: str) -> Mapping[str, Any]:
+        """Return the paper's numbers in a setting; {} without any."""
+        found: Mapping[str, Any] = self.panel["paper"].get(setting, {})
+        return found
 
 
 def raw_data_text(runs: Iterable[Run]) -> str:

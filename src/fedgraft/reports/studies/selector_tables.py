@@ -2,46 +2,27 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from fedgraft.reports.stored.intervals import interval
 from fedgraft.reports.studies.markdown import figures, spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_by_seed
-from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run
 
 MEGA = 1e6
 MILLI = 1e3
 BySeed: TypeAlias = Mapping[int, Run]
 
 
-def tables(study: Study, results: Results, seeds: int) -> str:
-    """All panels, each setting with a table of its own."""
-    return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
-
-
-def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
-    split = next(panel_cells(panel, 1)).split.key
-    runs = runs_by_seed(panel, results, seeds)
-    if not runs:
-        return f"### {split}\n\nNot run yet.\n"
-    first = next(iter(next(iter(runs.values())).values()))
-    label = study.methods[study.reference]["label"]
-    head = (
-        "selector",
-        f"test {first['metric']}" + (", %" if _unit(first) > 1 else ""),
-        f"better than {label}",
-        "clients a round",
-        "MB",
-        "simulated s",
-        "ms of choosing a round",
-        "seeds",
-    )
-    rows = [
-        _row(study.methods[method]["label"], by_seed, runs.get(study.reference, {})) for method, by_seed in runs.items()
-    ]
-    whole = raw_data_line(run for by_seed in runs.values() for run in by_seed.values())
-    parts = [f"### {split}\n", table(head, rows), whole, failures_text(study, panel, results, seeds)]
-    return "\n".join(filter(None, parts))
+def parts(panel: PanelRuns) -> list[str]:
+    """The table of a setting, and what all data weigh; [] where nothing was run."""
+    if not panel.runs:
+        return []
+    first, runs, reference = next(iter(panel.runs.values())), panel.by_method, panel.study.reference
+    score = f"test {first['metric']}" + (", %" if _unit(first) > 1 else "")
+    costs = ("clients a round", "MB", "simulated s", "ms of choosing a round", "seeds")
+    rows = [_row(panel.label(method), by_seed, runs.get(reference, {})) for method, by_seed in runs.items()]
+    head = ("selector", score, f"better than {panel.label(reference)}", *costs)
+    return [table(head, rows), *filter(None, [panel.raw_data])]
 
 
 def _row(label: str, by_seed: BySeed, reference: BySeed) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import override, read_recipe, renamed
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.experiment.recipes.units import human_failures
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.cluster import on_cluster
@@ -187,44 +186,6 @@ def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         for data, partition, clients in product(panel["data"], panel["partitions"], panel["clients"]):
             one = {**panel, "data": [data], "partitions": [partition], "clients": [clients]}
             yield panel["title"], next(panel_cells(one, 1)).split.key, one
-
-
-def failures_text(study: Study, panel: Mapping[str, Any], results: Mapping[Cell, Mapping[str, Any]], seeds: int) -> str:
-    """The runs of a panel in which clients failed, and at what; "" where none did."""
-    told = [
-        f"{study.methods[cell.method]['label']}, {cell.model}, {cell.split.key}, seed {cell.split.seed}: {failures}"
-        for cell in panel_cells(panel, seeds)
-        if (failures := human_failures(results.get(cell, {}).get("failures")))
-    ]
-    return (
-        f"Clients failed, so that these are not the figures of the methods alone: {'; '.join(told)}.\n" if told else ""
-    )
-
-
-def in_sections(study: Study, write: Callable[[Mapping[str, Any]], str]) -> str:
-    """Return the Markdown of every setting, under the headings of the panels."""
-    parts, title = [], ""
-    for heading, _, panel in settings(study):
-        if heading != title:
-            parts.append(f"## {heading}\n")
-            title = heading
-        parts.append(write(panel))
-    return "\n".join(parts)
-
-
-def in_panels(
-    study: Study,
-    results: Mapping[Cell, Mapping[str, Any]],
-    seeds: int,
-    write: Callable[[Mapping[str, Any]], list[str]],
-) -> str:
-    """Return the Markdown of every panel under its heading, of nothing where nothing was run, and what failed."""
-    parts = []
-    for panel in study.panels:
-        written = write(panel)
-        told = failures_text(study, panel, results, seeds) if written else ""
-        parts += [f"## {panel['title']}\n", *(written or ["Not run yet.\n"]), *([told] if told else [])]
-    return "\n".join(parts)
 
 
 def load(name: str) -> Study:

@@ -9,11 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any
 
 from fedgraft.reports.studies.markdown import figures, spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_of, yardsticks_of
-from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run
 
 MEGA, GIGA = 1e6, 1e9
 _BEFORE, _TO_TARGET = ("method", "accuracy, %", "paper", "macro-F1", "AUC"), ("round", "MB", "fewer", "GFLOP", "fewer")
@@ -28,11 +26,6 @@ class Spent:
     bytes: float
     flops: float
     test: float
-
-
-def tables(study: Study, results: Results, seeds: int) -> str:
-    """All panels, each data set, partition and number of clients a table of its own."""
-    return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
 
 
 def curve(runs: Sequence[Run]) -> list[tuple[float, ...]]:
@@ -66,45 +59,42 @@ def spent(runs: Sequence[Run], goal: float) -> Spent | None:
     return None
 
 
-def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
-    runs = runs_of(panel, results, seeds)
-    split = next(panel_cells(panel, 1)).split.key
-    if not runs:
-        return f"### {split}\n\nNot run yet.\n"
-    model = panel["runs"][0][0]
+def parts(panel: PanelRuns) -> list[str]:
+    """The table of a setting, and beside it yardsticks and what all data weigh; [] where nothing was run."""
+    if not panel.runs:
+        return []
+    study, printed, (model, first) = panel.study, panel.printed(panel.settings[0]), panel.panel["runs"][0]
+    runs = panel.of_models
     reference = runs.get((model, study.reference), [])
     goal = target(reference, study.margin) if reference else math.nan
     known = not math.isnan(goal)
     said = f" Target: {100 * goal:.2f} on validation." if known else ""
     base = spent(reference, goal) if known else None
     rows = []
-    for each in panel["runs"]:
-        found = runs.get(tuple(each), [])
-        if found:
-            printed = panel["paper"].get(split, {}).get(f"{each[0]}-{each[1]}", "")
-            rows.append(_row(study.methods[each[1]]["label"], found, str(printed), goal if known else None, base))
-    lines = [
-        f"### {split}\n",
+    for each in map(tuple, panel.panel["runs"]):
+        if found := runs.get(each, []):
+            paper = str(printed.get(f"{each[0]}-{each[1]}", ""))
+            rows.append(_row(panel.label(each[1]), found, paper, goal if known else None, base))
+    yardsticks = panel.yardsticks.get(panel.settings[0], {})
+    scores = ", ".join(f"{name} {spread(scores)}" for name, scores in yardsticks.items())
+    return [
         f"Test accuracy of the round best on validation; all that was spent; what was spent to the target.{said}\n",
         table(_HEAD, rows),
-        *_also(study, panel["runs"][0][1], model, runs),
+        *_also(panel, first, model, runs),
+        f"Yardsticks on the same splits, %: {scores or 'none'}.\n",
+        *filter(None, [panel.raw_data]),
     ]
-    said_last = (
-        raw_data_line(run for each in runs.values() for run in each),
-        failures_text(study, panel, results, seeds),
-    )
-    return "\n".join([*lines, _yardsticks(panel, results, seeds), *filter(None, said_last)])
 
 
-def _also(study: Study, method: str, model: str, runs: Mapping[tuple[str, str], list[Run]]) -> list[str]:
+def _also(panel: PanelRuns, method: str, model: str, runs: Mapping[tuple[str, str], list[Run]]) -> list[str]:
     """Return the costs of the panel's first method to the target that the other reference's best sets."""
-    own, others = (runs.get((model, name), []) for name in (method, study.also))
+    study, name = panel.study, panel.label(method)
+    own, others = (runs.get((model, each), []) for each in (method, study.also))
     if not own or not others:
         return []
     goal = target(others, study.margin)
     ours, theirs = spent(own, goal), spent(others, goal)
-    to = f"To the best of {study.methods[study.also]['label']}, less {100 * study.margin:.1f} points ({100 * goal:.2f})"
-    name = study.methods[method]["label"]
+    to = f"To the best of {panel.label(study.also)}, less {100 * study.margin:.1f} points ({100 * goal:.2f})"
     if ours is None or theirs is None:
         return [f"{to}: {name} never.\n"]
     fewer = [_fewer(ours.bytes, theirs.bytes), _fewer(ours.flops, theirs.flops)]
@@ -134,9 +124,3 @@ def _row(label: str, runs: Sequence[Run], printed: str, goal: float | None, base
 
 def _fewer(own: float, others: float) -> str:
     return f"{100 * (1 - own / others):.2f} %" if others else ""
-
-
-def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int) -> str:
-    found = yardsticks_of(panel, results, seeds)
-    said = ", ".join(f"{name} {spread(scores)}" for name, scores in found.items())
-    return f"Yardsticks on the same splits, %: {said or 'none'}.\n"

@@ -8,19 +8,13 @@ from typing import Any
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.stored.intervals import half_width
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import Results, Run, raw_data_line, runs_by_seed
-from fedgraft.reports.studies.study import Study, failures_text, in_sections, panel_cells
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run
 
 MEGA = 1e6
 POINT = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
 """What a point of a cell's curve holds."""
 
 BySeed = Mapping[int, Run]
-
-
-def tables(study: Study, results: Results, seeds: int) -> str:
-    """All panels, each setting with a table of its own."""
-    return in_sections(study, lambda panel: _setting(study, panel, results, seeds))
 
 
 def seconds_to(run: Run, target: float) -> float:
@@ -48,103 +42,80 @@ def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
     return f"{middle:.{digits}f}{unit} [{middle - half:.{digits}f}, {middle + half:.{digits}f}]"
 
 
-def _setting(study: Study, panel: Mapping[str, Any], results: Results, seeds: int) -> str:
-    split = next(panel_cells(panel, 1)).split.key
-    runs = runs_by_seed(panel, results, seeds)
-    if not runs:
-        return f"### {split}\n\nNot run yet.\n"
-    first = next(iter(next(iter(runs.values())).values()))
-    names = list(first["measures"]["test"])
-    targets = [f"{target:g}" for target in study.targets]
-    label = study.methods[study.reference]["label"]
-    costs = _filled(
-        (
-            "method",
-            *(f"s to {target}" for target in targets),
-            *(f"% fewer to {target}" for target in targets),
-            "s in all",
-            "MB",
-            "paper: s",
-            "seeds",
-        ),
-        [_costs(study, panel, split, method, by_seed, runs) for method, by_seed in runs.items()],
-    )
-    quality = _filled(
-        ("method", *names, "paper", f"{names[0]} above {label}, points"),
-        [_quality(study, panel, split, method, by_seed, runs, names) for method, by_seed in runs.items()],
-    )
-    told = failures_text(study, panel, results, seeds)
-    whole = raw_data_line(run for by_seed in runs.values() for run in by_seed.values())
-    parts = [f"### {split}\n", costs, quality, _yardsticks(panel, results, seeds, names), whole, told]
-    return "\n".join(filter(None, parts))
+def parts(panel: PanelRuns) -> list[str]:
+    """The tables of a setting, and what all data weigh; [] where nothing was run."""
+    if not panel.runs:
+        return []
+    names = list(next(iter(panel.runs.values()))["measures"]["test"])
+    targets = [f"{target:g}" for target in panel.study.targets]
+    to = [*(f"s to {target}" for target in targets), *(f"% fewer to {target}" for target in targets)]
+    costs = [_costs(panel, *each) for each in panel.by_method.items()]
+    quality = [_quality(panel, *each, names) for each in panel.by_method.items()]
+    above = f"{names[0]} above {panel.label(panel.study.reference)}, points"
+    found = [
+        _filled(("method", *to, "s in all", "MB", "paper: s", "seeds"), costs),
+        _filled(("method", *names, "paper", above), quality),
+        _yardsticks(panel, names),
+        panel.raw_data,
+    ]
+    return [*filter(None, found)]
 
 
-def _costs(
-    study: Study,
-    panel: Mapping[str, Any],
-    split: str,
-    method: str,
-    by_seed: BySeed,
-    runs: Mapping[str, BySeed],
-) -> tuple[str, ...]:
-    to = {target: {seed: seconds_to(run, target) for seed, run in by_seed.items()} for target in study.targets}
-    against = runs.get(study.reference, {})
+def _costs(panel: PanelRuns, method: str, by_seed: BySeed) -> tuple[str, ...]:
+    """A method's simulated seconds to each target, and how many fewer than the reference's; those in all, and MB."""
+    targets, reference = panel.study.targets, panel.study.reference
+    to = {target: {seed: seconds_to(run, target) for seed, run in by_seed.items()} for target in targets}
+    against = panel.by_method.get(reference, {})
     fewer = []
-    for target in study.targets:
+    for target in targets:
         shares = [
             100 * (1 - to[target][seed] / seconds_to(against[seed], target)) for seed in by_seed if seed in against
         ]
-        fewer.append("" if method == study.reference else interval(shares))
-    printed = panel["paper"].get(split, {}).get(method, {}).get("seconds", "")
+        fewer.append("" if method == reference else interval(shares))
     return (
-        study.methods[method]["label"],
-        *(spread([*to[target].values()], 2) for target in study.targets),
+        panel.label(method),
+        *(spread([*to[target].values()], 2) for target in targets),
         *fewer,
         spread([run["simulated_seconds"] for run in by_seed.values()], 1),
         f"{mean(run['bytes']['total'] for run in by_seed.values()) / MEGA:.0f}",
-        str(printed),
+        str(_printed(panel, method).get("seconds", "")),
         str(len(by_seed)),
     )
 
 
-def _quality(
-    study: Study,
-    panel: Mapping[str, Any],
-    split: str,
-    method: str,
-    by_seed: BySeed,
-    runs: Mapping[str, BySeed],
-    names: Sequence[str],
-) -> tuple[str, ...]:
-    against, first = runs.get(study.reference, {}), names[0]
-    measured = {name: [run["measures"]["test"][name] for run in by_seed.values()] for name in names}
+def _quality(panel: PanelRuns, method: str, by_seed: BySeed, names: Sequence[str]) -> tuple[str, ...]:
+    """A method's measures on test, and how far the first is above the reference's."""
+    reference = panel.study.reference
+    against, tests = panel.by_method.get(reference, {}), {k: run["measures"]["test"] for k, run in by_seed.items()}
     above = [
-        100 * (run["measures"]["test"][first] - against[seed]["measures"]["test"][first])
-        for seed, run in by_seed.items()
+        100 * (test[names[0]] - against[seed]["measures"]["test"][names[0]])
+        for seed, test in tests.items()
         if seed in against
     ]
-    printed = panel["paper"].get(split, {}).get(method, {}).get("scores", "")
-    values = (spread(measured[name], 4) for name in names)
-    return (
-        study.methods[method]["label"],
-        *values,
-        str(printed),
-        "" if method == study.reference else interval(above, 2),
-    )
+    values = (spread([test[name] for test in tests.values()], 4) for name in names)
+    more = "" if method == reference else interval(above, 2)
+    return (panel.label(method), *values, str(_printed(panel, method).get("scores", "")), more)
 
 
-def _yardsticks(panel: Mapping[str, Any], results: Results, seeds: int, names: Sequence[str]) -> str:
+def _printed(panel: PanelRuns, method: str) -> Mapping[str, Any]:
+    """Return the paper's numbers of a method."""
+    found: Mapping[str, Any] = panel.printed(panel.settings[0]).get(method, {})
+    return found
+
+
+def _yardsticks(panel: PanelRuns, names: Sequence[str]) -> str:
     """Yardsticks on the same splits: the score, and what else they tell."""
+    asked = panel.panel["yardsticks"]
     found: dict[str, dict[int, Mapping[str, float]]] = {}
-    for cell in panel_cells(panel, seeds):
-        for name, scores in results.get(cell, {}).get("yardsticks", {}).items():
-            if name in panel["yardsticks"]:
+    for cell, run in panel.runs.items():
+        for name, scores in run.get("yardsticks", {}).items():
+            if name in asked:
                 found.setdefault(name, {})[cell.split.seed] = scores
     rows = [
         (name, *(_spread_of(by_seed.values(), key) for key in ("test", *names[1:])), str(len(by_seed)))
         for name, by_seed in found.items()
     ]
-    lacking = "No yardsticks yet.\n" if panel["yardsticks"] else ""
+    lacking = "No yardsticks yet.\n" if asked else ""
     return table(("yardstick", *names, "seeds"), rows) if rows else lacking
 
 

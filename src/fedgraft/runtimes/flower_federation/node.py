@@ -14,17 +14,7 @@ from fedgraft.engine.client.client_memory import packed as packed_memory
 from fedgraft.engine.client.failure_codes import UNABLE
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import FedgraftError, WireError, memory_shortage, printable
-from fedgraft.runtimes.flower_federation.envelope import (
-    LOST,
-    REFUSED,
-    SERVED,
-    STRANGE,
-    UNSET,
-    Answer,
-    Order,
-    opened,
-    packed,
-)
+from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
 from fedgraft.wire.layouts import Tree
 
@@ -81,61 +71,63 @@ class Node:
 
     def answer(self, data: bytes) -> bytes:
         """Return the answer to an order, both as bytes. Raises `WireError` for bytes that are no order."""
-        order = opened(Order, data)
+        order = envelope.opened(envelope.Order, data)
         if not _RUN.fullmatch(order.run):
             raise WireError("an order names no run")
         try:
-            return packed(self._answered(order))
+            return envelope.packed(self._answered(order))
         except (FedgraftError, OSError) as error:
             LOG.warning("Order %r could not be served: %s", order.kind, printable(str(error)))
             said = str(error) if order.kind == "join" else UNABLE  # of its data and its disk nobody else is told
-            return packed(self._said(order, REFUSED, said.encode()[:_REASON_BYTES]))
+            return envelope.packed(self._said(order, envelope.REFUSED, said.encode()[:_REASON_BYTES]))
         except Exception as error:
             if not (lacked := memory_shortage(error)):
                 raise
             LOG.warning("Order %r could not be served: %s", order.kind, lacked)
-            return packed(self._said(order, REFUSED, UNABLE.encode()))
+            return envelope.packed(self._said(order, envelope.REFUSED, UNABLE.encode()))
 
-    def _answered(self, order: Order) -> Answer:
+    def _answered(self, order: envelope.Order) -> envelope.Answer:
         if order.kind == "join":
             self._runs = {order.run: self._joined(order)}
-            return self._said(order, SERVED, wire.pack({**self.about}))
+            return self._said(order, envelope.SERVED, wire.pack({**self.about}))
         if order.client != self.number:
-            return self._said(order, REFUSED, f"this node is client {self.number}, not {order.client}".encode())
+            return self._said(
+                order, envelope.REFUSED, f"this node is client {self.number}, not {order.client}".encode()
+            )
         if order.run not in self._runs:
-            return self._said(order, STRANGE)
+            return self._said(order, envelope.STRANGE)
         if order.kind == "model":
             return self._taken(self._runs[order.run], order)
         return self._served(self._runs[order.run], order)
 
-    def _joined(self, order: Order) -> _Joined:
+    def _joined(self, order: envelope.Order) -> _Joined:
         """Return a run to take part in: the one that is known, or with nothing but what is on disk."""
         if order.run in self._runs:
             return self._runs[order.run]
         client = Client(self.plan_of(order.request), {self.number: self.shard})
         return _Joined(order.request, client, store_of(self.folder, order.run))
 
-    def _taken(self, joined: _Joined, order: Order) -> Answer:
+    def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
         """Keep the model that a run leaves, with what the client remembers."""
         memory, set_up = joined.store.load(order.memory), order.set_up_message or joined.store.load(order.set_up)
         if memory is None:
-            return self._said(order, LOST)
+            return self._said(order, envelope.LOST)
         if set_up is None:
-            return self._said(order, UNSET)
+            return self._said(order, envelope.UNSET)
         if self.take_model is not None:
             self.take_model(order.run, joined.recipe, order.request, memory, set_up)
-        return self._said(order, SERVED)
+        return self._said(order, envelope.SERVED)
 
-    def _served(self, joined: _Joined, order: Order) -> Answer:
+    def _served(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
         store, memory, set_up = joined.store, joined.store.load(order.memory), order.set_up_message
         if memory is None:
-            return self._said(order, LOST)
+            return self._said(order, envelope.LOST)
         if set_up:
             store.keep(set_up)
         else:
             found = store.load(order.set_up)
             if found is None:
-                return self._said(order, UNSET)
+                return self._said(order, envelope.UNSET)
             set_up = found
         served = self._serve(joined, order, memory, set_up)
         kept = memory if served.memory is memory else packed_memory(served.memory)
@@ -143,9 +135,11 @@ class Node:
         set_up_name = store.keep(order.request) if served.keep else order.set_up
         checkpoints = [order.keep[i : i + FINGERPRINT_BYTES] for i in range(0, len(order.keep), FINGERPRINT_BYTES)]
         store.drop_others([*checkpoints, order.memory, name, set_up_name])
-        return Answer(order.id, order.run, self.number, SERVED, served.reply, name, set_up_name, served.flops)
+        return envelope.Answer(
+            order.id, order.run, self.number, envelope.SERVED, served.reply, name, set_up_name, served.flops
+        )
 
-    def _serve(self, joined: _Joined, order: Order, memory: bytes, set_up: bytes) -> Served:
+    def _serve(self, joined: _Joined, order: envelope.Order, memory: bytes, set_up: bytes) -> Served:
         """Have the client serve a request, behind all that its round began with where that is no longer here."""
         client, store = joined.client, joined.store
         if order.kind == "serve":
@@ -176,5 +170,5 @@ class Node:
             joined.client.serve(self.number, each, memory, b"", set_up)
             joined.store.note(each)
 
-    def _said(self, order: Order, status: str, reply: bytes = b"") -> Answer:
-        return Answer(order.id, order.run, self.number, status, reply, order.memory, order.set_up)
+    def _said(self, order: envelope.Order, status: str, reply: bytes = b"") -> envelope.Answer:
+        return envelope.Answer(order.id, order.run, self.number, status, reply, order.memory, order.set_up)

@@ -11,17 +11,7 @@ from typing import Any, Final
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.errors import InputError, WireError, printable
-from fedgraft.runtimes.flower_federation.envelope import (
-    LOST,
-    MOST_ENVELOPE_BYTES,
-    SERVED,
-    STRANGE,
-    UNSET,
-    Answer,
-    Order,
-    opened,
-    packed,
-)
+from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
 from fedgraft.runtimes.flower_federation.members import Members
 from fedgraft.runtimes.workers.pool import LATE
@@ -51,7 +41,7 @@ class _Task:
         probed: when its node was last asked who it is, or was sent the order.
     """
 
-    order: Order
+    order: envelope.Order
     due: float
     message: str = ""
     node: int = -1
@@ -146,7 +136,7 @@ class NodesRuntime(Runtime):
         }
         replies: dict[int, bytes | ClientFailed] = {}
         for client, answer in self._delivered(orders, {}, deadline_seconds).items():
-            if isinstance(answer, Answer):
+            if isinstance(answer, envelope.Answer):
                 self._remember(client, answer, requests[client])
                 self.outside["down"] += len(orders[client].request) + len(orders[client].scored)
                 self.outside["up"] += len(answer.reply)
@@ -189,9 +179,9 @@ class NodesRuntime(Runtime):
         """Close the link."""
         self._link.close()
 
-    def _order(self, kind: str, client: int, **content: bytes) -> Order:
+    def _order(self, kind: str, client: int, **content: bytes) -> envelope.Order:
         kept = {memories[client] for memories in self._checkpoints if client in memories}
-        return Order(
+        return envelope.Order(
             kind, self._run, os.urandom(16), client, keep=b"".join(sorted(kept)), **self._state(client), **content
         )
 
@@ -200,7 +190,7 @@ class NodesRuntime(Runtime):
         set_up = self._set_ups.get(client, b"")
         return {"memory": self._memories.get(client, b""), "set_up": fingerprint(set_up) if set_up else b""}
 
-    def _remember(self, client: int, answer: Answer, request: bytes) -> None:
+    def _remember(self, client: int, answer: envelope.Answer, request: bytes) -> None:
         if answer.memory != self._memories.get(client, b""):
             self._memories[client] = answer.memory
             self._changed.add(client)
@@ -211,12 +201,12 @@ class NodesRuntime(Runtime):
     # --- delivery ----------------------------------------------------------------------------------------------------
 
     def _delivered(
-        self, orders: Mapping[int, Order], limits: Mapping[int, int], deadline_seconds: float | None
-    ) -> dict[int, Answer | ClientFailed]:
+        self, orders: Mapping[int, envelope.Order], limits: Mapping[int, int], deadline_seconds: float | None
+    ) -> dict[int, envelope.Answer | ClientFailed]:
         """Have orders answered; what has no answer by its deadline has failed."""
         due = math.inf if deadline_seconds is None else time.monotonic() + deadline_seconds
         tasks = {client: _Task(order, due) for client, order in orders.items()}
-        done: dict[int, Answer | ClientFailed] = {}
+        done: dict[int, envelope.Answer | ClientFailed] = {}
         self._refresh(at_once=True)
         self._take_arrived({})
         if deadline_seconds is not None:
@@ -233,7 +223,7 @@ class NodesRuntime(Runtime):
                     self._send(client, task, now)
             before = len(done)
             done.update(self._take_arrived({task.message: task for task in waiting.values() if task.message}, limits))
-            self._missing -= {client for client, answer in done.items() if isinstance(answer, Answer)}
+            self._missing -= {client for client, answer in done.items() if isinstance(answer, envelope.Answer)}
             pause = POLL_SECONDS[0] if len(done) > before else min(POLL_SECONDS[1], 1.5 * pause)
             self._look_after(waiting, now)
             if len(done) < len(tasks):
@@ -242,7 +232,7 @@ class NodesRuntime(Runtime):
 
     def _send(self, client: int, task: _Task, now: float) -> None:
         task.node = self.members.here[client]
-        task.message = self._link.send(task.node, packed(task.order)) or ""
+        task.message = self._link.send(task.node, envelope.packed(task.order)) or ""
         task.probed = now
 
     def _look_after(self, waiting: Mapping[int, _Task], now: float) -> None:
@@ -266,10 +256,10 @@ class NodesRuntime(Runtime):
 
     def _take_arrived(
         self, sent: Mapping[str, _Task], limits: Mapping[int, int] | None = None
-    ) -> dict[int, Answer | ClientFailed]:
+    ) -> dict[int, envelope.Answer | ClientFailed]:
         """Take what has come back: return {client: its answer, or why it has failed}."""
         expected = [*sent, *self.members.asked]
-        done: dict[int, Answer | ClientFailed] = {}
+        done: dict[int, envelope.Answer | ClientFailed] = {}
         for arrived in self._link.receive(expected) if expected else ():
             task = sent.get(arrived.message)
             if task is None:
@@ -283,24 +273,24 @@ class NodesRuntime(Runtime):
                 done[task.order.client] = answer
         return done
 
-    def _judged(self, task: _Task, arrived: Arrived, limit: int | None) -> Answer | ClientFailed | None:
+    def _judged(self, task: _Task, arrived: Arrived, limit: int | None) -> envelope.Answer | ClientFailed | None:
         """Return the answer to an order, or why the client has failed; None where the order is to be sent again."""
         client, content = task.order.client, arrived.content or b""
-        if limit is not None and len(content) > limit + MOST_ENVELOPE_BYTES:
+        if limit is not None and len(content) > limit + envelope.MOST_ENVELOPE_BYTES:
             return too_long(len(content), limit)
         answer = _answer_in(arrived, task.order.run)
         if answer is None or arrived.node != task.node or answer.client != client or answer.id != task.order.id:
             return ClientFailed("its node answered something that is no answer to this order", len(content))
-        if answer.status == SERVED:
+        if answer.status == envelope.SERVED:
             return answer
         task.message = ""
-        if answer.status == STRANGE:
+        if answer.status == envelope.STRANGE:
             self.members.rejoin(task.node)
             return None
-        if answer.status == UNSET and client in self._set_ups and not task.order.set_up_message:
+        if answer.status == envelope.UNSET and client in self._set_ups and not task.order.set_up_message:
             task.order = _with(task.order, set_up_message=self._set_ups[client])
             return None
-        if answer.status == LOST:
+        if answer.status == envelope.LOST:
             self._forgotten.add(client)
             self._memories.pop(client, None)
             if task.order.kind == "serve":
@@ -310,15 +300,15 @@ class NodesRuntime(Runtime):
         return ClientFailed(printable(answer.reply.decode(errors="replace")) or "its node refused", len(content))
 
 
-def _with(order: Order, **changes: bytes) -> Order:
+def _with(order: envelope.Order, **changes: bytes) -> envelope.Order:
     """Return an order with other content, and another id."""
-    return Order(**{**vars(order), "id": os.urandom(16), **changes})
+    return envelope.Order(**{**vars(order), "id": os.urandom(16), **changes})
 
 
-def _answer_in(arrived: Arrived, run: str) -> Answer | None:
+def _answer_in(arrived: Arrived, run: str) -> envelope.Answer | None:
     """Return the answer in what came back; None for what is none, or of another run."""
     try:
-        answer = opened(Answer, arrived.content or b"")
+        answer = envelope.opened(envelope.Answer, arrived.content or b"")
     except WireError:
         return None
     return answer if not run or answer.run == run else None

@@ -17,7 +17,6 @@ Known = NDArray[np.bool_]
 _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 """Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64)."""
 _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
-_HALF: Final = np.uint64(32)
 _LOWER: Final = np.uint64((1 << 32) - 1)
 _LARGEST: Final = np.uint64((1 << 64) - 1)
 

@@ -171,8 +171,7 @@ class Smoothing:
             last = found[-1]
             found.append(
                 Hop(
-                    graph.mean(last.answers, of_answers, self.classes),
-                    graph.mean(last.errors, of_errors, self.classes),
+                    graph.mean(last.answers, of_answers, self.classes), graph.mean(last.errors, of_errors, self.classes)
                 )
             )
         return found
