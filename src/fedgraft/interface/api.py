@@ -93,11 +93,7 @@ def run(
     begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
     callbacks = [on_round] if callable(on_round) else list(on_round)
     follow = partial(followed, names=[track] if isinstance(track, str) else list(track), callbacks=callbacks)
-
-    def executed(folder: Path) -> Run:
-        _execute(experiment, folder, progress, begin, follow)
-        return Run(folder)
-
+    executed = partial(_execute, experiment, progress=progress, start=begin, follow=follow)
     if out is None:
         return _run_in_temporary_folder(experiment, executed)
     try:
@@ -153,7 +149,7 @@ def _run_seeds(experiment: Experiment, seeds: Sequence[int], out: str | Path | N
     return Runs(out)
 
 
-def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None, follow: Follow) -> None:
+def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None, follow: Follow) -> Run:
     frames = _given_tables(experiment)
     if frames:
         check_free(folder)
@@ -162,6 +158,7 @@ def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start 
     with Progress.of(experiment, quiet=not progress) as shown, follow(shown, experiment, folder) as watcher:
         keep = _with_stored_tables if frames else None
         watcher.end(runner.execute(experiment, folder, watcher, keep, start=start))
+    return Run(folder)
 
 
 def _label(experiment: Experiment) -> str:

@@ -37,7 +37,7 @@ def resolved(recipe: str) -> str:
     """Return a recipe, by name or file, with every option resolved, as TOML."""
 
     def made() -> str:
-        return load("fedgraft.experiment.described").described(recipe)
+        return str(load("fedgraft.experiment.described").described(recipe))
 
     return str(_kept("toml", recipe, made))
 
