@@ -42,7 +42,8 @@ test: .venv/.installed  ## run the tests, but for those that are long or start a
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # A file's tests share a federation, which is a dozen processes that mostly wait: one file more at a time than there are cores.
-test-all: JOBS = $$(($$(nproc) + 1))
+# (nproc would take OMP_NUM_THREADS for the number of cores.)
+test-all: JOBS = $$(($$(env -u OMP_NUM_THREADS nproc) + 1))
 test-all: .venv/.installed  ## run all tests
 	$(BIN)/pytest -m '' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
