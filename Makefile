@@ -41,9 +41,7 @@ quick: .venv/.installed  ## run the tests of single parts; two minutes
 test: .venv/.installed  ## run the tests, but for those that are long or start a federation's own processes; six minutes
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-# A file's tests share a federation, which is a dozen processes that mostly wait: one file more at a time than there are cores.
-# (nproc would take OMP_NUM_THREADS for the number of cores.)
-test-all: JOBS = $$(($$(env -u OMP_NUM_THREADS nproc) + 1))
+# A file's tests share a federation, which is a dozen processes; federations come first.
 test-all: .venv/.installed  ## run all tests
 	$(BIN)/pytest -m '' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
