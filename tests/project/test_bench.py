@@ -1,42 +1,11 @@
 """The benchmarks run and compare equal work; how fast anything is depends on the machine and is not asserted."""
 
-import json
-import shutil
-import sys
-from importlib import import_module
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from helpers.benchmarks import importable, load
 from helpers.toy_runs import same
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-MODULES = (
-    "bench",
-    "codec",
-    "floor",
-    "graphs",
-    "growth",
-    "memory",
-    "nodes",
-    "nodes_least",
-    "nodes_usual",
-    "overhead",
-    "portable",
-    "scale_clients",
-    "scale_figure",
-    "scale_nodes",
-    "selection",
-    "skipped",
-    "testbed",
-    "timing",
-    "typed",
-    "typed_usual",
-    "usual",
-    "workers",
-    "workloads",
-)
 ADAM = 3e-3
 """Two rounds of its steps: they are as long for a gradient of rounding errors, such as a bias before a batch
 normalisation has, as for any other."""
@@ -50,15 +19,8 @@ SMALL = 0.1
 
 @pytest.fixture(scope="module", autouse=True)
 def benchmarks_importable():
-    sys.path.insert(0, str(FOLDER))
-    yield
-    sys.path.remove(str(FOLDER))
-    for name in MODULES:
-        sys.modules.pop(name, None)
-
-
-def load(name):
-    return import_module(name)
+    with importable():
+        yield
 
 
 def test_every_figure_has_a_function_and_a_name_of_its_own():
@@ -140,88 +102,6 @@ def test_every_selector_is_measured_with_a_cohort_of_the_same_size():
 def test_bytes_of_a_value_count_shared_arrays_once():
     array = np.zeros(10)
     assert load("memory")._bytes({"a": array, "b": [array, (array,)]}) == 80
-
-
-@pytest.fixture
-def bench(tmp_path, monkeypatch):
-    """The table, of three figures that are 3.0 each; its files are in a folder of the test."""
-    bench = load("bench")
-    monkeypatch.setattr(bench, "RESULT", tmp_path / "bench.json")
-    monkeypatch.setattr(bench, "LAST_RELEASE", tmp_path / "last_release.json")
-    bench.LAST_RELEASE.write_text('{"release": "0.0.9", "values": {"good": 3.2, "bad": 2.5}}')
-    monkeypatch.setattr(
-        bench,
-        "FIGURES",
-        (
-            bench.Figure("good", "timing:ratio", 2, "higher"),
-            bench.Figure("bad", "timing:ratio", 2, "lower"),
-            bench.Figure("other", "timing:ratio", 2, "lower"),
-        ),
-    )
-    monkeypatch.setattr(bench.Figure, "function", lambda self: lambda: 3.0)
-    return bench
-
-
-def test_the_table_says_what_was_missed(tmp_path, bench, capsys):
-    bench.main(["--only", "good", "--only", "bad"])
-    table = capsys.readouterr().out
-    assert "ok" in table
-    assert "Missed: bad" in table
-    assert json.loads((tmp_path / "bench.json").read_text()) == {
-        "good": {"value": 3.0, "limit": 2, "better": "higher"},
-        "bad": {"value": 3.0, "limit": 2, "better": "lower"},
-    }
-
-
-def test_the_table_says_what_became_of_the_last_release_s_figures(bench, capsys):
-    bench.main([])
-    head, good, bad, other = capsys.readouterr().out.splitlines()[1:5]
-    assert head.endswith("/ 0.0.9")
-    assert good.endswith(" 0.94")
-    assert bad.endswith(" 1.20 WORSE")
-    assert other.endswith(" new")
-
-
-@pytest.mark.parametrize(
-    ("better", "value", "worse"),
-    [("lower", 2.19, False), ("lower", 2.21, True), ("higher", 1.83, False), ("higher", 1.81, True)],
-)
-def test_a_figure_is_worse_when_it_is_so_by_more_than_a_tenth(better, value, worse):
-    assert load("bench").Figure("x", "timing:ratio", 2, better).worse(value, before=2.0) is worse
-
-
-def test_figures_are_kept_at_a_release_and_only_then(bench):
-    before = bench.LAST_RELEASE.read_text()
-    bench.main([])
-    assert bench.LAST_RELEASE.read_text() == before
-    bench.main(["--only", "bad", "--keep", "0.1.0"])
-    kept = json.loads(bench.LAST_RELEASE.read_text())
-    assert kept == {"release": "0.1.0", "values": {"good": 3.2, "bad": 3.0}}, "what was not measured stays"
-
-
-def test_the_last_release_s_figures_are_those_of_the_table():
-    bench = load("bench")
-    kept = json.loads(bench.LAST_RELEASE.read_text())
-    assert kept["values"].keys() <= {figure.name for figure in bench.FIGURES}
-    assert all(value > 0 for value in kept["values"].values())
-
-
-def test_a_figure_whose_package_is_missing_is_skipped_with_the_reason(tmp_path, monkeypatch, capsys):
-    bench = load("bench")
-    monkeypatch.setattr(bench, "RESULT", tmp_path / "bench.json")
-    monkeypatch.setattr(bench, "FIGURES", (bench.Figure("x", "no:where", 1, "lower", needs="no"),))
-    bench.main([])
-    assert "skipped: no is not installed" in capsys.readouterr().out
-
-
-def test_a_figure_that_cannot_be_measured_here_is_skipped_with_the_reason(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
-    bench, usual = load("bench"), load("typed_usual")
-    monkeypatch.setattr(bench, "RESULT", tmp_path / "bench.json")
-    monkeypatch.setattr(usual, "free_gibibytes", lambda: 3.0)
-    bench.main(["--only", "han_acm_whole"])
-    assert "skipped: PyG's layer takes 14 GiB, and 3 are free" in capsys.readouterr().out
-    assert json.loads((tmp_path / "bench.json").read_text()) == {}
 
 
 def test_free_memory_is_known_or_endless():
@@ -339,80 +219,3 @@ def test_the_usual_loop_over_nodes_is_timed_beside_ours(monkeypatch):
     usual = load("nodes_usual")
     monkeypatch.setattr(usual, "WARM_UP", 1)
     assert usual.g64_over_ours(1, FEW_NODES, repeats=1) > 0
-
-
-SMALL_GRAPH = {"nodes": 120, "clients": 12, "degree": 4, "features": 8, "classes": 2, "hidden": (4, 4)}
-
-
-@pytest.mark.slow
-def test_scale_measures_each_federation_in_a_process_of_its_own(monkeypatch):
-    scale = load("scale_nodes")
-    small, large = (scale.Size(**{**SMALL_GRAPH, "nodes": nodes}) for nodes in (120, 240))
-    for together in (False, True):
-        found = list(scale.measure([small, large], 2, together))
-        assert [each["nodes"] for each in found] == [120, 240]
-        assert [each["edges"] for each in found] == pytest.approx([240, 480], rel=0.05)
-        for each in found:
-            assert each["rounds"] == 5, "as many to warm up as a quarter of the clients, and two"
-            assert 0.1 < each["peak_gib"] < 2
-            assert each["setup_bytes"] > 0
-            assert each["round_bytes"] > 0
-            assert each["round_seconds"] > 0
-            assert 0 < each["products_seconds"] < each["round_seconds"]
-        assert found[0]["round_over_first"] == 1
-        assert found[1]["round_operations"] > found[0]["round_operations"]
-
-
-@pytest.mark.slow
-def test_scale_says_which_size_could_not_be_measured():
-    scale = load("scale_nodes")
-    with pytest.raises(RuntimeError, match=r"Size\(nodes=1, .* ended with exit code 1"):
-        scale.Served(scale.serve, scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
-
-
-def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):
-    scale, _ = load("scale_nodes"), load("scale_figure")
-    measured = []
-
-    def measure(sizes, repeats, together):
-        measured.append((len(sizes), repeats, together))
-        for size in sizes:
-            yield {
-                **{key: getattr(size, key) for key in ("nodes", "clients", "model")},
-                **dict.fromkeys(
-                    ("load_seconds", "setup_seconds", "round_seconds", "round_processor_seconds"), 0.123456
-                ),
-                **dict.fromkeys(("products_seconds", "round_bytes", "edges"), 100),
-                **{"peak_gib": 13.0, "round_over_first": 1.0},
-            }
-
-    monkeypatch.setattr(scale, "measure", measure)
-    monkeypatch.setattr(scale, "RESULT", tmp_path / "scale.json")
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    scale.main(["--only", "reddit", "--rounds", "3"])
-    scale.main(["--only", "clients"])
-    sizes = scale.SERIES
-    assert measured == [(len(sizes["reddit"]), 3, False), (len(sizes["clients"]), 20, True)]
-    table = capsys.readouterr().out
-    assert "reddit_peak             13.00 <= 12 GiB MISSED" in table
-    assert "reddit_round             0.12 <= 0.5 s   ok" in table
-    assert "No browser" in table
-    stored = json.loads((tmp_path / "scale.json").read_text())
-    assert set(stored["series"]) == {"reddit", "clients"}, "what was measured before stays"
-    assert stored["series"]["reddit"][0]["load_seconds"] == 0.1235
-    assert set(stored["limits"]) == {"reddit_peak", "reddit_round", "clients_x10"}
-    scale.main(["--draw"])
-    assert len(measured) == 2
-
-
-def test_scale_is_drawn_as_committed():
-    scale, figure = load("scale_nodes"), load("scale_figure")
-    results = json.loads(scale.RESULT.read_text())["series"]
-    assert set(results) == set(scale.SERIES)
-    for name, sizes in scale.SERIES.items():
-        assert [each["nodes"] for each in results[name]] == [size.nodes for size in sizes]
-    drawn = figure.figure(results)
-    lines = [trace for trace in drawn.data if trace.mode == "lines+markers"]
-    assert len(lines) == 2 * sum(map(len, figure.LINES.values()))
-    assert [len(trace.x) for trace in lines[:4]] == [4, 4, 5, 5]
-    assert scale.RESULT.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"

@@ -1,21 +1,16 @@
 """How the usual loops are timed: in a process of their own, where nothing is set as our runtime sets it."""
 
 import os
-import sys
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+from helpers.benchmarks import importable, load
 
 
 @pytest.fixture(scope="module")
 def timing():
-    sys.path.insert(0, str(FOLDER))
-    yield import_module("timing")
-    sys.path.remove(str(FOLDER))
-    sys.modules.pop("timing", None)
+    with importable():
+        yield load("timing")
 
 
 class Loop:
