@@ -50,7 +50,7 @@ class Recorder:
         self._took = 0.0  # to store the last one
 
     def after_round(self, state: RunState, row: Row) -> None:
-        """RunFolder the row, now and then the state; stop here if the user asked to."""
+        """Store the row, now and then the state; stop here if the user asked to."""
         entries = self._loop.ledger.drain()
         if self._store is not None:
             self._store.append(row, entries)
