@@ -45,7 +45,7 @@ def test_a_file_overrides_the_recipe_that_it_extends(tmp_path):
 
 
 def test_the_page_s_example_is_a_recipe(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "recipe.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "recipe.md").read_text(encoding="utf-8")
     found = load(written(tmp_path, mine=page.split("```toml\n")[1].split("```")[0]))
     assert (found.sections["selector"]["name"], found.stopping.rounds) == ("oort", 30)
     assert found.plan.training.optimizer == "adamw", "the recipe's other options of a section stay"
