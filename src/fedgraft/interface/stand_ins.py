@@ -1,6 +1,7 @@
 """Stand-ins for the libraries that methods compute with, while nothing is computed: these take seconds to import.
 
-A method's file says what it is and what can be set of it; of a library, that takes no more than the names in it.
+A method's file says what it is and what can be set of it; of a library, that takes no more than the names in it. Sphinx
+does the same for a documentation that is built without a program's libraries (`autodoc_mock_imports`).
 """
 
 import sys
