@@ -30,9 +30,9 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def table_of(given: Given, parameter: str) -> pd.DataFrame:
+def table_of(source: Given, parameter: str) -> pd.DataFrame:
     """Return a whole table, read where it is a file; `parameter` names it in errors."""
-    return given if isinstance(given, pd.DataFrame) else read_file(Path(given), parameter)
+    return source if isinstance(source, pd.DataFrame) else read_file(Path(source), parameter)
 
 
 def read_file(path: Path, parameter: str, rows: int | None = None) -> pd.DataFrame:
@@ -69,9 +69,9 @@ def _read_csv(path: Path, rows: int | None) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True, nrows=rows)
     except pd.errors.ParserError as error:
-        if not (found := _TOO_WIDE.search(str(error))):
+        if not (widths := _TOO_WIDE.search(str(error))):
             raise
-        line, fields = found.groups()
+        line, fields = widths.groups()
         raise InputError(f"{path}, line {line}: {fields} fields where the header names {header.shape[1]}.") from error
     # Of what the first row has too much pandas makes an index.
     if len(table) and not isinstance(table.index, pd.RangeIndex):
@@ -82,9 +82,9 @@ def _read_csv(path: Path, rows: int | None) -> pd.DataFrame:
 
 def _check_separator(first: str, fields: int, path: Path) -> None:
     """Raise `InputError` where the header is one field, with another separator in it."""
-    said = {";": "semicolons", "\t": "tabs", "|": "bars"}
-    if fields == 1 and (found := [name for mark, name in said.items() if mark in first]):
-        raise InputError(f"{path}: fields seem to be separated by {found[0]}; they must be separated by commas.")
+    names = {";": "semicolons", "\t": "tabs", "|": "bars"}
+    if fields == 1 and (separators := [name for mark, name in names.items() if mark in first]):
+        raise InputError(f"{path}: fields seem to be separated by {separators[0]}; they must be separated by commas.")
 
 
 def _stripped(values: pd.Series) -> pd.Series:
@@ -101,16 +101,16 @@ def read_pipe(path: Path) -> pd.DataFrame:
         return read_file(copy, str(path))
 
 
-def is_folder(given: Given) -> bool:
+def is_folder(source: Given) -> bool:
     """Return whether a table is given as a folder of files."""
-    return not isinstance(given, pd.DataFrame) and Path(given).is_dir()
+    return not isinstance(source, pd.DataFrame) and Path(source).is_dir()
 
 
-def columns_of(given: Given, parameter: str) -> list[str]:
+def columns_of(source: Given, parameter: str) -> list[str]:
     """Read the names of a table's columns, without what else is in it; none of a folder's tables."""
-    if isinstance(given, pd.DataFrame):
-        return list(map(str, given.columns))
-    return [] if is_folder(given) else list(read_file(Path(given), parameter, rows=0).columns)
+    if isinstance(source, pd.DataFrame):
+        return list(map(str, source.columns))
+    return [] if is_folder(source) else list(read_file(Path(source), parameter, rows=0).columns)
 
 
 def header(path: Path) -> list[str]:

@@ -64,12 +64,12 @@ class FittedTask(Task[Shard, Prepared]):
 
         By default its options must be those of the task fitted to that client alone.
         """
-        said: Any = self
-        found = self.fitted([shard])
-        names = [field.name for field in fields(said) if getattr(found, field.name) != getattr(said, field.name)]
+        own: Any = self
+        fitted = self.fitted([shard])
+        names = [field.name for field in fields(own) if getattr(fitted, field.name) != getattr(own, field.name)]
         if names:
-            wanted = ", ".join(f"task.{name} = {_shown(getattr(found, name))}" for name in names)
-            had = ", ".join(_shown(getattr(said, name)) for name in names)
+            wanted = ", ".join(f"task.{name} = {_shown(getattr(fitted, name))}" for name in names)
+            had = ", ".join(_shown(getattr(own, name)) for name in names)
             raise InputError(f"with these data the recipe must say {wanted}; it says {had}.")
 
 
