@@ -44,9 +44,9 @@ class Law(Generic[Case]):
         try:
             self.holds(case)
         except Exception as error:
-            said = str(error) if isinstance(error, AssertionError) else ""
-            said = said or f"it raised {type(error).__name__}: {error}"
-            broken = AssertionError(f"{self.who} breaks the law {self.name!r}: {said}")
+            reason = str(error) if isinstance(error, AssertionError) else ""
+            reason = reason or f"it raised {type(error).__name__}: {error}"
+            broken = AssertionError(f"{self.who} breaks the law {self.name!r}: {reason}")
             for note in getattr(error, "__notes__", ()):  # the example that a property-based law found
                 broken.add_note(note)
             raise broken from error

@@ -96,10 +96,10 @@ def losses(
     return example_losses(task.loss(model, data, draw, shared))
 
 
-def objective(found: Loss) -> torch.Tensor:
+def objective(loss: Loss) -> torch.Tensor:
     """Return what a step of equal weights minimises, float scalar."""
-    mean = example_losses(found).mean()
-    return mean + found.shared if isinstance(found, Losses) and found.shared is not None else mean
+    mean = example_losses(loss).mean()
+    return mean + loss.shared if isinstance(loss, Losses) and loss.shared is not None else mean
 
 
 def choice(task: Task[Any, Any], sums: dict[str, float]) -> float:

@@ -104,11 +104,11 @@ class Line(Task[Points, Points]):
 
     def evaluate(self, model: nn.Module, data: Points) -> dict[str, Sums]:
         """Return squared errors and numbers of points."""
-        found = {}
+        sums = {}
         for number, split in enumerate(SCORED_SPLITS, start=1):
             errors = _errors(model, data, _rows(data, number)).double()
-            found[split] = {"squared_error": float((errors**2).sum()), "count": float(len(errors))}
-        return found
+            sums[split] = {"squared_error": float((errors**2).sum()), "count": float(len(errors))}
+        return sums
 
     def score(self, sums: Sums) -> float:
         """Return the RMSE."""

@@ -193,8 +193,8 @@ def scores_are_finite_repeatable_and_no_better_than_the_noise(case: Case) -> Non
 def labels_of_the_test_change_nothing_but_its_score(case: Case) -> None:
     """Tune on validation alone."""
     blind = [case.bench.blind(shard) for shard in case.bench.shards(0)]
-    found, known = case.yardstick.score(blind)["validation"], case.scores()["validation"]
-    expect(found == known, "the validation score must not depend on test labels", found, known)
+    score, known = case.yardstick.score(blind)["validation"], case.scores()["validation"]
+    expect(score == known, "the validation score must not depend on test labels", score, known)
 
 
 @LAWS.every
@@ -203,9 +203,9 @@ def no_yardstick_is_worse_than_the_simplest(case: Case) -> None:
     if case.bench.simplest is None:
         return
     least = case.bench.simplest.score(case.bench.shards(1))["test"]
-    found = case.scores(1)["test"]
-    held = found <= least if case.bench.better == "lower" else found >= least
-    expect(held, f"the test score must be no worse than {least:.4g}", found)
+    score = case.scores(1)["test"]
+    held = score <= least if case.bench.better == "lower" else score >= least
+    expect(held, f"the test score must be no worse than {least:.4g}", score)
 
 
 @LAWS.every
@@ -213,7 +213,7 @@ def examples_in_no_split_are_not_scored(case: Case) -> None:
     """Score validation as before where there is no test, and give the test no score."""
     if case.bench.untested is None:
         return
-    found = case.yardstick.score([case.bench.untested(shard) for shard in case.bench.shards(0)])
+    scores = case.yardstick.score([case.bench.untested(shard) for shard in case.bench.shards(0)])
     known = case.scores()["validation"]
-    expect(found["validation"] == known, "the validation score must not depend on the test", found, known)
-    expect(np.isnan(found["test"]), "the score of no example must be nan", found["test"])
+    expect(scores["validation"] == known, "the validation score must not depend on the test", scores, known)
+    expect(np.isnan(scores["test"]), "the score of no example must be nan", scores["test"])
