@@ -243,9 +243,11 @@ def _highest(values: NDArray[np.float64], count: int) -> tuple[Indices, Indices,
             places = np.flatnonzero(values >= -_smallest(some, count - 1))
     if places is None or len(places) < count:  # fewer where some are nan
         places = np.arange(len(values))
-    found = values[places]
-    least = -_smallest(-found, count - 1)
-    higher, equal = (~np.isnan(found), np.isnan(found)) if np.isnan(least) else (found > least, found == least)
+    candidates = values[places]
+    least = -_smallest(-candidates, count - 1)
+    higher, equal = (
+        (~np.isnan(candidates), np.isnan(candidates)) if np.isnan(least) else (candidates > least, candidates == least)
+    )
     return places[higher], places[equal], count - int(np.count_nonzero(higher))
 
 

@@ -206,23 +206,23 @@ class LowRank(Codec[LowRankState]):
 
     def _randomized(self, matrix: Floats, sketch: int, g: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
         """Return the same as `_exact`, within the span of as many random combinations of columns as `sketch` says."""
-        given = torch.from_numpy(np.array(matrix, np.float32))
-        flops.count((2 * self.power_iterations + 2) * sketch * given.numel() + len(matrix) * sketch**2)
-        basis, _ = torch.linalg.qr(given @ torch.from_numpy(g.standard_normal((given.shape[1], sketch), np.float32)))
+        tensor = torch.from_numpy(np.array(matrix, np.float32))
+        flops.count((2 * self.power_iterations + 2) * sketch * tensor.numel() + len(matrix) * sketch**2)
+        basis, _ = torch.linalg.qr(tensor @ torch.from_numpy(g.standard_normal((tensor.shape[1], sketch), np.float32)))
         for _ in range(self.power_iterations):
-            basis, _ = torch.linalg.qr(given.T @ basis)
-            basis, _ = torch.linalg.qr(given @ basis)
-        left, values, right = _exact((basis.T @ given).numpy())
+            basis, _ = torch.linalg.qr(tensor.T @ basis)
+            basis, _ = torch.linalg.qr(tensor @ basis)
+        left, values, right = _exact((basis.T @ tensor).numpy())
         return (basis.double() @ torch.from_numpy(left)).numpy(), values, right
 
 
 def _exact(matrix: Floats) -> tuple[Doubles, Doubles, Doubles]:
     """U [m, m], singular values [m] in descending order, and diag(s) V^T [m, n] of a matrix that is not tall."""
-    given = torch.from_numpy(np.array(matrix, np.float64))
-    flops.count(2 * len(matrix) * given.numel())
-    squares, vectors = torch.linalg.eigh(given @ given.T)
+    tensor = torch.from_numpy(np.array(matrix, np.float64))
+    flops.count(2 * len(matrix) * tensor.numel())
+    squares, vectors = torch.linalg.eigh(tensor @ tensor.T)
     left = vectors.flip(1)
-    return left.numpy(), squares.flip(0).clamp(min=0).sqrt().numpy(), (left.T @ given).numpy()
+    return left.numpy(), squares.flip(0).clamp(min=0).sqrt().numpy(), (left.T @ tensor).numpy()
 
 
 def _matrices(layout: Layout) -> list[Spec]:

@@ -103,8 +103,8 @@ class GAT(EdgeEncoder, PlainEdgeEncoder):
 
     def plain_class(self, node_width: int, edge_width: int) -> str:
         """Message passing of its own: PyG's `GATConv` has no features of edges that scale messages."""
-        told = {"heads": self.heads, "slope": self.slope, "limit": self.score_limit}
-        return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **told)
+        options = {"heads": self.heads, "slope": self.slope, "limit": self.score_limit}
+        return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **options)
 
     def plain_arrays(self, module: nn.Module) -> Tensors:
         """The parameters by their names here."""

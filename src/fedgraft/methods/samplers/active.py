@@ -196,9 +196,9 @@ class Active(
     def features(self, seen: Observations, g: np.random.Generator) -> NDArray[np.float32]:
         """Return centrality, entropy and density, each standardised, float32 [examples, 3]."""
         columns = [seen.centrality, entropies(seen.probabilities), densities(seen.hidden, self.sample, g)]
-        found = np.stack(columns, 1).astype(np.float64)
-        spread = found.std(0)
-        scaled: NDArray[np.float32] = ((found - found.mean(0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
+        table = np.stack(columns, 1).astype(np.float64)
+        spread = table.std(0)
+        scaled: NDArray[np.float32] = ((table - table.mean(0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
         return scaled
 
     def rewards(
@@ -239,8 +239,8 @@ class Active(
     def report(self, state: ActiveState) -> dict[str, float]:
         """Quantiles and mean of the scores; 0 of no examples."""
         scores = state["scores"] if len(state["scores"]) else np.zeros(1, np.float32)
-        found = np.quantile(scores.astype(np.float64), np.linspace(0, 1, self.quantiles)).tolist()
-        return {**{f"score_{k}": value for k, value in enumerate(found)}, "score_mean": float(scores.mean())}
+        quantiles = np.quantile(scores.astype(np.float64), np.linspace(0, 1, self.quantiles)).tolist()
+        return {**{f"score_{k}": value for k, value in enumerate(quantiles)}, "score_mean": float(scores.mean())}
 
     # --- at the server -----------------------------------------------------------------------------------------------
 

@@ -151,8 +151,8 @@ class FedACS(ExplainedSelector[FedACSState]):
             return {}
         mean, bonus = _parts(state["client_rewards"], state["client_pulls"], view.round)
         pulled = state["client_pulls"] > 0
-        found = {"mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
-        return {name: np.where(pulled, values, np.nan) for name, values in found.items()}
+        terms = {"mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
+        return {name: np.where(pulled, values, np.nan) for name, values in terms.items()}
 
     def _draws(self, view: View) -> bool:
         """Return whether the clients of the round are random."""
@@ -199,9 +199,9 @@ def _most(pool: Indices, view: View) -> int:
 def _upper_bounds(rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int) -> NDArray[np.float64]:
     """(16) and (17): mean reward + sqrt(2 ln t / pulls); infinite where never pulled."""
     mean, bonus = _parts(rewards, pulls, round)
-    found: NDArray[np.float64] = mean + bonus
-    found[pulls == 0] = np.inf
-    return found
+    bounds: NDArray[np.float64] = mean + bonus
+    bounds[pulls == 0] = np.inf
+    return bounds
 
 
 def _parts(

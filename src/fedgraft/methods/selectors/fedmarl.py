@@ -126,8 +126,8 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     def probe(self, state: FedMarlState, view: View, g: np.random.Generator) -> Probe | None:
         """Have candidates, drawn uniformly, try an epoch."""
         wanted = size(self.clients, view, "FedMarl.clients")
-        asked = probeable(list(islice(random_order(reachable(view), g, wanted), wanted)), view)
-        return Probe(asked, "train", epochs=1) if asked else None
+        candidates = probeable(list(islice(random_order(reachable(view), g, wanted), wanted)), view)
+        return Probe(candidates, "train", epochs=1) if candidates else None
 
     def select(self, state: FedMarlState, view: View, g: np.random.Generator) -> Selection:
         """Return the candidates whose agents say so, or the nearest to it; random clients where nobody tried."""
@@ -149,11 +149,11 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
             return {}
         tried, seen = self._observed(state, view)
         names = {"probed loss": "loss", "seconds of the trial": "seconds"}
-        found = {name: np.full(view.clients, np.nan) for name in (*names, AGENT)}
+        terms = {name: np.full(view.clients, np.nan) for name in (*names, AGENT)}
         for name, key in names.items():
-            found[name][tried] = [view.probed[k][key] for k in tried.tolist()]
-        found[AGENT][tried] = self._gain(state, view, seen)
-        return found
+            terms[name][tried] = [view.probed[k][key] for k in tried.tolist()]
+        terms[AGENT][tried] = self._gain(state, view, seen)
+        return terms
 
     def update(self, state: FedMarlState, view: View, outcome: Outcome) -> FedMarlState:
         """Keep what was measured; learn from the round before, whose next one is known now."""

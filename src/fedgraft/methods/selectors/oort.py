@@ -153,10 +153,10 @@ class Oort(ExplainedSelector[OortState]):
             SCORE: (tried, (gain + bonus) * speed[tried]),
             "exploration weight": (untried, view.samples[untried] * speed[untried]),
         }
-        found = {name: np.full(view.clients, np.nan) for name in parts}
+        terms = {name: np.full(view.clients, np.nan) for name in parts}
         for name, (who, values) in parts.items():
-            found[name][who] = values
-        return found
+            terms[name][who] = values
+        return terms
 
     def update(self, state: OortState, view: View, outcome: Outcome) -> OortState:
         """Utilities and seconds of those that answered; every W rounds the pacer."""

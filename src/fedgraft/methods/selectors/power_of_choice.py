@@ -71,8 +71,8 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
         drawn = self._draw(view, g)
         if self.variant == "rpow-d" or len(drawn) <= self._wanted(view):
             return None
-        asked = probeable(drawn, view)
-        return Probe(asked) if asked else None
+        candidates = probeable(drawn, view)
+        return Probe(candidates) if candidates else None
 
     def select(self, state: PowerOfChoiceState, view: View, g: np.random.Generator) -> Selection:
         """The candidates with the highest loss, weighted equally; ties at random."""

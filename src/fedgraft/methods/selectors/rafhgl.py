@@ -196,8 +196,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     def values(self, state: RAFHGLState, view: View) -> NDArray[np.float64]:
         """Return what clients are ranked by: the agent's value of each, and `worth`, float64 [N]."""
         agent = self._agent(state, view.clients)
-        found = self.agent(view.clients).values(agent, state["quantiles"].reshape(1, -1))[0]
-        return np.asarray(found + self.worth(state, view), np.float64)
+        values = self.agent(view.clients).values(agent, state["quantiles"].reshape(1, -1))[0]
+        return np.asarray(values + self.worth(state, view), np.float64)
 
     def worth(self, state: RAFHGLState, view: View) -> NDArray[np.float64]:
         """Return prior * mean score + turn * age, float64 [N]; who never trained has the best score and a full age."""

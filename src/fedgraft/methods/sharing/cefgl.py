@@ -221,14 +221,14 @@ class CEFGL(
         centre, known = _tensors(theta), _tensors(correction)
 
         def correct(parameters: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> None:
-            found = [name for name in centre if name in gradients]
-            to = [gradients[name] for name in found]
-            now = [parameters[name].detach() for name in found]
+            names = [name for name in centre if name in gradients]
+            to = [gradients[name] for name in names]
+            now = [parameters[name].detach() for name in names]
             device = to[0].device
-            away = torch._foreach_sub(now, [centre[name].to(device) for name in found])
+            away = torch._foreach_sub(now, [centre[name].to(device) for name in names])
             torch._foreach_add_(to, away, alpha=self.pull)
             if self.correction != "none":
-                torch._foreach_sub_(to, [known[name].to(device) for name in found])
+                torch._foreach_sub_(to, [known[name].to(device) for name in names])
 
         before = trainer.steps
         trainer.load(start)

@@ -165,10 +165,10 @@ class Link(
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Cross-entropy of each edge, and the mean of those of the pairs that it learns against."""
         edges = data.edges[:, draw.examples]
-        others, found = data.without_edge(draw.examples, self.negatives, draw.seed)
+        others, drawn = data.without_edge(draw.examples, self.negatives, draw.seed)
         odds = data.log_odds(model, np.concatenate([edges, others], axis=1), self._most(draw), draw.seed)
         count = edges.shape[1]
-        against = nn.functional.softplus(odds[count:]) * torch.from_numpy(found).to(odds.device)
+        against = nn.functional.softplus(odds[count:]) * torch.from_numpy(drawn).to(odds.device)
         return nn.functional.softplus(-odds[:count]) + against.view(count, self.negatives).mean(1)
 
     def evaluate(self, model: nn.Module, data: LinkData) -> dict[str, Sums]:
@@ -207,6 +207,6 @@ class Link(
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
-        if given := len(draw.neighbours):
-            require(given == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", given)
+        if layers := len(draw.neighbours):
+            require(layers == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", layers)
         return draw.neighbours or (self.neighbours,) * self.layers

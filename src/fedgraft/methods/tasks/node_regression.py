@@ -69,7 +69,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """As of the task `node`, with numbers in the common unit; in the client's own where nothing is known of it."""
         unit = self.unit_of(shard, shared)
-        told = replace(shard, label=unit.told(shard.label))
-        data = super().prepare(told, {name: array for name, array in shared.items() if name != UNIT})
+        scaled = replace(shard, label=unit.told(shard.label))
+        data = super().prepare(scaled, {name: array for name, array in shared.items() if name != UNIT})
         data.unit = unit.around(self.labels.constant(unit.meant(data.label[data.rows["train"]])))
         return data

@@ -134,8 +134,8 @@ class Rating(
             return self
         names = ("users", "items")
         ends = [max(int(getattr(shard, name).max(initial=-1)) + 1 for shard in shards) for name in names]
-        for name, found in zip(names, ends, strict=True):
-            require(getattr(self, name) in (0, found), f"task.{name}", f"{found}, as many as ids", getattr(self, name))
+        for name, count in zip(names, ends, strict=True):
+            require(getattr(self, name) in (0, count), f"task.{name}", f"{count}, as many as ids", getattr(self, name))
         return replace(self, users=ends[0], items=ends[1])
 
     def check_shard(self, shard: RatingShard) -> None:
@@ -270,11 +270,11 @@ class Rating(
         """
         columns = {str(name): column.to_numpy() for name, column in tables["pairs"].items()}
         client = route_pairs(shards, columns)
-        found = {}
+        questions = {}
         for number in np.unique(client).tolist():
             rows = np.flatnonzero(client == number)
-            found[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
-        return found
+            questions[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
+        return questions
 
     def plain(self, model: nn.Module, shard: RatingShard | None, shared: Arrays) -> PlainModel:
         """The encoder and the head, and a client's graph and features of its pairs."""

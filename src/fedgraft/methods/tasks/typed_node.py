@@ -109,9 +109,9 @@ class TypedNode(
         """With the width of features, the classes and the metapaths; raises for a metapath that there is not."""
         first = shards[0]
         known: dict[str, Any] = {"features": first.width, "classes": len(first.classes), "class_names": first.classes}
-        for name, found in known.items():
-            if (said := getattr(self, name)) not in (0, (), found):
-                raise InputError(f"task.{name} = {said}, but the data have {found}.")
+        for name, value in known.items():
+            if (setting := getattr(self, name)) not in (0, (), value):
+                raise InputError(f"task.{name} = {setting}, but the data have {value}.")
         metapaths = self.metapaths or first.metapaths or shortest_metapaths(first.target, list(first.edges))
         for metapath in metapaths:
             metapath_types(metapath, first, "TypedNode.metapaths")

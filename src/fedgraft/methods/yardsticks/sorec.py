@@ -110,12 +110,12 @@ def trust_values(pooled: PooledRatings) -> tuple[Links, Factors]:
 
 
 def _logistic(x: Factors) -> Factors:
-    told: Factors = (1 / (1 + np.exp(-x))).astype(np.float32, copy=False)
-    return told
+    probabilities: Factors = (1 / (1 + np.exp(-x))).astype(np.float32, copy=False)
+    return probabilities
 
 
 def _slope(x: Factors, target: Factors) -> Factors:
     """The derivative of (target - g(x))^2."""
-    told = _logistic(x)
-    slope: Factors = 2 * (told - target) * told * (1 - told)
+    probability = _logistic(x)
+    slope: Factors = 2 * (probability - target) * probability * (1 - probability)
     return slope
