@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import ClassVar, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
     Cost: a scalar to each client of a cohort; rows of nodes at every refresh.
     """
 
+    guidance: ClassVar[tuple[str, ...]] = ("interval",)  # between two refreshes, in steps
+
     share: float = 0.7
     batches: int = 10
     floor: float = 0.1
@@ -78,11 +80,6 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
         require(self.interval >= 0, "FedAIS.interval", ">= 0 (0 = as many steps as a round has)", self.interval)
         require(self.least >= 0, "FedAIS.least", ">= 0", self.least)
         require_one_of("FedAIS.score_split", self.score_split, ("validation", "test"))
-
-    @property
-    def guidance(self) -> tuple[str, ...]:
-        """The interval between two refreshes, in steps."""
-        return ("interval",)
 
     @property
     def observes(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,8 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     Cost: model down, two scalars up and an epoch of training for each candidate (`bytes_per_probe`), in every round.
     """
 
+    paced: ClassVar[bool] = True  # agents see how much of the run is over
+
     clients: int = 0
     history: int = 3
     score_weight: float = 1.0
@@ -107,11 +109,6 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         require_options(self, "FedMarl", epsilon_min="in [0, 1]", epsilon_decay="in (0, 1]")
         require(min(self.hidden, default=1) >= 1, "FedMarl.hidden", "widths >= 1", self.hidden)
         require_options(self, "FedMarl", rate="> 0", gamma="in [0, 1)")
-
-    @property
-    def paced(self) -> bool:
-        """True: agents see how much of the run is over."""
-        return True
 
     def init(self, view: View) -> FedMarlState:
         """Return the first state: agents that have learnt nothing."""

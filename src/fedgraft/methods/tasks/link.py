@@ -73,6 +73,10 @@ class Link(
         sparse: whether features are sparse; taken from the data where `features` is 0.
     """
 
+    sums: ClassVar[tuple[str, ...]] = (*metrics.SUMS, "loss")
+    """Edges held out, and sums over them of AUC, average precision, hits@k and losses."""
+    classes: ClassVar[int] = 0  # none are read of one client's own tables
+    class_names: ClassVar[tuple[str, ...]] = ()
     metric: ClassVar[str] = "auc"
     better: ClassVar[str] = "higher"
     reads: ClassVar[str] = "node"
@@ -101,11 +105,6 @@ class Link(
         require(self.scale >= 0, "Link.scale", ">= 0 (0 = as they are)", self.scale)
 
     @property
-    def sums(self) -> tuple[str, ...]:
-        """Edges held out, and sums over them of AUC, average precision, hits@k and losses."""
-        return *metrics.SUMS, "loss"
-
-    @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
         return self.dropout > 0 or self.encoder.stochastic
@@ -119,16 +118,6 @@ class Link(
     def layers(self) -> int:
         """Number of convolutions; a whole network is one."""
         return 1 if isinstance(self.encoder, NetworkEncoder) else max(1, self.encoder.depth)
-
-    @property
-    def classes(self) -> int:
-        """0: no classes are read of one client's own tables."""
-        return 0
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """None."""
-        return ()
 
     def derived(self, shard: NodeShard, g: np.random.Generator | None) -> LinkShard:
         """Return a client's part of a graph with some of its edges held out; without a generator none is."""

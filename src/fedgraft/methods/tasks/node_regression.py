@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.labels.numbers import Numbers
@@ -45,21 +46,14 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
         sparse: whether features are sparse; taken from the data where `features` is 0.
     """
 
+    classes: ClassVar[int] = 0
+    class_names: ClassVar[tuple[str, ...]] = ()
+
     huber: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.huber >= 0, "NodeRegression.huber", ">= 0 (0 = squared errors)", self.huber)
-
-    @property
-    def classes(self) -> int:
-        """0: nodes have numbers."""
-        return 0
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """None."""
-        return ()
 
     @cached_property
     def labels(self) -> Labels:

@@ -76,6 +76,9 @@ class Ranking(
         catalogue: fingerprint of the items' ids in their order; the data's, set by `fitted`.
     """
 
+    sums: ClassVar[tuple[str, ...]] = ("users", "auc", "ndcg", "recall")
+    """Users who have held-out items, and sums over them of AUC, NDCG@k and Recall@k."""
+    stochastic: ClassVar[bool] = False  # a step draws from its own seed
     metric: ClassVar[str] = "auc"
     better: ClassVar[str] = "higher"
     asks: ClassVar[tuple[str, ...]] = ("users",)
@@ -109,16 +112,6 @@ class Ranking(
         require_options(self, "Ranking", dropout="in [0, 1)", decorrelation=">= 0")
         pairs = self.factors > 1 or self.decorrelation == 0
         require(pairs, "Ranking.factors", ">= 2 where they are decorrelated", self.factors)
-
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Users who have held-out items, and sums over them of AUC, NDCG@k and Recall@k."""
-        return "users", "auc", "ndcg", "recall"
-
-    @property
-    def stochastic(self) -> bool:
-        """False: a step draws from its own seed."""
-        return False
 
     def fitted(self, shards: Sequence[RankingShard]) -> Self:
         """Return this task with the catalogue's size and modalities.

@@ -88,6 +88,7 @@ class Rating(
         items: likewise of items.
     """
 
+    sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
@@ -253,11 +254,6 @@ class Rating(
             error = (model(pairs, nodes=nodes).clamp(*data.scale) - pairs.rating).double()
             sums[split] = {"squared_error": float((error**2).sum()), "count": float(len(error))}
         return sums
-
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Squared error and number of ratings."""
-        return "squared_error", "count"
 
     def score(self, sums: Sums) -> float:
         """Return the RMSE; nan without ratings."""

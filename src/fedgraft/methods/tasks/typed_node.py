@@ -63,6 +63,7 @@ class TypedNode(
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
     """
 
+    offers: ClassVar[frozenset[str]] = frozenset({"head"})
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
     profile: ClassVar[frozenset[str]] = PROFILE
 
@@ -95,11 +96,6 @@ class TypedNode(
     def hidden_width(self) -> int:
         """Width of an embedding."""
         return self.encoder.width
-
-    @property
-    def offers(self) -> frozenset[str]:
-        """A head, which is always there."""
-        return frozenset({"head"})
 
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task: it has its part."""
