@@ -7,14 +7,14 @@ says at both ends which they are, `dims_of` collects them and `shapes_of` puts t
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.errors import WireError
 from fedgraft.wire import expansion
-from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Spec
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 EXPANSION: Final = 1024
 """Most values that a receiver makes of one value in a message where only the sender knows how many there are.
@@ -29,6 +29,12 @@ _HALVINGS: Final = {1: (1, 2, 4), 2: (2, 4), 4: (4,), 8: ()}
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 Codes = NDArray[np.unsignedinteger[Any]]
+
+
+class VaryingState(TypedDict):
+    """`variable`: int64 [k, 2], (coded array, axis) of every dimension that the receiver cannot know."""
+
+    variable: Array
 
 
 def float32_specs(layout: Iterable[Spec], min_dims: int = 0) -> list[Spec]:
@@ -49,6 +55,23 @@ def free_names(taken: Iterable[str], *wanted: str) -> tuple[str, ...]:
     while names & {name + mark for name in wanted}:
         mark += "+"
     return tuple(name + mark for name in wanted)
+
+
+def coded_layout(
+    others: Sequence[Spec], names: Sequence[str], coded: Sequence[tuple[str, int]], variable: int
+) -> Layout:
+    """Return a layout of `others` and, under free names, of coded arrays and of so many dimensions, uint32, if any.
+
+    Args:
+        others: arrays that travel as they are.
+        names: wanted for each coded array and for the dimensions.
+        coded: NumPy's name of the type and the length of each.
+        variable: how many dimensions vary.
+    """
+    forms = [*coded, ("uint32", variable)] if variable else coded
+    free = free_names((spec.name for spec in others), *names)
+    made = (Spec(name, dtype, (length,)) for name, (dtype, length) in zip(free, forms, strict=False))
+    return Layout((*others, *made))
 
 
 def variable_axes(specs: Sequence[Spec]) -> Array:

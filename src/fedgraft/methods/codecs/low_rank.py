@@ -1,9 +1,9 @@
 """LowRank: matrices as the product of two thin ones."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final
 
 import numpy as np
 import torch
@@ -13,10 +13,11 @@ from fedgraft import wire
 from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
 from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import EXPANSION, Floats
+from fedgraft.methods.bit_packing import EXPANSION, Floats, VaryingState
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
+_NAMES: Final = ("ranks", "factors", "dims")
 _DENSE: Final = 2**16 - 1  # in place of a rank: the matrix itself
 _FLOOR: Final = 2.0**-22  # of the largest singular value; below it a float32 matrix holds nothing but its own rounding
 _LARGEST: Final = 2.0**100  # of a norm; products of factors, rounded by a codec behind this one, stay below infinity
@@ -24,14 +25,8 @@ _LARGEST: Final = 2.0**100  # of a norm; products of factors, rounded by a codec
 Doubles = NDArray[np.float64]
 
 
-class LowRankState(TypedDict):
-    """`variable`: int64 [k, 2], (matrix, axis) of every dimension that the receiver cannot know."""
-
-    variable: Array
-
-
 @dataclass(frozen=True)
-class LowRank(Codec[LowRankState]):
+class LowRank(Codec[VaryingState]):
     """Send a matrix W = U diag(s) V^T as its leading factors U sqrt(s) and sqrt(s) V^T where they are smaller than W.
 
     Every float32 array of two or more dimensions is a matrix [m, n]: its first dimension and all others together.
@@ -91,7 +86,7 @@ class LowRank(Codec[LowRankState]):
         fits = isinstance(self.power_iterations, int) and self.power_iterations >= 0
         require(fits, "LowRank.power_iterations", "an integer >= 0", self.power_iterations)
 
-    def init(self, layout: Layout) -> LowRankState:
+    def init(self, layout: Layout) -> VaryingState:
         """Return where the matrices vary."""
         return {"variable": bit_packing.variable_axes(_matrices(layout))}
 
@@ -108,7 +103,7 @@ class LowRank(Codec[LowRankState]):
             factors += min(rows * columns, most)
         return _made(layout, largest, factors)
 
-    def encode(self, arrays: Arrays, state: LowRankState, g: np.random.Generator) -> tuple[Arrays, LowRankState]:
+    def encode(self, arrays: Arrays, state: VaryingState, g: np.random.Generator) -> tuple[Arrays, VaryingState]:
         """Ranks and factors in place of the matrices."""
         for name, array in bit_packing.float32_arrays(arrays).items():
             if not np.isfinite(bit_packing.largest_magnitude(array)):
@@ -117,7 +112,7 @@ class LowRank(Codec[LowRankState]):
         if not matrices:
             return dict(arrays), state
         encoded = {name: array for name, array in arrays.items() if name not in matrices}
-        ranks_name, factors_name, dims_name = _names(encoded)
+        ranks_name, factors_name, dims_name = bit_packing.free_names(encoded, *_NAMES)
         varies = {int(array) for array in state["variable"][:, 0]}
         ranks = np.empty(len(matrices), np.uint16)
         factors: list[Array] = []
@@ -138,7 +133,7 @@ class LowRank(Codec[LowRankState]):
         specs = _matrices(layout)
         decoded = {spec.name: arrays[spec.name] for spec in layout if spec not in specs}
         if specs:
-            ranks_name, factors_name, dims_name = _names(decoded)
+            ranks_name, factors_name, dims_name = bit_packing.free_names(decoded, *_NAMES)
             shapes = bit_packing.shapes_of(specs, arrays.get(dims_name))
             decoded |= self._products(specs, shapes, arrays[ranks_name].tolist(), arrays[factors_name])
         for name, array in decoded.items():
@@ -250,13 +245,6 @@ def _made(layout: Layout, largest: Layout, factors: int) -> Layout:
     if not matrices:
         return largest
     names = {spec.name for spec in matrices}
-    others = tuple(spec for spec in largest if spec.name not in names)
-    ranks_name, factors_name, dims_name = _names(spec.name for spec in others)
-    specs = (*others, Spec(ranks_name, "uint16", (len(matrices),)), Spec(factors_name, "float32", (factors,)))
+    others = [spec for spec in largest if spec.name not in names]
     variable = len(bit_packing.variable_axes(matrices))
-    return Layout((*specs, Spec(dims_name, "uint32", (variable,))) if variable else specs)
-
-
-def _names(taken: Iterable[str]) -> tuple[str, ...]:
-    """Names of the ranks, the factors and the dimensions that no other array has."""
-    return bit_packing.free_names(taken, "ranks", "factors", "dims")
+    return bit_packing.coded_layout(others, _NAMES, [("uint16", len(matrices)), ("float32", factors)], variable)

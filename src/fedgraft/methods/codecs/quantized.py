@@ -1,9 +1,9 @@
 """Quantized: few bits a value, really packed."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final
 
 import numpy as np
 import torch
@@ -12,23 +12,18 @@ from fedgraft import wire
 from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
 from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import Codes, Floats
+from fedgraft.methods.bit_packing import Codes, Floats, VaryingState
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
+_NAMES: Final = ("scales", "packed", "dims")
 _NONE: Final = 32  # bits of a float32: values as they are
 _LARGEST: Final = 2.0**126  # beyond it a decoded value could round to infinity
 _SMALLEST: Final = 2.0**-100  # below it levels / scale could be infinite
 _CHUNK: Final = 2**16  # values at a time, so that temporaries stay in a core's own cache
 
 
-class QuantizedState(TypedDict):
-    """`variable`: int64 [k, 2], (array, axis) of every dimension that the receiver cannot know."""
-
-    variable: Array
-
-
 @dataclass(frozen=True)
-class Quantized(Codec[QuantizedState]):
+class Quantized(Codec[VaryingState]):
     """Send each float32 as one of 2**bits - 1 levels, equally spaced between minus and plus its bucket's scale.
 
     All float32 arrays are laid end to end, in order of their names, and cut into buckets; a value x of a bucket of
@@ -83,7 +78,7 @@ class Quantized(Codec[QuantizedState]):
         """Steps between zero and the scale; at one bit, minus and plus the scale are one step apart."""
         return 2.0 ** (self.bits - 1) - 1 if self.bits > 1 else 0.5
 
-    def init(self, layout: Layout) -> QuantizedState:
+    def init(self, layout: Layout) -> VaryingState:
         """Return where the layout varies."""
         return {"variable": bit_packing.variable_axes(self._quantized(layout))}
 
@@ -108,13 +103,13 @@ class Quantized(Codec[QuantizedState]):
         variable = len(bit_packing.variable_axes(self._quantized(layout)))
         return _made(largest, self._buckets(sizes), bit_packing.packed_bytes(sum(sizes), self.bits), variable)
 
-    def encode(self, arrays: Arrays, state: QuantizedState, g: np.random.Generator) -> tuple[Arrays, QuantizedState]:
+    def encode(self, arrays: Arrays, state: VaryingState, g: np.random.Generator) -> tuple[Arrays, VaryingState]:
         """One scale per bucket and `bits` bits per value, in place of the float32 arrays."""
         quantized = [] if self.bits == _NONE else list(bit_packing.float32_arrays(arrays).values())
         if not quantized:
             return dict(arrays), state
         encoded = {name: array for name, array in arrays.items() if array.dtype != np.float32}
-        scales_name, packed_name, dims_name = _names(encoded)
+        scales_name, packed_name, dims_name = bit_packing.free_names(encoded, *_NAMES)
         sizes = [array.size for array in quantized]
         flat = bit_packing.flatten(quantized, self._padded(sizes))
         scales = np.empty(self._buckets(sizes), np.float32)
@@ -139,7 +134,7 @@ class Quantized(Codec[QuantizedState]):
         if not quantized:
             return {spec.name: arrays[spec.name] for spec in layout}
         decoded = {spec.name: arrays[spec.name] for spec in layout if spec.dtype != "float32"}
-        scales_name, packed_name, dims_name = _names(decoded)
+        scales_name, packed_name, dims_name = bit_packing.free_names(decoded, *_NAMES)
         scales, packed = arrays[scales_name], arrays[packed_name]
         shapes = bit_packing.shapes_of(quantized, arrays.get(dims_name))
         sizes = [math.prod(shape) for shape in shapes]
@@ -226,12 +221,5 @@ def _times(rows: Floats, factors: Floats, out: Floats) -> Floats:
 
 def _made(layout: Layout, scales: int, packed: int, variable: int) -> Layout:
     """Return what `encode` makes of a layout: so many scales, packed bytes and dimensions that vary."""
-    others = tuple(spec for spec in layout if spec.dtype != "float32")
-    names = _names(spec.name for spec in others)
-    specs = [Spec(names[0], "float32", (scales,)), Spec(names[1], "uint8", (packed,))]
-    return Layout((*others, *specs, Spec(names[2], "uint32", (variable,))) if variable else (*others, *specs))
-
-
-def _names(taken: Iterable[str]) -> tuple[str, ...]:
-    """Names of the scales, the packed values and the dimensions that no other array has."""
-    return bit_packing.free_names(taken, "scales", "packed", "dims")
+    others = [spec for spec in layout if spec.dtype != "float32"]
+    return bit_packing.coded_layout(others, _NAMES, [("float32", scales), ("uint8", packed)], variable)

@@ -1,9 +1,8 @@
 """Sparse: the entries that matter most, and where they are."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,10 @@ from fedgraft import wire
 from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import EXPANSION, Bytes, Floats
-from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.methods.bit_packing import EXPANSION, Bytes, Floats, VaryingState
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 
+_NAMES: Final = ("values", "places", "dims")
 _SAMPLE: Final = 2**12  # magnitudes looked at to guess the smallest one kept; only the speed depends on it
 _MARGIN: Final = 4.0  # standard deviations that the guess stays below it, so that it is rarely too high
 _HIGHEST: Final = 1e38  # of thresholds, within what float32 holds
@@ -22,14 +22,8 @@ _HIGHEST: Final = 1e38  # of thresholds, within what float32 holds
 Places = NDArray[np.int64]
 
 
-class SparseState(TypedDict):
-    """`variable`: int64 [k, 2], (array, axis) of every dimension that the receiver cannot know."""
-
-    variable: Array
-
-
 @dataclass(frozen=True)
-class Sparse(Codec[SparseState]):
+class Sparse(Codec[VaryingState]):
     """Send the largest entries by magnitude and their places; the receiver takes zero for the others.
 
     All float32 arrays are laid end to end, in order of their names, and compete with each other: k of n entries travel.
@@ -67,7 +61,7 @@ class Sparse(Codec[SparseState]):
         else:
             require(self.share > 0, "Sparse.share", "> 0, or Sparse.threshold", self.share)
 
-    def init(self, layout: Layout) -> SparseState:
+    def init(self, layout: Layout) -> VaryingState:
         """Return where the layout varies."""
         return {"variable": bit_packing.variable_axes(bit_packing.float32_specs(layout))}
 
@@ -93,13 +87,13 @@ class Sparse(Codec[SparseState]):
         bits = kept * (2 + math.log2(entries / kept)) if kept else 0.0
         return _made(layout, largest, kept, min(-(-entries // 8), math.ceil(bits / 8) + 2))
 
-    def encode(self, arrays: Arrays, state: SparseState, g: np.random.Generator) -> tuple[Arrays, SparseState]:
+    def encode(self, arrays: Arrays, state: VaryingState, g: np.random.Generator) -> tuple[Arrays, VaryingState]:
         """Values and places in place of the float32 arrays."""
         dense = list(bit_packing.float32_arrays(arrays).values())
         if not dense:
             return dict(arrays), state
         encoded = {name: array for name, array in arrays.items() if array.dtype != np.float32}
-        values_name, places_name, dims_name = _names(encoded)
+        values_name, places_name, dims_name = bit_packing.free_names(encoded, *_NAMES)
         varies = len(state["variable"]) > 0
         flat = bit_packing.flatten(dense, sum(array.size for array in dense))
         magnitudes = np.abs(flat)
@@ -124,7 +118,7 @@ class Sparse(Codec[SparseState]):
         decoded = {spec.name: arrays[spec.name] for spec in layout if spec.dtype != "float32"}
         if not specs:
             return decoded
-        values_name, places_name, dims_name = _names(decoded)
+        values_name, places_name, dims_name = bit_packing.free_names(decoded, *_NAMES)
         values, packed = arrays[values_name], arrays[places_name]
         shapes = bit_packing.shapes_of(specs, arrays.get(dims_name))
         entries = sum(math.prod(shape) for shape in shapes)
@@ -246,13 +240,6 @@ def _made(layout: Layout, largest: Layout, kept: int, place_bytes: int) -> Layou
     specs = bit_packing.float32_specs(layout)
     if not specs:
         return largest
-    others = tuple(spec for spec in largest if spec.dtype != "float32")
-    values_name, places_name, dims_name = _names(spec.name for spec in others)
-    made = (*others, Spec(values_name, "float32", (kept,)), Spec(places_name, "uint8", (place_bytes,)))
+    others = [spec for spec in largest if spec.dtype != "float32"]
     variable = len(bit_packing.variable_axes(specs))
-    return Layout((*made, Spec(dims_name, "uint32", (variable,))) if variable else made)
-
-
-def _names(taken: Iterable[str]) -> tuple[str, ...]:
-    """Names of the values, their places and the dimensions that no other array has."""
-    return bit_packing.free_names(taken, "values", "places", "dims")
+    return bit_packing.coded_layout(others, _NAMES, [("float32", kept), ("uint8", place_bytes)], variable)
