@@ -1,6 +1,6 @@
 """Whole runs for laws: an experiment on toy data, over a runtime that keeps every message."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +62,11 @@ class Sent:
     message: Reply
 
 
+def _inside(name: str) -> Any:
+    """Return a method that calls the one of this name of the runtime inside."""
+    return lambda self, *arguments, **named: getattr(self._inner, name)(*arguments, **named)
+
+
 class Around(Runtime):
     """A runtime that does as the one inside.
 
@@ -73,41 +78,9 @@ class Around(Runtime):
     def __init__(self, inner: Runtime, plan: Plan) -> None:
         self._inner, self._plan = inner, plan
 
-    def clients(self) -> Sequence[int]:
-        """Do as the runtime inside."""
-        return self._inner.clients()
-
-    def exchange(
-        self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
-    ) -> dict[int, Reply]:
-        """Do as the runtime inside."""
-        return self._inner.exchange(requests, limits, deadline_seconds)
-
-    def measure(
-        self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
-    ) -> dict[int, Reply]:
-        """Do as the runtime inside."""
-        return self._inner.measure(requests, models, deadline_seconds)
-
-    def flops(self) -> dict[int, int]:
-        """Do as the runtime inside."""
-        return self._inner.flops()
-
-    def reasons(self) -> dict[int, str]:
-        """Do as the runtime inside."""
-        return self._inner.reasons()
-
-    def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
-        """Do as the runtime inside."""
-        return self._inner.memories(changed)
-
-    def restore(self, memories: Mapping[int, bytes]) -> None:
-        """Do as the runtime inside."""
-        self._inner.restore(memories)
-
-    def close(self) -> None:
-        """Do as the runtime inside."""
-        self._inner.close()
+    clients, exchange, measure = _inside("clients"), _inside("exchange"), _inside("measure")
+    flops, reasons, memories = _inside("flops"), _inside("reasons"), _inside("memories")
+    restore, close = _inside("restore"), _inside("close")
 
 
 class Recorded(Around):
@@ -129,7 +102,7 @@ class Recorded(Around):
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
     ) -> dict[int, Reply]:
         """Do as the runtime inside, but for replies that are replaced."""
-        replies = super().exchange(requests, limits, deadline_seconds)
+        replies: dict[int, Reply] = super().exchange(requests, limits, deadline_seconds)
         for client, request in requests.items():
             message = wire.decode(request, self._plan.request_layouts, self._plan.request_names)
             self.sent.append(Sent(message.kind, message.round, client, request))

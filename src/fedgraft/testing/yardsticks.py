@@ -71,21 +71,13 @@ def _labels_blind(shard: Any) -> Any:
     return replace(shard, label=np.where(shard.split == 2, 0, shard.label))
 
 
-def _numbers_blind(shard: Any) -> Any:
-    return replace(shard, label=np.where(shard.split == 2, 0.0, shard.label))
-
-
 def _ratings_blind(shard: Any) -> Any:
     return replace(shard, rating=np.where(shard.split == 2, np.float32(1), shard.rating).astype(np.float32))
 
 
 def _nodes_untested(shard: Any) -> Any:
-    label, split = (np.where(shard.split == 2, -1, each) for each in (shard.label, shard.split))
-    return replace(shard, label=label, split=split.astype(np.int8))
-
-
-def _numbers_untested(shard: Any) -> Any:
-    label, split = np.where(shard.split == 2, np.nan, shard.label), np.where(shard.split == 2, -1, shard.split)
+    unknown = -1 if shard.label.dtype.kind == "i" else np.nan
+    label, split = (np.where(shard.split == 2, no, each) for no, each in ((unknown, shard.label), (-1, shard.split)))
     return replace(shard, label=label, split=split.astype(np.int8))
 
 
@@ -121,9 +113,9 @@ _CATALOGUE = Catalogue(users=200, items=100, count=4000, clients=3)
 BENCHES = {
     "rating": Bench(_SHOPS, _ratings_blind, None, GlobalMean(), "lower", lambda rmse: _SHOPS.noise * 0.8 < rmse < 2),
     "graph": Bench(Molecules(clients=3, graphs=120), _labels_blind, None, Majority(), sound=_share),
-    "graph_regression": Bench(_ASSAYS, _numbers_blind, None, GraphMean(), "lower", _error),
+    "graph_regression": Bench(_ASSAYS, _labels_blind, None, GraphMean(), "lower", _error),
     "node": Bench(_BLOCKS, _labels_blind, _nodes_untested, NodeMajority(), sound=_share),
-    "node_regression": Bench(_NUMBERED, _numbers_blind, _numbers_untested, NodeMean(), "lower", _error),
+    "node_regression": Bench(_NUMBERED, _labels_blind, _nodes_untested, NodeMean(), "lower", _error),
     "typed_node": Bench(_TYPED, _labels_blind, _nodes_untested, TypedMajority(), sound=_share),
     "link": Bench(_BLOCKS, _links_blind, _links_untested, sound=_share, task=Link(SAGE())),
     "ranking": Bench(_CATALOGUE, _ranking_untested, _ranking_untested, Popularity(), sound=_share),
