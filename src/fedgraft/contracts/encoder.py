@@ -107,12 +107,9 @@ class NetworkEncoder(Encoder, ABC):
 
     @abstractmethod
     def network(self, inputs: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:
-        """Make the network; what is drawn, from `g`. Raises `InputError` where it cannot be called.
+        """Make the network for states of width `inputs`, and features of edges, if any, of width `edge_width`.
 
-        Args:
-            inputs: width of the nodes' states.
-            g: draws its weights, where these are not given.
-            edge_width: of the edges' features; 0 = they have none.
+        What is not given is drawn from `g`. Raises `InputError` where it cannot be called.
         """
 
     @abstractmethod
@@ -129,12 +126,9 @@ class GivenEncoder(Encoder, ABC):
     @classmethod
     @abstractmethod
     def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return this encoder's options; None for what it is not for: one encoder at most takes it.
+        """Return this encoder's options for what was found at `path`, "package.module:Class", and options beside it.
 
-        Args:
-            path: "package.module:Class", as it was named.
-            found: what was found there.
-            options: that were given beside the name.
+        None for what it is not for: one encoder at most takes it.
         """
 
 

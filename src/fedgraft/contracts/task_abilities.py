@@ -36,13 +36,7 @@ class DerivingTask(Task[Shard, Prepared]):
 
 
 def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int) -> Sequence[Any]:
-    """Return all clients' shards as a task reads them; those of the data set unless it derives its own.
-
-    Args:
-        task: the experiment's.
-        shards: the data set's.
-        seed: the experiment's.
-    """
+    """Return all clients' shards as a task reads them; those of the data set unless it derives its own."""
     deriving = isinstance(task, DerivingTask)
     return [derived_shard(task, *each, seed) for each in enumerate(shards)] if deriving else shards
 

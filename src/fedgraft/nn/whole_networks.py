@@ -131,11 +131,7 @@ class ViewNetwork(nn.Module):
 def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tried:
     """Return what a network does, which is seen on two paths, one longer than it should look; its own state stays.
 
-    Args:
-        module: the network.
-        inputs: width of the nodes' states.
-        name: how an error calls it.
-        edge_width: width of the edges' features; 0 = there are none.
+    It takes states of width `inputs` and features of edges, if any, of width `edge_width`; errors call it `name`.
 
     Raises `InputError` where it cannot be called as `WholeNetwork` calls it, or learn as other models do.
     """

@@ -19,13 +19,7 @@ from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
 @dataclass(frozen=True)
 class Composed:
-    """A codec made of codecs.
-
-    Args:
-        name: what it is made of.
-        codec: itself.
-        varying: whether it takes arrays with dimensions that only the sender knows.
-    """
+    """A codec and what it is made of; `varying` if it takes arrays with dimensions that only the sender knows."""
 
     name: str
     codec: Codec[Any]
@@ -129,10 +123,6 @@ def _check_broken(codec: Codec[Any], varies: bool) -> None:
             continue
         if result is not None:
             rebuilt = Layout.of(result)
-            expect(
-                fits(layout, rebuilt),
-                "a broken message must give arrays of the layout, or a WireError",
-                rebuilt,
-            )
+            expect(fits(layout, rebuilt), "a broken message must give arrays of the layout, or a WireError", rebuilt)
             decoded += 1
     expect(decoded, "a flipped bit of a value must be another value", "every broken message was refused")

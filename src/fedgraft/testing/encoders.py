@@ -65,9 +65,8 @@ def is_a_frozen_dataclass_with_a_documented_class(encoder: Encoder) -> None:
 def gives_every_node_a_finite_embedding_of_its_width(encoder: EdgeEncoder) -> None:
     """Return float32 [nodes, width]."""
     embeddings = _drawn(encoder)(_view(_structure(), _structure()))
-    expect(
-        embeddings.shape == (NODES, encoder.width), f"embeddings must be [{NODES}, {encoder.width}]", embeddings.shape
-    )
+    shape = tuple(embeddings.shape)
+    expect(shape == (NODES, encoder.width), f"embeddings must be [{NODES}, {encoder.width}]", embeddings.shape)
     expect(embeddings.dtype == torch.float32, "embeddings must be float32", embeddings.dtype)
     expect(torch.isfinite(embeddings).all(), "embeddings must be finite", embeddings)
 

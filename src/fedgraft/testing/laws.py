@@ -24,13 +24,9 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 12
 
 @dataclass(frozen=True)
 class Law(Generic[Case]):
-    """A law that is held against one class: call it. Its text is its name, so it can be a test's id.
+    """A law that is held against one class, `who`: call it. Its text is its name, so it can be a test's id.
 
-    Args:
-        name: of the law.
-        who: name of the class.
-        holds: raises `AssertionError` where the law is broken.
-        case: makes what `holds` takes.
+    `holds` takes what `case` makes, and raises `AssertionError` where the law is broken.
     """
 
     name: str

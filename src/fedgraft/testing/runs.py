@@ -26,9 +26,7 @@ Tamper = Callable[[str, int, int, Reply], Reply]
 def toy(parted: bool = False, **sections: Any) -> Experiment:
     """Return a small experiment: five clients of 20, 40, 60, 20 and 40 training points, everybody trains.
 
-    Args:
-        parted: whether the task's model has parts.
-        sections: of the recipe, in place of those here.
+    A `parted` one has a model with parts; `sections` are those of the recipe that are others.
     """
     content = {
         "data": {"name": f"fedgraft.testing.toy:{'PartedLines' if parted else 'Lines'}"},
@@ -47,14 +45,7 @@ def here(plan: Plan, shards: Sequence[Any]) -> Runtime:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way.
-
-    Args:
-        kind: of the request.
-        round: of the request.
-        client: who got it.
-        message: the request, or the reply.
-    """
+    """A message on its way: a client's request, or its reply to the request of this kind and round."""
 
     kind: str
     round: int
@@ -68,12 +59,7 @@ def _inside(name: str) -> Any:
 
 
 class Around(Runtime):
-    """A runtime that does as the one inside.
-
-    Args:
-        inner: carries the messages.
-        plan: what both ends agreed on.
-    """
+    """A runtime that does as the one inside, which carries the messages of a plan."""
 
     def __init__(self, inner: Runtime, plan: Plan) -> None:
         self._inner, self._plan = inner, plan
@@ -84,13 +70,7 @@ class Around(Runtime):
 
 
 class Recorded(Around):
-    """A runtime that keeps every message and may replace replies.
-
-    Args:
-        inner: carries the messages.
-        plan: what both ends agreed on.
-        tamper: replaces replies.
-    """
+    """A runtime that keeps every message and may replace replies."""
 
     def __init__(self, inner: Runtime, plan: Plan, tamper: Tamper | None = None) -> None:
         super().__init__(inner, plan)

@@ -181,11 +181,8 @@ def operations_are_returned_of_those_that_computed(case: Case) -> None:
             train = _order(plan)
             runtime.exchange({1: train, 3: train}, dict.fromkeys((1, 3), ENOUGH), None)
             operations = {client: flops for client, flops in runtime.flops().items() if flops}
-            expect(
-                sorted(operations) == [1, 3],
-                "operations must be told of the clients 1 and 3, which computed",
-                operations,
-            )
+            both = sorted(operations) == [1, 3]
+            expect(both, "operations must be told of the clients 1 and 3, which computed", operations)
             again = {client: flops for client, flops in runtime.flops().items() if flops}
             expect(not again, "operations must be told once", again)
             runtime.measure({1: wire.encode(Message("measure", 1))}, {1: _scored(plan)}, None)

@@ -72,11 +72,8 @@ def what_examples_are_taken_for_is_what_the_score_counts(case: TaskCase) -> None
         if "correct" in task.sums:
             with torch.no_grad():
                 sums = task.evaluate(model, data)["test"]
-            expect(
-                len(classified.label) == len(classified.answer) == sums["count"],
-                "one of each test example",
-                sums["count"],
-            )
+            counts = len(classified.label) == len(classified.answer) == sums["count"]
+            expect(counts, "one of each test example", sums["count"])
             right = int((classified.label == classified.answer).sum())
             expect(right == sums["correct"], "as many must be right as the sums say", right, sums["correct"])
 
@@ -175,10 +172,8 @@ def nonsense_is_refused_before_it_is_combined(case: TaskCase) -> None:
         combined = task.combine({**case.published, 0: nonsense})
         for client in range(len(case.shards)):
             names = {spec.name for spec in task.combined_layout}
-            combined_names = combined[client].keys()
-            expect(
-                combined_names == names, "what check accepts must be combined for every client", sorted(combined_names)
-            )
+            returned = combined[client].keys()
+            expect(returned == names, "what check accepts must be combined for every client", sorted(returned))
     expect(refused, "check must raise WireError for some of what no client can have published", "all was accepted")
 
 
@@ -273,18 +268,11 @@ def _nonsense(published: Arrays, layout: Any) -> Iterator[Arrays]:
     g = np.random.default_rng(0)
     for spec in layout:
         array = published[spec.name]
-        made = [_extreme(array), _random(array, g)]
+        limits: Any = np.finfo if array.dtype.kind == "f" else np.iinfo
+        random = np.frombuffer(g.bytes(array.nbytes), array.dtype).reshape(array.shape)
+        made: list[Array] = [np.full_like(array, limits(array.dtype).max), random]
         if spec.shape and spec.shape[0] == VARIABLE:
             made += [array[:0], np.concatenate([array, array])]
         for other in made:
             if not np.array_equal(other, array) and finite(other):  # the engine refuses what is not finite
                 yield {**published, spec.name: other}
-
-
-def _extreme(array: Array) -> Array:
-    of: Any = np.finfo if array.dtype.kind == "f" else np.iinfo
-    return np.full_like(array, of(array.dtype).max)
-
-
-def _random(array: Array, g: np.random.Generator) -> Array:
-    return np.frombuffer(g.bytes(array.nbytes), array.dtype).reshape(array.shape)

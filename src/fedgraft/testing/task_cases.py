@@ -17,13 +17,7 @@ from fedgraft.wire.layouts import Arrays
 
 @dataclass(frozen=True, eq=False)
 class TaskCase:
-    """A task, fitted to data.
-
-    Args:
-        task: the task.
-        shards: one per client, at least two, each with training examples.
-        poolable: shards that could be one client's.
-    """
+    """A task fitted to shards, two at least and each with training examples; `poolable` could be one client's."""
 
     task: Task[Any, Any]
     shards: Sequence[Any]

@@ -37,12 +37,7 @@ def seeded(g: np.random.Generator) -> torch.Generator:
 
 
 def drawn(shapes: Sequence[tuple[int, int]], g: torch.Generator) -> Arrays:
-    """Return linear layers drawn at random: {"0.weight": [outputs, inputs], "0.bias": [outputs], "1.weight" ...}.
-
-    Args:
-        shapes: inputs and outputs of each layer.
-        g: where they are drawn from.
-    """
+    """Return linear layers of (inputs, outputs), drawn: {"0.weight": [outputs, inputs], "0.bias": [outputs], ...}."""
     layers = [linear(inputs, outputs, g) for inputs, outputs in shapes]
     return {
         f"{k}.{name}": parameter.detach().numpy()
