@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import scipy.sparse
@@ -83,6 +84,27 @@ class LayeredEncoder(SizedEncoder):
         `layers.row_linear` a convolution also takes a `propagate.Sparse` for the senders' states, if the receivers are
         the first of the senders.
         """
+
+
+@dataclass(frozen=True)
+class StackEncoder(LayeredEncoder):
+    """A stack of convolutions of one width, or of a list of widths.
+
+    Args:
+        hidden: width of every layer, >= 1, or a list of widths, one a layer.
+        layers: >= 1; not used where `hidden` is a list.
+    """
+
+    hidden: int | tuple[int, ...] = 64
+    layers: int = 2
+
+    def __post_init__(self) -> None:
+        check_widths(type(self).__name__, self.hidden, self.layers)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Tuple of int, the width of each layer."""
+        return widths_of(self.hidden, self.layers)
 
 
 def widths_of(hidden: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
