@@ -218,8 +218,7 @@ def softmax_draw(
     arrival = np.log(race) - temperature * (filled[kept] - filled.max())
     some = min(count, len(kept))
     first = np.argpartition(arrival, some - 1)[:some] if some else np.zeros(0, np.int64)
-    drawn: Indices = kept[first[np.argsort(arrival[first])]]
-    return drawn
+    return kept[first[np.argsort(arrival[first])]]
 
 
 def _highest(values: NDArray[np.float64], count: int) -> tuple[Indices, Indices, int]:

@@ -121,10 +121,9 @@ class ViewNetwork(nn.Module):
         there = view.norm > 0  # other edges are those of another graph that shares the structure
         edge_index = torch.stack([view.graph.columns, view.graph.rows])[:, there]
         graph = torch.zeros(len(view.nodes), dtype=torch.int64, device=view.nodes.device)
-        output: Tensor = self.network.called(
+        return self.network.called(
             view.nodes, edge_index, view.norm.new_ones(edge_index.shape[1]), graph, view.edges[there]
         )
-        return output
 
 
 @torch.enable_grad()  # it may be asked for while a model is scored

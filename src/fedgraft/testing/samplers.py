@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft import contracts
+from fedgraft.contracts import randomness
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import guided_samplers
 from fedgraft.testing.comparison import equal, travelled
@@ -64,7 +65,7 @@ def equal_generators_and_a_resumed_state_give_equal_draws(sampler: contracts.Sam
 def a_generator_made_lazily_gives_the_same_draws(sampler: contracts.Sampler[Any]) -> None:
     """Draw from the generator that is handed over, which is made when it is first used."""
     block = np.arange(5)
-    generators = contracts.randomness.generator(0, "law"), contracts.randomness.lazy(0, "law")
+    generators = randomness.generator(0, "law"), randomness.lazy(0, "law")
     made, lazy = ([_told(d) for d in sampler.draw(sampler.init(5), block, contracts.Stage(), g)] for g in generators)
     expect(made and made == lazy, "a generator made lazily must give the same draws", lazy, made)
 

@@ -98,5 +98,4 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
         imported = given_networks.imported(self.module, "Pyg.module")
         if not (isinstance(imported, type) and issubclass(imported, nn.Module)):
             raise InputError(f"Pyg.module must be a class of torch.nn.Module; {self.module!r} is {imported!r}.")
-        cls: type[nn.Module] = imported
-        return cls
+        return imported

@@ -136,8 +136,7 @@ class QLearning:
 
         a' is the best by Q', and where `double` by Q, of the network that learns. Values of a team's agents add up.
         """
-        wanted: Vector = (rewards + self.gamma * self._later(state, following)).astype(np.float32)
-        return wanted
+        return (rewards + self.gamma * self._later(state, following)).astype(np.float32)
 
     def learn(self, state: AgentState, g: np.random.Generator) -> AgentState:
         """Return the state after a step on a batch that is drawn; the same state where there is nothing in memory."""

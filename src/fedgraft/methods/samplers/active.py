@@ -278,8 +278,7 @@ def uncertainty(score: str, probabilities: NDArray[np.float32]) -> NDArray[np.fl
     if score == "least_confidence":
         return np.asarray(1 - probabilities.max(1), np.float32)
     two = np.sort(probabilities, 1)[:, -2:]
-    margins: NDArray[np.float32] = (two[:, 0] - two[:, -1]).astype(np.float32)
-    return margins
+    return (two[:, 0] - two[:, -1]).astype(np.float32)
 
 
 def entropies(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:

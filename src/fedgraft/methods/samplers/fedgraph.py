@@ -194,19 +194,12 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
 
     def agent(self, clients: int) -> DDPG:
         """The agent for so many clients."""
-        outputs = clients * self.layers
-        return DDPG(
-            inputs=clients * self.components + outputs,
-            outputs=outputs,
-            masked=True,
-            hidden=self.hidden,
-            actor_rate=self.actor_rate,
-            critic_rate=self.critic_rate,
-            gamma=self.gamma,
-            tau=self.tau,
-            batch=self.batch,
-            memory=self.memory,
+        outputs, names = (
+            clients * self.layers,
+            ("hidden", "actor_rate", "critic_rate", "gamma", "tau", "batch", "memory"),
         )
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return DDPG(clients * self.components + outputs, outputs, masked=True, **options)
 
     def reward(self, score: float, better: str, seconds: float) -> float:
         """64^(score - target) - 2, less what the time costs."""

@@ -1,5 +1,6 @@
 """FedACS: one bandit picks how many clients train, a second one which."""
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -129,13 +130,8 @@ class FedACS(ExplainedSelector[FedACSState]):
         gain = 0.0 if score is None else 1 - score / self.target
         reward = (gain if view.better == "lower" else -gain) * math.log(view.round)
         budget = view.bytes_budget or self.budget_rounds * float(view.bytes_per_client.sum())
-        new: FedACSState = {
-            "number_rewards": state["number_rewards"].copy(),
-            "number_pulls": state["number_pulls"].copy(),
-            "client_rewards": state["client_rewards"].copy(),
-            "client_pulls": state["client_pulls"].copy(),
-            "score": score,
-        }
+        new = copy.deepcopy(state)
+        new["score"] = score
         if outcome.selected:
             arm = len(outcome.selected) - 1
             new["number_rewards"][arm] += reward - outcome.bytes / max(budget, 1.0)

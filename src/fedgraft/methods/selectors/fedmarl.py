@@ -199,8 +199,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     def _gain(self, state: FedMarlState, view: View, seen: Matrix) -> Matrix:
         """Return the value of training less that of stopping, float32 [n]; an agent trains where it is > 0."""
         values = self._agent(view).values(state["agent"], seen)
-        gain: Matrix = values[:, TRAIN] - values[:, STOP]
-        return gain
+        return values[:, TRAIN] - values[:, STOP]
 
     def _observed(self, state: FedMarlState, view: View) -> tuple[Indices, Matrix]:
         """Return who tried, int64 [n], and what their agents see, float32 [n, inputs]."""

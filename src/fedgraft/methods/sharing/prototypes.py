@@ -133,5 +133,4 @@ def nearest(prototypes: NDArray[np.float32], own: NDArray[np.float32]) -> NDArra
 
 def prototype(hidden: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean of the rows, Eq. (3), float32 [width]; zeros of none."""
-    mean: NDArray[np.float32] = hidden.mean(0) if len(hidden) else np.zeros(hidden.shape[1], np.float32)
-    return mean
+    return hidden.mean(0) if len(hidden) else np.zeros(hidden.shape[1], np.float32)

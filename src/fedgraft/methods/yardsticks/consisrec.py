@@ -220,8 +220,7 @@ class Side(nn.Module):
         scores = senders @ self.attention[0] + (relation_states @ self.attention[1])[relations]
         weights = torch.softmax(scores.masked_fill(~drawn, -1e9), 1) * drawn
         received = (weights[:, :, None] * senders).sum(1)
-        state: Tensor = torch.relu(self.mix(torch.cat([own, received], 1)))
-        return state
+        return torch.relu(self.mix(torch.cat([own, received], 1)))
 
     def _drawn(self, query: Tensor, senders: Tensor, known: Tensor, noise: torch.Generator | None) -> Tensor:
         """Return which are drawn, bool [pairs, candidates], by Gumbel's trick: those with the largest log p + noise."""

@@ -139,5 +139,4 @@ def pull_towards_trusted(similar: scipy.sparse.csr_matrix, form: str) -> scipy.s
 
 
 def _row_sums(one: scipy.sparse.csr_matrix, other: scipy.sparse.csr_matrix) -> Factors:
-    sums: Factors = np.asarray(one.multiply(other).sum(axis=1), np.float32).ravel()
-    return sums
+    return np.asarray(one.multiply(other).sum(axis=1), np.float32).ravel()
