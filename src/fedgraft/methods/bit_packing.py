@@ -86,7 +86,7 @@ def dims_of(arrays: Sequence[Array], variable: Array) -> NDArray[np.uint32]:
 
 
 def shapes_of(specs: Sequence[Spec], dims: Array | None) -> list[tuple[int, ...]]:
-    """Concrete shapes: `dims`, as `dims_of` made them, in place of each `VARIABLE`; None if there is none.
+    """Concrete shapes: `dims`, uint32 [k], as `dims_of` made them, in place of each `VARIABLE`; None if there is none.
 
     Raises `WireError` for arrays beyond what a message may stand for (`fedgraft.wire.expansion`).
     """
@@ -97,7 +97,7 @@ def shapes_of(specs: Sequence[Spec], dims: Array | None) -> list[tuple[int, ...]
 
 
 def flatten(arrays: Sequence[Array], length: int) -> Floats:
-    """All values end to end in row-major order, and zeros after them up to `length`; of one array it may be a view."""
+    """All values in row-major order, then zeros: float32 [length]; of one array it may be a view."""
     if len(arrays) == 1 and arrays[0].size == length and arrays[0].flags.c_contiguous:
         return arrays[0].reshape(-1)
     flat = np.zeros(length, np.float32)
@@ -109,7 +109,7 @@ def flatten(arrays: Sequence[Array], length: int) -> Floats:
 
 
 def split(flat: Floats, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]]) -> Arrays:
-    """Views of `flat` as the arrays that it was flattened from. Raises `WireError` for shapes that no array has."""
+    """Views of `flat`, float32 [n], as the arrays that it was made from. Raises `WireError` for impossible shapes."""
     arrays: Arrays = {}
     start = 0
     for spec, shape in zip(specs, shapes, strict=True):
@@ -120,7 +120,7 @@ def split(flat: Floats, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]]
 
 
 def reshaped(flat: Floats, shape: tuple[int, ...]) -> Floats:
-    """The values in this shape. Raises `WireError` for one that NumPy refuses, such as 2**60 rows of no columns."""
+    """The values [n] in this shape. Raises `WireError` for one that NumPy refuses, such as 2**60 rows of no columns."""
     try:
         return flat.reshape(shape)
     except ValueError as error:
@@ -128,7 +128,7 @@ def reshaped(flat: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 def largest_magnitude(array: Array) -> float:
-    """The largest magnitude, 0 of nothing; NaN if there is any."""
+    """The largest magnitude in an array of any shape, 0 of nothing; NaN if there is any."""
     return float(max(array.max(initial=0), -array.min(initial=0)))
 
 
@@ -169,7 +169,7 @@ def pack(codes: Codes, values: int, bits: int) -> Bytes:
 
 
 def unpack(packed: Bytes, values: int, bits: int) -> Codes:
-    """The codes that `pack` was given, without those beyond `values`.
+    """The codes that `pack` was given, [values].
 
     Raises:
         WireError: for bytes of another length, and for bits set behind the last code.

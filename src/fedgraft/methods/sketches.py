@@ -42,7 +42,7 @@ def sketch(update: Arrays) -> NDArray[np.float32]:
 
 
 def sketched(updates: Mapping[int, Arrays]) -> dict[int, NDArray[np.float32]]:
-    """Return the `sketch` of each update; together they take less time, as places and signs are drawn once."""
+    """Return the `sketch`, float32 [256], of each update; places and signs are drawn once for all, to save time."""
     sums = {client: np.zeros(SKETCH) for client in updates}
     names = {client: sorted(update) for client, update in updates.items()}
     for number in range(max(map(len, names.values()), default=0)):

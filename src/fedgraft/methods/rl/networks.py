@@ -47,7 +47,7 @@ def drawn(shapes: Sequence[tuple[int, int]], g: torch.Generator) -> Arrays:
 
 
 def tensors(arrays: Arrays, learns: bool = False) -> dict[str, Tensor]:
-    """Return arrays as tensors; as copies that gradients are taken of where `learns`."""
+    """Return arrays as tensors of their shapes; as copies that gradients are taken of where `learns`."""
     if not learns:  # what came over the wire cannot be written to, and torch warns of that
         return {
             name: torch.from_numpy(array if array.flags.writeable else array.copy()) for name, array in arrays.items()
@@ -74,7 +74,7 @@ def moved(
     """Return parameters after a step of Adam down the loss, and Adam's new moments (Kingma and Ba, ICLR 2015).
 
     Args:
-        parameters: copies that gradients can be taken of; they become what is returned.
+        parameters: copies, of any shapes, that gradients can be taken of; they become what is returned.
         loss: a scalar made of them.
         moments: of the last step.
         rate: > 0.

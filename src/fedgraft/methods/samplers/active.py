@@ -175,7 +175,7 @@ class Active(
         }
 
     def draw(self, state: ActiveState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The examples with the highest scores, and a share at random, in parts of nearly equal size."""
+        """The block's examples, int64 [n], with the highest scores, and a share at random, in nearly equal parts."""
         if not len(block):
             return []
         wanted = max(1, round(self.keep * len(block)))
@@ -188,7 +188,7 @@ class Active(
         return [Draw(np.sort(part)) for part in parts]
 
     def update(self, state: ActiveState, draw: Draw, losses: NDArray[np.float32]) -> ActiveState:
-        """Note who took part in the pass."""
+        """Note which examples, bool [examples], took part in the pass."""
         trained = state["trained"].copy()
         trained[draw.examples] = True
         return {**state, "trained": trained}

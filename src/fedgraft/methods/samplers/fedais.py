@@ -113,12 +113,12 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
         return {"loss": nothing, "change": nothing, "looks": 0}
 
     def observe(self, state: FedAISState, losses: NDArray[np.float32]) -> FedAISState:
-        """Return how much every loss has changed (Eq. 8); by nothing at the first look."""
+        """Note how much every loss, float32 [examples], has changed (Eq. 8); by nothing at the first look."""
         change = np.abs(losses - state["loss"]) if state["looks"] else np.zeros_like(losses)
         return {"loss": losses, "change": change, "looks": state["looks"] + 1}
 
     def draw(self, state: FedAISState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The steps of a pass; nothing of an empty block."""
+        """The steps of a pass over a block, int64 [n]; nothing of an empty one."""
         if not len(block):
             return []
         tau = max(1, round(stage.guidance.get("interval", 1.0)))

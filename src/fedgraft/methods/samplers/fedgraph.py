@@ -142,7 +142,7 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
         """Return the first state: nothing to remember."""
 
     def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The block in random parts of nearly equal size, with the numbers told; nothing of an empty one."""
+        """The block, int64 [n], in nearly equal random parts, with the numbers told; nothing of an empty one."""
         if not len(block):
             return []
         fanouts = [stage.guidance[name] for name in self.guidance if name in stage.guidance]

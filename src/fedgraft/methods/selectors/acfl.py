@@ -86,7 +86,7 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
         return Selection(affordable([*ranked, *others], view, most=wanted))
 
     def terms(self, state: ACFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """The losses that the clients of a cluster are ranked by; {} where nobody was asked."""
+        """The losses, float64 [N], that the clients of a cluster are ranked by; {} where nobody was asked."""
         return probed_losses(view)
 
     def update(self, state: ACFLState, view: View, outcome: Outcome) -> ACFLState:

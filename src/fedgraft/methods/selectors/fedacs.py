@@ -142,7 +142,7 @@ class FedACS(ExplainedSelector[FedACSState]):
         return new
 
     def terms(self, state: FedACSState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """(17) and its parts, nan for a client that was never selected; {} in rounds that draw."""
+        """(17) and its parts, float64 [N] each, nan for a client that was never selected; {} in rounds that draw."""
         if self._draws(view):
             return {}
         mean, bonus = _parts(state["client_rewards"], state["client_pulls"], view.round)

@@ -117,7 +117,7 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
         return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: FedCorState, view: View) -> Mapping[str, Numbers]:
-        """What each told of all clients as it was chosen, of others what they would tell next, and alpha.
+        """What each told of all clients as it was chosen, or would tell next, and alpha, float64 [N] each.
 
         {} where the cohort is uniform.
         """

@@ -141,7 +141,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         return Selection(affordable(going, view) or affordable(chain(stopping, others), view, most=1))
 
     def terms(self, state: FedMarlState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """Of each candidate its loss and seconds in the trial, and the value of training less that of stopping."""
+        """Loss and seconds of each trial, and the value of training less that of stopping, float64 [N]."""
         if not view.probed:
             return {}
         tried, seen = self._observed(state, view)

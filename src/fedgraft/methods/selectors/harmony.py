@@ -81,7 +81,7 @@ class Harmony(ExplainedSelector[HarmonyState]):
         return Selection(affordable(order, view))
 
     def terms(self, state: HarmonyState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """The score and its parts as a client was taken, of others as if they came next; nan of those never seen."""
+        """The score and its parts, float64 [N], as a client was taken, or as if it came next; nan if never seen."""
         return self._order(state, view)[1]
 
     def update(self, state: HarmonyState, view: View, outcome: Outcome) -> HarmonyState:

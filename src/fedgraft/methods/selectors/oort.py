@@ -135,7 +135,7 @@ class Oort(ExplainedSelector[OortState]):
         return Selection(affordable(order[:wanted], view))
 
     def terms(self, state: OortState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What exploited clients are drawn by; of untried ones what they are explored by; nan of the blacklisted."""
+        """What exploited clients are drawn by, and untried ones explored by, float64 [N]; nan of the blacklisted."""
         tried, untried = self._parted(reachable(view), self._blacklisted(state), state)
         gain, bonus = self._gained(tried, state, view)
         speed = self._slowness(state, view)

@@ -90,7 +90,7 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
         return Selection(cohort, tuple(1 / len(cohort) for _ in cohort))
 
     def terms(self, state: PowerOfChoiceState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """The losses that candidates were ranked by; with "rpow-d" of all clients. {} where nobody was asked."""
+        """The losses, float64 [N], that candidates, with "rpow-d" all, were ranked by; {} where nobody was asked."""
         if self.variant == "rpow-d":
             loss = np.where(np.isfinite(state["loss"]), state["loss"], np.nan)
             return {"last loss": loss, SCORE: loss}

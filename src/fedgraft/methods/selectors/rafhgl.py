@@ -148,7 +148,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What the agent ranks clients by, in two parts: what AFL's draw goes by, and what it learnt."""
+        """What the agent ranks clients by, float64 [N], in two parts: what AFL's draw goes by, and what it learnt."""
         worth, values = self.worth(state, view), self.values(state, view)
         return {"mean active score": state["worth"], "score and turn": worth, "learnt": values - worth, AGENT: values}
 

@@ -206,7 +206,7 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
         return np.asarray(estimates + bonus)
 
     def terms(self, state: ReputationState, view: View) -> Mapping[str, Floats]:
-        """The index and its parts, and what was last seen of each client: (9), (11), (13) and (15).
+        """The index and its parts, float64 [N], and what was last seen of each client: (9), (11), (13) and (15).
 
         With "greedy" there is no score: what a client adds depends on those before it.
         """

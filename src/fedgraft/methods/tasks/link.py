@@ -152,7 +152,7 @@ class Link(
         return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropy of each edge, and the mean of those of the pairs that it learns against."""
+        """Each edge's cross-entropy and the mean of those of the pairs it learns against, float32 [edges]."""
         edges = data.edges[:, draw.examples]
         others, drawn = data.without_edge(draw.examples, self.negatives, draw.seed)
         odds = data.log_odds(model, np.concatenate([edges, others], axis=1), self._most(draw), draw.seed)
@@ -187,7 +187,7 @@ class Link(
     def predict(
         self, model: nn.Module, shard: LinkShard, remembered: Mapping[str, Any], asked: AskedPairs
     ) -> dict[str, Array]:
-        """The score of each pair, from training edges and those of all new nodes."""
+        """The score of each pair, float64 [pairs], from training edges and those of all new nodes."""
         graph = shard.graph if asked.new is None else with_new_nodes(shard.graph, asked.new)
         data = LinkData.of(whole(graph), self.encoder, self.layers, self.scale, self.likeness)
         odds = data.scores(model, asked.pairs)

@@ -203,7 +203,7 @@ class Ranking(
     def predict(
         self, model: nn.Module, shard: RankingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the best items that each user has in no split: rank from 1, original id, score, and title if known."""
+        """Return each user's best new items, columns [answers]: rank from 1, original id, score, and title if known."""
         data, users = self.prepare(shard, {}), asked["user"]
         distinct, place = np.unique(users, return_inverse=True)
         every = ItemLists.make(shard.user, shard.item, shard.users)

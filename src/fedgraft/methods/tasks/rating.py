@@ -225,11 +225,11 @@ class Rating(
         return NODE_WIDTH + (self.share in CODES) * users_elsewhere.NODE_COLUMNS, edge_width(self.walk)
 
     def blocks(self, data: RatingData) -> Sequence[Indices]:
-        """The folds: only examples of one fold are seen from the same graph."""
+        """The folds, int64 [n] each: only examples of one fold are seen from the same graph."""
         return [np.flatnonzero(data.fold == number) for number in range(len(data.folds))]
 
     def encode(self, model: nn.Module, data: RatingData, block: Indices) -> Tensor:
-        """Embeddings of all nodes, from the graph that lacks the block's fold."""
+        """Embeddings of all nodes, float32 [nodes, width], from the graph that lacks the block's fold."""
         embeddings: Tensor = model.encoder(self._fold(model, data, block).view)  # type: ignore[operator]
         return embeddings
 
@@ -293,7 +293,7 @@ class Rating(
     def predict(
         self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
+        """Ratings, float64 [pairs], of pairs of original ids, and what they rest on: whether either end is new here."""
         if self.embeddings and "shared" not in remembered:
             raise InputError("A model with embeddings has rows for users and items of its run alone; --data fits none.")
         had = len(shard.users), len(shard.items)

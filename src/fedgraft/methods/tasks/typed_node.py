@@ -137,7 +137,7 @@ class TypedNode(
         return TypedModel(self.encoder, self.features or 1, count, self.labels.width, self.dropout, g)
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
-        """Return the cross-entropy of each node of the draw, and their embeddings."""
+        """Return the cross-entropy of each node of the draw, [n], and their embeddings, [n, width]."""
         data = data.on(device_of(model))
         nodes = torch.from_numpy(data.rows["train"][draw.examples]).to(data.label.device)
         hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
@@ -165,7 +165,7 @@ class TypedNode(
         return {split: self.labels.sums_of([(logits[of], label[of])], Unit()) for split, of in rows.items()}
 
     def represent(self, model: nn.Module, data: TypedData) -> tuple[Array, Array] | None:
-        """The embeddings of the test nodes, and their classes by number."""
+        """The embeddings of the test nodes, float32 [n, width], and their classes by number, int64 [n]."""
         there, nodes = data.on(device_of(model)), data.rows["test"]
         with torch.no_grad():
             hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
@@ -178,7 +178,7 @@ class TypedNode(
     def predict(
         self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked
     ) -> dict[str, Array]:
-        """The likeliest class of each node, and how likely the model takes it to be."""
+        """The likeliest class of each node, columns [nodes], and how likely the model takes it to be."""
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
@@ -196,7 +196,7 @@ class TypedNode(
     def embed(
         self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked | None
     ) -> tuple[dict[str, Array], Array]:
-        """The embeddings of target nodes."""
+        """The embeddings of target nodes, float32 [nodes, width]."""
         graph, nodes = (shard, shard.rows("test")) if asked is None else with_new_nodes(shard, asked)
         there = self.prepare(graph, {}).on(device_of(model))
         with torch.no_grad():
