@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder
-from fedgraft.contracts.plain import PlainEdgeEncoder, Tensors
+from fedgraft.contracts.plain import PlainEdgeEncoder
 from fedgraft.errors import require, require_options
 from fedgraft.nn.layers import linear, normal
 from fedgraft.nn.propagate import GraphView, end_sums, spmm
@@ -105,10 +105,6 @@ class GAT(EdgeEncoder, PlainEdgeEncoder):
         """Message passing of its own: PyG's `GATConv` has no features of edges that scale messages."""
         options = {"heads": self.heads, "slope": self.slope, "limit": self.score_limit}
         return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **options)
-
-    def plain_arrays(self, module: nn.Module) -> Tensors:
-        """The parameters by their names here."""
-        return module.state_dict()
 
     def _widths(self, node_width: int) -> list[int]:
         return [node_width, *[self.hidden] * (self.layers - 1), self.embedding]

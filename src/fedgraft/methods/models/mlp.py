@@ -78,10 +78,6 @@ class MLP(EdgeEncoder, StackEncoder, PlainEncoder, PlainEdgeEncoder):
         """The stack of layers."""
         return _ENCODER.format(widths=[node_width, *self.widths])
 
-    def plain_arrays(self, module: nn.Module) -> Tensors:
-        """The layers by their numbers."""
-        return module.state_dict()
-
 
 class Convolution(nn.Module):
     """One layer of `MLP`."""
