@@ -23,6 +23,7 @@ Given: TypeAlias = str | Path | pd.DataFrame
 SUFFIXES = (".csv", ".parquet")
 """Of files of tables."""
 
+_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _TOO_WIDE = re.compile(r"Expected \d+ fields in line (\d+), saw (\d+)")
 """How pandas says that a row, but the first, has more fields than the header."""
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
@@ -65,7 +66,8 @@ def _read_csv(path: Path, rows: int | None) -> pd.DataFrame:
     # By itself, for pandas makes "label.1" of a second "label".
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True)
     check_names([name for name in header.iloc[0] if name], str(path))
-    _check_separator(str(header.iloc[0, 0]), header.shape[1], path)
+    if header.shape[1] == 1 and (separators := [_MARKS[mark] for mark in _MARKS if mark in str(header.iloc[0, 0])]):
+        raise InputError(f"{path}: fields seem to be separated by {separators[0]}; they must be separated by commas.")
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True, nrows=rows)
     except pd.errors.ParserError as error:
@@ -78,13 +80,6 @@ def _read_csv(path: Path, rows: int | None) -> pd.DataFrame:
         fields = header.shape[1] + table.index.nlevels
         raise InputError(f"{path}, row 1: {fields} fields where the header names {header.shape[1]}.")
     return table.apply(_stripped)
-
-
-def _check_separator(first: str, fields: int, path: Path) -> None:
-    """Raise `InputError` where the header is one field, with another separator in it."""
-    names = {";": "semicolons", "\t": "tabs", "|": "bars"}
-    if fields == 1 and (separators := [name for mark, name in names.items() if mark in first]):
-        raise InputError(f"{path}: fields seem to be separated by {separators[0]}; they must be separated by commas.")
 
 
 def _stripped(values: pd.Series) -> pd.Series:

@@ -150,8 +150,6 @@ class DDPG:
             "memory": state["memory"],
         }
 
-    # --- inside ------------------------------------------------------------------------------------------------------
-
     def _policy(self, parameters: Mapping[str, Tensor], observations: Tensor) -> Tensor:
         """Return actions [batch, outputs]."""
         hidden = torch.relu(layer(parameters, 0, observations))

@@ -137,8 +137,6 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
             draws.append(Draw(block[drawn], weights, asks))
         return draws
 
-    # --- inside ------------------------------------------------------------------------------------------------------
-
     def _first(self, epochs: int) -> int:
         return self.interval or epochs * self.batches
 

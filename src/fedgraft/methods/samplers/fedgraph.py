@@ -211,8 +211,6 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
         part = np.floor((action.astype(np.float64) + 1) / 2 * self.most)
         return 1 + np.clip(part, 0, self.most - 1).astype(np.int64)
 
-    # --- inside ------------------------------------------------------------------------------------------------------
-
     def _first(self, agent: DDPG, clients: int, g: np.random.Generator) -> FedGraphState:
         return {
             "agent": agent.init(g),

@@ -191,8 +191,6 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         moved = view.bytes_per_client[list(outcome.selected)].sum() / view.bytes_per_client[tried].sum()
         return float(self.score_weight * rise - self.seconds_weight * seconds - self.bytes_weight * moved)
 
-    # --- inside ------------------------------------------------------------------------------------------------------
-
     def _agent(self, view: View) -> QLearning:
         return QLearning.of(self, 4 + 2 * self.history, actions=2, team=size(self.clients, view, "FedMarl.clients"))
 
