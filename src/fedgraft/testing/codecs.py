@@ -19,14 +19,7 @@ from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec, digest
 
 @dataclass(frozen=True)
 class Case:
-    """A codec, and what is said of it.
-
-    Args:
-        codec: with the options that are checked.
-        gentle: the same codec, with options that change no entry by more than a hundredth.
-        lossless: whether it sends arrays as they are; else it must send fewer bytes.
-        fixed_shapes: whether it refuses arrays with dimensions that only the sender knows.
-    """
+    """A codec, the same with options that change little, and what is said of it; see `check_codec`."""
 
     codec: Codec[Any]
     gentle: Codec[Any]

@@ -31,13 +31,9 @@ LOOKING: Laws[EdgeEncoder] = Laws()
 
 
 def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> None:
-    """Hold an encoder with these options to the laws of its abilities.
+    """Hold an encoder with these options to the laws of its abilities: `EdgeEncoder`, `LayeredEncoder` and others.
 
-    Args:
-        cls: the class: an `EdgeEncoder`, a `LayeredEncoder`, both, a `MetapathEncoder`, or a
-            `NetworkEncoder`.
-        alone: whether it looks at a node and at none of its neighbours, as a perceptron does.
-        options: of the class.
+    One that is `alone` looks at a node and at none of its neighbours, as a perceptron does.
 
     Raises `AssertionError` with the class, the law and what was seen.
     """

@@ -94,16 +94,10 @@ class Recorded(Around):
 
 @dataclass
 class Played:
-    """The results of a run.
+    """The results of a run: its last state, the digest of all models, a row per round, and its messages.
 
-    Args:
-        state: after its last round.
-        memories: what clients remember then; what they were sent before training under ~client.
-        digest: of all models.
-        rows: one per round.
-        charged: bytes by purpose and direction.
-        sent: requests.
-        received: replies.
+    `memories` are what clients remember, and under ~client what they were sent before training; `charged` are bytes by
+    purpose and direction.
     """
 
     state: RunState
@@ -128,15 +122,9 @@ def play(
     stop_after: int = 0,
     stored: tuple[RunState, Mapping[int, bytes]] | None = None,
 ) -> Played:
-    """Run an experiment to its end.
+    """Run an experiment to its end, or to the round `stop_after`, from a stored state and memories, if any.
 
-    Args:
-        experiment: what to run.
-        make: the runtime.
-        tamper: replaces replies.
-        deadline_seconds: how long to wait for a client; None = for ever.
-        stop_after: the round after which to stop; 0 = at the end.
-        stored: state and memories to go on from; None for a new run.
+    `tamper` replaces replies; a client is waited for `deadline_seconds`, or for ever.
     """
     shards = experiment.shards()
     experiment = experiment.fitted(shards)

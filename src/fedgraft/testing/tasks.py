@@ -26,13 +26,9 @@ LAWS: Laws[TaskCase] = Laws()
 def check_task(
     cls: type[Task[Any, Any]], data: Data[Any], /, *, poolable: Data[Any] | None = None, **options: Any
 ) -> None:
-    """Hold a task with these options to all laws.
+    """Hold a task with these options to all laws, which train or score on all clients of `data`: be they small.
 
-    Args:
-        cls: the class.
-        data: its clients; small: every law trains or scores on them.
-        poolable: clients whose data could be one client's; those of `data` by default.
-        options: of the class.
+    `poolable` are clients whose data could be one client's; those of `data` by default.
 
     Raises `AssertionError` with the class, the law and what was seen.
     """

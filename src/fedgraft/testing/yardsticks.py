@@ -142,12 +142,7 @@ LAWS: Laws[Case] = Laws()
 
 
 def check_yardstick(cls: type[Yardstick[Any]], /, *, bench: Bench | None = None, **options: Any) -> None:
-    """Hold a yardstick with these options to all laws.
-
-    Args:
-        cls: the class.
-        bench: what it is tried on; needed for tasks other than those of `BENCHES`.
-        options: of the class.
+    """Hold a yardstick with these options to all laws, on a bench that tasks other than those of `BENCHES` need.
 
     Raises `AssertionError` with the class, the law and what was seen.
     """
