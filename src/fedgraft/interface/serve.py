@@ -74,7 +74,7 @@ class Predictor:
         require(max_rows >= 1, "--max-rows", ">= 1", max_rows)
         self.max_request, self._max_rows = max_request, max_rows
         stored = StoredRun(folder, so_far=False)
-        self._run = load_run(stored.store)
+        self._run = load_run(stored.run_folder)
         self._asks, self._counted = self._run.task.asks[0], self._run.task.count_column
         self.lacking = ""  # why the run's own data cannot answer
         try:

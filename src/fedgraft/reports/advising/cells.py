@@ -120,11 +120,11 @@ class Cells:
         try:
             if job.yardstick == LOCAL:
                 return trained_alone(experiment, shards, experiment.plan.task.metric, allowed)
-            found = baselines.scores(experiment, shards, [job.yardstick]).get(job.yardstick)
+            scores = baselines.scores(experiment, shards, [job.yardstick]).get(job.yardstick)
         except TooSlowError:
             raise
         except FedgraftError as error:
             return {"refused": str(error)}
-        if found is None:
+        if scores is None:
             return {"refused": "a sample of clients has no such score"}
-        return {split: found[split] for split in SCORED_SPLITS}
+        return {split: scores[split] for split in SCORED_SPLITS}

@@ -75,14 +75,14 @@ class Question:
     _clients: dict[int, int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, data: str, budget: str, given: Mapping[str, Any], seeds: int, agreed: bool) -> "Question":
+    def of(cls, data: str, budget: str, overrides: Mapping[str, Any], seeds: int, agreed: bool) -> "Question":
         """Return the question that a command line asks. Raises `InputError` for whatever is wrong with it."""
         require(seeds >= LEAST_SEEDS, "--seeds", f"at least {LEAST_SEEDS}", seeds)
-        options = {key.removeprefix("data."): value for key, value in given.items() if key.startswith("data.")}
-        rest = {key: value for key, value in given.items() if not key.startswith("data.")}
-        first, said = rest.pop("seed", 1), rest.pop("budget.bytes", 0)
+        options = {key.removeprefix("data."): value for key, value in overrides.items() if key.startswith("data.")}
+        rest = {key: value for key, value in overrides.items() if not key.startswith("data.")}
+        first, limit = rest.pop("seed", 1), rest.pop("budget.bytes", 0)
         require(isinstance(first, int) and first >= 0, "seed", "a whole number >= 0", first)
-        size = parse_bytes(budget or said, "BUDGET")
+        size = parse_bytes(budget or limit, "BUDGET")
         return cls(section_of(data, options), rest, size, tuple(range(first, first + seeds)), agreed)
 
     @cached_property

@@ -68,16 +68,16 @@ def _rounds(experiment: Experiment, shard: Any) -> Scored:
     scoring = Evaluation(averaging=experiment.evaluation.averaging, every=every)
     options = experiment.runtime
     local = Processes(options.threads, options.device, portable=options.portable, workers=0)
-    runtime, found = local.start(plan, [shard]), []
+    runtime, by_round = local.start(plan, [shard]), []
     try:
         loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), Stopping(rounds=rounds), scoring)
         state = loop.run(
-            loop.start(), lambda state, row: found.append(state.scores["0"]) if row.validation is not None else None
+            loop.start(), lambda state, row: by_round.append(state.scores["0"]) if row.validation is not None else None
         )
         loop.smooth(state)
     finally:
         runtime.close()
-    return [state.scores["0"]] if plan.smoothing is not None else found
+    return [state.scores["0"]] if plan.smoothing is not None else by_round
 
 
 def _over_clients(

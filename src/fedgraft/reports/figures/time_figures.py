@@ -233,5 +233,5 @@ def _add_sums(figure: go.Figure, table: pd.DataFrame, row: int, col: int) -> Non
             row=row,
             col=col,
         )
-    told = [f" {human_seconds(seconds)}" if seconds else " 0" for seconds in table[WAITING]]
-    figure.add_trace(style.beside_bars(table.sum(axis=1), lanes, told, textfont={"size": 12}), row=row, col=col)
+    labels = [f" {human_seconds(seconds)}" if seconds else " 0" for seconds in table[WAITING]]
+    figure.add_trace(style.beside_bars(table.sum(axis=1), lanes, labels, textfont={"size": 12}), row=row, col=col)

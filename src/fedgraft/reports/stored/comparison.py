@@ -191,21 +191,21 @@ def _costs(against: str | None) -> list[str]:
 
 def _row(run: StoredRun, target: float) -> dict[str, Any]:
     point = None if math.isnan(target) else run.reaching(target)
-    said = run.summary
+    summary = run.summary
     return {
         "run": run.label,
         "folder": str(run.path),
         "data": run.data,
-        **{name: said[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
-        **{name: said[name] for name in ("rounds", "selections", *_SCORES)},
-        "bytes": said["bytes"]["total"],
-        "bytes_down": said["bytes"]["down"],
-        "bytes_up": said["bytes"]["up"],
-        "flops": said.get("flops"),
-        "scored": said.get("scored", 0),
-        "failures": said.get("failures"),
-        **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
-        **{name: said.get(name) for name in ("raw_data_bytes", "client_alone")},
+        **{name: summary[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
+        **{name: summary[name] for name in ("rounds", "selections", *_SCORES)},
+        "bytes": summary["bytes"]["total"],
+        "bytes_down": summary["bytes"]["down"],
+        "bytes_up": summary["bytes"]["up"],
+        "flops": summary.get("flops"),
+        "scored": summary.get("scored", 0),
+        "failures": summary.get("failures"),
+        **{name: summary[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
+        **{name: summary.get(name) for name in ("raw_data_bytes", "client_alone")},
         "target": None if math.isnan(target) else target,
         "bytes_to_target": None if point is None else round(point["bytes"]),
         "rounds_to_target": None if point is None else round(point["round"]),

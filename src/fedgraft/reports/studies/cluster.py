@@ -19,8 +19,8 @@ def on_cluster(calls: Sequence[Call], on: str, jobs: int, write: Write) -> Itera
     """
     with missing_extra("ray", by="--on ray"):
         from fedgraft.runtimes.ray_cluster.tasks import results
-    for index, found in results([partial(_collected, call.run) for call in calls], address_of(on), jobs, "--on ray:"):
-        for name, content in found.items():
+    for index, files in results([partial(_collected, call.run) for call in calls], address_of(on), jobs, "--on ray:"):
+        for name, content in files.items():
             write(name, content)
         yield calls[index]
 
@@ -34,6 +34,6 @@ def address_of(on: str) -> str:
 
 def _collected(run: Callable[[Write], None]) -> dict[str, Mapping[str, Any]]:
     """Return {name: content} of all files that a call writes."""
-    found: dict[str, Mapping[str, Any]] = {}
-    run(found.__setitem__)
-    return found
+    files: dict[str, Mapping[str, Any]] = {}
+    run(files.__setitem__)
+    return files

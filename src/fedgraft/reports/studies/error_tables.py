@@ -72,11 +72,11 @@ def _main_table(panel: PanelRuns) -> str:
 
 def _yardsticks(runs: Runs) -> str:
     first = next(iter(runs.values()))
-    found = [
+    texts = [
         f"{name} {spread([run['yardsticks'][name]['test'] for run in first.values() if name in run['yardsticks']], 4)}"
         for name in next(iter(first.values()))["yardsticks"]
     ]
-    return f"Yardsticks, test RMSE on the same splits: {'; '.join(found) or 'none'}. Seeds: {len(first)}.\n"
+    return f"Yardsticks, test RMSE on the same splits: {'; '.join(texts) or 'none'}. Seeds: {len(first)}.\n"
 
 
 def _by_column(

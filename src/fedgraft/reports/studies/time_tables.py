@@ -52,13 +52,13 @@ def parts(panel: PanelRuns) -> list[str]:
     costs = [_costs(panel, *each) for each in panel.by_method.items()]
     quality = [_quality(panel, *each, names) for each in panel.by_method.items()]
     above = f"{names[0]} above {panel.label(panel.study.reference)}, points"
-    found = [
+    sections = [
         _filled(("method", *to, "s in all", "MB", "paper: s", "seeds"), costs),
         _filled(("method", *names, "paper", above), quality),
         _yardsticks(panel, names),
         panel.raw_data,
     ]
-    return [*filter(None, found)]
+    return [*filter(None, sections)]
 
 
 def _costs(panel: PanelRuns, method: str, by_seed: BySeed) -> tuple[str, ...]:
@@ -99,23 +99,23 @@ def _quality(panel: PanelRuns, method: str, by_seed: BySeed, names: Sequence[str
 
 def _printed(panel: PanelRuns, method: str) -> Mapping[str, Any]:
     """Return the paper's numbers of a method."""
-    found: Mapping[str, Any] = panel.printed(panel.settings[0]).get(method, {})
-    return found
+    numbers: Mapping[str, Any] = panel.printed(panel.settings[0]).get(method, {})
+    return numbers
 
 
 def _yardsticks(panel: PanelRuns, names: Sequence[str]) -> str:
     """Yardsticks on the same splits: the score, and what else they tell."""
-    asked = panel.panel["yardsticks"]
-    found: dict[str, dict[int, Mapping[str, float]]] = {}
+    wanted = panel.panel["yardsticks"]
+    by_name: dict[str, dict[int, Mapping[str, float]]] = {}
     for cell, run in panel.runs.items():
         for name, scores in run.get("yardsticks", {}).items():
-            if name in asked:
-                found.setdefault(name, {})[cell.split.seed] = scores
+            if name in wanted:
+                by_name.setdefault(name, {})[cell.split.seed] = scores
     rows = [
         (name, *(_spread_of(by_seed.values(), key) for key in ("test", *names[1:])), str(len(by_seed)))
-        for name, by_seed in found.items()
+        for name, by_seed in by_name.items()
     ]
-    lacking = "No yardsticks yet.\n" if asked else ""
+    lacking = "No yardsticks yet.\n" if wanted else ""
     return table(("yardstick", *names, "seeds"), rows) if rows else lacking
 
 
