@@ -129,9 +129,9 @@ class Experiment:
             return self
         cls: type[Any] = type(task)
         for each in fields(cls):
-            said, found = getattr(self.plan.task, each.name), getattr(task, each.name)
-            if each.default is not MISSING and said not in (each.default, found):
-                raise InputError(f"task.{each.name} must be {found!r} with these data; got {said!r}.")
+            value, fitted = getattr(self.plan.task, each.name), getattr(task, each.name)
+            if each.default is not MISSING and value not in (each.default, fitted):
+                raise InputError(f"task.{each.name} must be {fitted!r} with these data; got {value!r}.")
         return self._with_task(task)
 
     def _with_cohort(self, clients: int) -> "Experiment":

@@ -102,7 +102,7 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     if run.plan.personal or any("/" in name for name in run.models):
         names = ", ".join([*map(repr, run.names[:SHOWN]), *(["..."] if len(run.names) > SHOWN else [])])
         raise InputError(f"Each client ended with a model of its own; say whose with --client, one of {names}.")
-    return task.plain(load_model(run.store), None, {})
+    return task.plain(load_model(run.run_folder), None, {})
 
 
 def _bytes(tensors: Tensors) -> bytes:

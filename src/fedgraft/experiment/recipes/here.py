@@ -55,13 +55,13 @@ def whole(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     result, base = dict(content), folder.resolve()
     then = result.pop(THERE, None)
 
-    def found(value: str) -> str:
+    def located(value: str) -> str:
         if value.partition("/")[0] != HERE:
             return value
         now, before = (os.path.normpath(f"{each}{value.removeprefix(HERE)}") for each in (base, then or base))
         return before if os.path.exists(before) and not os.path.exists(now) else now
 
-    return {**result, "data": _mapped(result["data"], found)} if "data" in result else result
+    return {**result, "data": _mapped(result["data"], located)} if "data" in result else result
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:

@@ -14,18 +14,18 @@ TRAINED_YARDSTICKS = ("local_only", "centralised")
 def yardsticks_of(content: Section, task: str) -> tuple[str, ...]:
     """Return the names of a recipe's yardsticks. Raises `InputError` for one that there is not, or not for the task."""
     if "yardsticks" not in content:
-        found = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
-        return tuple(name for name, cls in found.items() if cls.default and cls.task == task)
-    given = content["yardsticks"]
-    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise InputError(f"yardsticks must be a list of names; got {given!r}.")
+        classes = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
+        return tuple(name for name, cls in classes.items() if cls.default and cls.task == task)
+    names = content["yardsticks"]
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"yardsticks must be a list of names; got {names!r}.")
     known = [*discovery.names("yardsticks"), *TRAINED_YARDSTICKS]
-    for name in given:
+    for name in names:
         if name not in known and ":" not in name:
             raise unknown("yardstick", name, known)
         if name not in TRAINED_YARDSTICKS and discovery.find("yardsticks", name).task != task:
             raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
-    return tuple(given)
+    return tuple(names)
 
 
 def build_yardstick(name: str) -> Yardstick[Any]:

@@ -77,9 +77,9 @@ def of_run(
         measured: those of the clients that are scored.
         here: whether they are; of clients elsewhere, the yardsticks alone are told.
     """
-    found = scores(experiment, measured)
+    scored = scores(experiment, measured)
     sent, alone = (raw_data(shards), client_alone(experiment, state, shards)) if here else (None, None)
-    return Baselines(found, sent, alone, local(found))
+    return Baselines(scored, sent, alone, local(scored))
 
 
 def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
@@ -120,18 +120,18 @@ def client_alone(experiment: Experiment, state: RunState, shards: Sequence[Any])
     says; where no yardsticks are asked for, a sample is scored, or a task cannot be trained at one client alone; and
     where a client fails.
     """
-    asked = LOCAL_ONLY in experiment.yardsticks
+    wanted = LOCAL_ONLY in experiment.yardsticks
     if not experiment.yardsticks or experiment.evaluation.sample or not isinstance(experiment.plan.task, PooledTask):
         return None
-    if not asked and alone_seconds(experiment, state) > MOST_ALONE_SECONDS:
+    if not wanted and alone_seconds(experiment, state) > MOST_ALONE_SECONDS:
         return None
     try:
-        found = _kept(experiment, shards, LOCAL_ONLY)
+        scored = _kept(experiment, shards, LOCAL_ONLY)
     except FedgraftError:
-        if asked:
+        if wanted:
             raise
         return None
-    return {split: found[split] for split in SCORED_SPLITS}
+    return {split: scored[split] for split in SCORED_SPLITS}
 
 
 def alone_seconds(experiment: Experiment, state: RunState) -> float:

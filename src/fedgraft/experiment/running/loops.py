@@ -33,14 +33,16 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
 
 @contextmanager
 def running(
-    experiment: Experiment, shards: Sequence[Any], given: Runtime | None = None
+    experiment: Experiment, shards: Sequence[Any], substitute: Runtime | None = None
 ) -> Iterator[tuple[Loop, Runtime]]:
     """Enter with an experiment's loop and the runtime under it, which is closed at the end unless it was given.
 
     Args:
         experiment: what is run.
         shards: its clients' data.
-        given: a runtime in place of the experiment's own.
+        substitute: a runtime in place of the experiment's own.
     """
-    with nullcontext(given) if given else closing(experiment.runtime.start(experiment.plan, shards)) as runtime:
+    with (
+        nullcontext(substitute) if substitute else closing(experiment.runtime.start(experiment.plan, shards)) as runtime
+    ):
         yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None), runtime

@@ -152,10 +152,10 @@ def _known(leaf: Leaf, seen: set[bytes]) -> bytes:
     for each in stored:
         hasher.update(f"{each.dtype.str}{each.shape}".encode())
         hasher.update(np.ascontiguousarray(each).view(np.uint8).data if each.size else b"")
-    found = hasher.digest()
-    if found in seen:
-        return bytes([_SEEN << 4]) + found
-    seen.add(found)
+    digest = hasher.digest()
+    if digest in seen:
+        return bytes([_SEEN << 4]) + digest
+    seen.add(digest)
     return b""
 
 

@@ -110,8 +110,8 @@ def start_from(folder: Path) -> Start:
 
     Raises `InputError` where there is no shared one: groups of clients have models of their own, or nothing is shared.
     """
-    store = RunFolder.open(folder)
-    run = FinishedRun(store)
+    run_folder = RunFolder.open(folder)
+    run = FinishedRun(run_folder)
     sharing = run.experiment.sections["sharing"]["name"]
     groups = {name.partition("/")[0] for name in run.models if "/" in name}
     if groups:
@@ -121,4 +121,4 @@ def start_from(folder: Path) -> Start:
         )
     if not run.models:
         raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
-    return Start(folder, run.models, run.experiment.sections, store.origin(), run.own)
+    return Start(folder, run.models, run.experiment.sections, run_folder.origin(), run.own)

@@ -138,8 +138,8 @@ def _check_names(experiment: Experiment, began: Origin, now: DataNow, where: str
     """Raise `InputError` for a client whose model numbers names otherwise than its data do now."""
     names = names_of(now.shards)
     for number in sorted(now.changed):
-        found = named_by(experiment.plan.task, now.shards[number])
-        if now.places[number] is None or not found:
+        digest = named_by(experiment.plan.task, now.shards[number])
+        if now.places[number] is None or not digest:
             continue
         then = began.get("named", {}).get(names[number])
         if then is None:
@@ -147,7 +147,7 @@ def _check_names(experiment: Experiment, began: Origin, now: DataNow, where: str
                 f"{where}: this run is of a version that did not note by which names its models number what they "
                 "read; it answers only from the data that it began with."
             )
-        if then != found:
+        if then != digest:
             raise InputError(
                 f"{where}: of client {names[number]!r} not only rows have changed, but names that its model numbers "
                 "(kinds and attributes of nodes, classes, or users and items with rows in tables): the model does not "
@@ -161,14 +161,14 @@ def _tell(now: DataNow, then: Sequence[str], names: Sequence[str], where: str) -
     others = [names[number] for number in sorted(now.changed) if names[number] not in came]
     gone = [name for name in then if name not in names]
     parts = {("has", "have", "other rows"): others, ("is", "are", "new"): came, ("is", "are", "gone"): gone}
-    said = "; ".join(
+    changes = "; ".join(
         f"{len(which)} {one if len(which) == 1 else many} {what} ({_listed(which)})"
         for (one, many, what), which in parts.items()
         if which
     )
     LOG.warning(
-        f"{where}: the data have changed since the run began. Of {len(then)} clients {said}. Their models answer from "
-        "the data as they are now, without what was remembered of single rows."
+        f"{where}: the data have changed since the run began. Of {len(then)} clients {changes}. Their models answer "
+        "from the data as they are now, without what was remembered of single rows."
     )
 
 

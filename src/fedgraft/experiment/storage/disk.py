@@ -178,16 +178,16 @@ def sync(path: Path) -> None:
 def kind(path: Path) -> str:
     """Return the kind of a path: "" for nothing, "file", "folder", "link", "second name" of a file, or "device"."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return "link"
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return "folder"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "device"
-    return "file" if found.st_nlink == 1 else "second name"
+    return "file" if status.st_nlink == 1 else "second name"
 
 
 def json_table(content: Mapping[str, Any]) -> bytes:
@@ -281,7 +281,7 @@ def read_model(path: Path) -> Arrays:
         header = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error}.") from error
-    said = (header.get("__metadata__") or {}).get(_DIGEST)
-    if said is not None and said != digest(arrays):
+    stored_digest = (header.get("__metadata__") or {}).get(_DIGEST)
+    if stored_digest is not None and stored_digest != digest(arrays):
         raise InputError(f"{path} is damaged: its arrays are not those that were written.")
     return arrays

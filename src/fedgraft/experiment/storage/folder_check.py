@@ -47,11 +47,11 @@ def memory_name(client: int, content: bytes) -> str:
 
 def memory_of(name: str) -> tuple[int, str] | None:
     """Return (client, hash of the content) of a name that `memory_name` made; None for any other name."""
-    found = _MEMORY.fullmatch(name)
-    if found is None:
+    match = _MEMORY.fullmatch(name)
+    if match is None:
         return None
-    number = int(found["number"])
-    return number if found["kind"] == "client" else ~number, found["hash"]
+    number = int(match["number"])
+    return number if match["kind"] == "client" else ~number, match["hash"]
 
 
 # --- where a run may begin --------------------------------------------------------------------------------------------
@@ -152,16 +152,16 @@ def named(folder: Path) -> Iterator[None]:
 
 def _is_leftover(path: Path) -> bool:
     """Return whether it is the leftover of a start that was killed before the run had its name."""
-    found = disk.kind(path)
+    kind = disk.kind(path)
     if path.name == CHECKPOINT:
-        return found == "folder" and not os.listdir(path)
-    return found == "file" and path.name in (LOCK, *(name + disk.NEW for name in _BIRTH))
+        return kind == "folder" and not os.listdir(path)
+    return kind == "file" and path.name in (LOCK, *(name + disk.NEW for name in _BIRTH))
 
 
 def _check(path: Path, allowed: tuple[str, ...], wanted: str) -> None:
-    found = disk.kind(path)
-    if found not in allowed:
-        what = {"link": "a link", "second name": "a second name (hard link) of another file"}.get(found, f"a {found}")
+    kind = disk.kind(path)
+    if kind not in allowed:
+        what = {"link": "a link", "second name": "a second name (hard link) of another file"}.get(kind, f"a {kind}")
         raise InputError(
             f"{path} is {what}; it must be a {wanted} of the run's own, so that nothing elsewhere is changed. "
             "Put a copy in its place."

@@ -59,8 +59,8 @@ def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any
     if isinstance(shards, Shards) and len(shards) > MOST_DIGESTS:
         places = np.linspace(0, len(shards) - 1, MOST_DIGESTS).astype(int).tolist()
         return {**origin, "clients": _digests(shards, places), "made": _made(shards)}
-    found = {name: named_by(task, shard) for name, shard in zip(names_of(shards), shards, strict=True)}
-    named = {name: digest for name, digest in found.items() if digest}
+    digests = {name: named_by(task, shard) for name, shard in zip(names_of(shards), shards, strict=True)}
+    named = {name: digest for name, digest in digests.items() if digest}
     return {**origin, "clients": _digests(shards, range(len(shards))), **({"named": named} if named else {})}
 
 

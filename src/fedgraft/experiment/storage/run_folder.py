@@ -60,30 +60,30 @@ class RunFolder:
         cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None
     ) -> "RunFolder":
         """A new folder with a run in it, entered already; as `begin` and then `describe`."""
-        store = cls.begin(folder)
-        with store.taken_back():
-            store.describe(experiment_toml, environment, origin)
-        return store
+        run_folder = cls.begin(folder)
+        with run_folder.taken_back():
+            run_folder.describe(experiment_toml, environment, origin)
+        return run_folder
 
     @classmethod
     def begin(cls, folder: Path) -> "RunFolder":
         """A new folder, entered already. Raises `InputError` if it is not free or cannot be written."""
         folders.check_free(folder)
-        store = cls(folder)
+        run_folder = cls(folder)
         with folders.named(folder):
             made = folders.make(folder)
             try:
-                store._acquire()
+                run_folder._acquire()
                 folders.check_free(folder)  # another process may have been faster
-                store._made = made
+                run_folder._made = made
                 (folder / CHECKPOINT).mkdir(exist_ok=True)
             except BaseException:
-                if store._made is None:
+                if run_folder._made is None:
                     folders.take_back(made)
-                store.discard()
-                store._lock.release()
+                run_folder.discard()
+                run_folder._lock.release()
                 raise
-        return store
+        return run_folder
 
     @contextmanager
     def taken_back(self) -> Iterator[None]:
@@ -115,9 +115,9 @@ class RunFolder:
         """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
         with folders.named(self.folder):
             began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
-            given = ((folders.START, disk.model_bytes(start) if start else b""), (folders.NETWORK, network))
+            files = ((folders.START, disk.model_bytes(start) if start else b""), (folders.NETWORK, network))
             about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
-            disk.replace(self.folder, {**about, **{name: each for name, each in given if each}, EXPERIMENT: text})
+            disk.replace(self.folder, {**about, **{name: each for name, each in files if each}, EXPERIMENT: text})
             self._origin = disk.fingerprint(began).hex()
 
     def revise(self, experiment_toml: str) -> None:
@@ -308,15 +308,15 @@ class RunFolder:
                 raise InputError(f"{path} is missing, though rounds were stored; this run cannot be continued.")
             self._origin = disk.fingerprint(disk.read_bytes(self.folder / ORIGIN)).hex()
             return None
-        found = tree["format"]
-        if found != FORMAT and not (older and found < FORMAT):
-            which = "an earlier" if found < FORMAT else "a later"
+        version = tree["format"]
+        if version != FORMAT and not (older and version < FORMAT):
+            which = "an earlier" if version < FORMAT else "a later"
             raise InputError(
-                f"{path} was stored by {which} version of fedgraft (format {found}, this one has {FORMAT}): the run "
-                f"can be read ({'compare, report, predict' if found < FORMAT else 'compare, report'}), not resumed."
+                f"{path} was stored by {which} version of fedgraft (format {version}, this one has {FORMAT}): the run "
+                f"can be read ({'compare, report, predict' if version < FORMAT else 'compare, report'}), not resumed."
             )
         try:
-            state = checked_state(tree["state"], complete=found == FORMAT)
+            state = checked_state(tree["state"], complete=version == FORMAT)
             names = checked_memories(tree["memories"], len(state.profiles))
         except WireError as error:
             raise InputError(f"{path} is damaged: {error}.") from error

@@ -72,10 +72,10 @@ def _check_free(folder: Path) -> None:
 
 def _file_names(names: list[str]) -> list[str]:
     """Return a name of a file for each client, all distinct, whatever clients are called."""
-    found: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
+    safe_names: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
     for number, name in enumerate(names):
         safe = file_name(name) or "client"
-        while safe.casefold() in found:
+        while safe.casefold() in safe_names:
             safe += f"-{number}"
-        found[safe.casefold()] = safe
-    return list(found.values())
+        safe_names[safe.casefold()] = safe
+    return list(safe_names.values())
