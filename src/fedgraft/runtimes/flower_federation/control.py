@@ -65,8 +65,8 @@ def status_of(folder: FederationFolder, run: str) -> str:
 
 def submit(folder: FederationFolder, config: Mapping[str, str]) -> str:
     """Have the federation's app run; return the id of the run at Flower."""
-    given = " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
-    return str(_json(folder, "run", str(folder.app), SUPERLINK, "--run-config", given)["run-id"])
+    settings = " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
+    return str(_json(folder, "run", str(folder.app), SUPERLINK, "--run-config", settings)["run-id"])
 
 
 def log_of(folder: FederationFolder, run: str) -> str:
@@ -89,15 +89,15 @@ def _asking(folder: FederationFolder) -> Iterator[Any]:
 
 
 def _json(folder: FederationFolder, *arguments: str) -> dict[str, Any]:
-    said = _call(folder, *arguments, "--format", "json")
+    output = _call(folder, *arguments, "--format", "json")
     try:
-        found: dict[str, Any] = json.loads(said[said.index("{") :])
+        response: dict[str, Any] = json.loads(output[output.index("{") :])
     except ValueError as error:
-        raise MachineError(f"'flwr {arguments[0]}' said something unexpected: {said.strip()[:200]!r}.") from error
-    if found.get("success") is False:
+        raise MachineError(f"'flwr {arguments[0]}' said something unexpected: {output.strip()[:200]!r}.") from error
+    if response.get("success") is False:
         # what it was about to do, an empty line, and what went wrong
-        raise _failed(folder, " ".join(str(found.get("error-message", "")).partition("\n\n")[2].split()))
-    return found
+        raise _failed(folder, " ".join(str(response.get("error-message", "")).partition("\n\n")[2].split()))
+    return response
 
 
 def _call(folder: FederationFolder, *arguments: str) -> str:
@@ -118,8 +118,8 @@ def _call(folder: FederationFolder, *arguments: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise MachineError(f"The SuperLink at {folder.address} does not answer.") from error
     if done.returncode and "{" not in done.stdout:
-        said = [line.strip(" │╭╰─╮╯") for line in (done.stderr or done.stdout).splitlines()]
-        lines = [line for line in said if line and line != "Error"] or ["no word"]
+        stripped = [line.strip(" │╭╰─╮╯") for line in (done.stderr or done.stdout).splitlines()]
+        lines = [line for line in stripped if line and line != "Error"] or ["no word"]
         raise _failed(folder, lines[-1])
     return done.stdout
 

@@ -44,8 +44,8 @@ class FederationFolder:
     def read(cls, path: Path) -> "FederationFolder":
         """Return what is in a folder. Raises `InputError` where it is none of a federation."""
         hint = f"make it with 'fedgraft federation init {path}'"
-        found = _table(path / FEDERATION, {"host": str, "port": int, "clients": list, "insecure": bool}, hint)
-        return cls(path.resolve(), found["host"], found["port"], tuple(map(str, found["clients"])), found["insecure"])
+        table = _table(path / FEDERATION, {"host": str, "port": int, "clients": list, "insecure": bool}, hint)
+        return cls(path.resolve(), table["host"], table["port"], tuple(map(str, table["clients"])), table["insecure"])
 
     @property
     def address(self) -> str:
@@ -135,10 +135,10 @@ class FederationFolder:
     def node_ids(self) -> dict[str, int]:
         """Return {name: id of its node at Flower}, of those that are registered."""
         try:
-            found: dict[str, int] = json.loads((self.server / "nodes.json").read_text())
+            ids: dict[str, int] = json.loads((self.server / "nodes.json").read_text())
         except FileNotFoundError:
             return {}
-        return found
+        return ids
 
     def note_node_ids(self, ids: Mapping[str, int]) -> None:
         """Store the ids of nodes."""
@@ -235,12 +235,12 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 def _table(path: Path, fields: Mapping[str, type], hint: str) -> dict[str, Any]:
     """Read a TOML file with these fields. Raises `InputError` for anything else."""
     try:
-        found = tomllib.loads(path.read_text())
+        table = tomllib.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path.parent} has no {path.name}: {hint}.") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
     for name, kind in fields.items():
-        if type(found.get(name)) is not kind:
-            raise InputError(f"{path}: {name} must be of type {kind.__name__}; got {found.get(name)!r}.")
-    return {name: found[name] for name in fields}
+        if type(table.get(name)) is not kind:
+            raise InputError(f"{path}: {name} must be of type {kind.__name__}; got {table.get(name)!r}.")
+    return {name: table[name] for name in fields}

@@ -94,7 +94,7 @@ class NodesRuntime(Runtime):
 
         Raises `InputError` where a node refuses to take part.
         """
-        began, said = time.monotonic(), -1
+        began, last_count = time.monotonic(), -1
         while len(self.members.here) < self._count:
             if seconds and time.monotonic() - began > seconds:
                 return
@@ -102,10 +102,10 @@ class NodesRuntime(Runtime):
             self._take_arrived({})
             for client, why in self.members.refusals.items():
                 raise InputError(f"The node of client {client} refuses this run: {why}")
-            if (here := len(self.members.here)) != said and here < self._count:
+            if (here := len(self.members.here)) != last_count and here < self._count:
                 lacking = next(client for client in self.clients() if client not in self.members.here)
                 self._note(f"{here} of {self._count} nodes have joined; waiting for client {lacking}.")
-                said = here
+                last_count = here
             time.sleep(POLL_SECONDS[1])
 
     def exchange(
@@ -242,7 +242,7 @@ class NodesRuntime(Runtime):
         for client, task in waiting.items():
             if task.message and self.members.here.get(client) != task.node:
                 task.message = ""
-            elif task.message and now - task.probed > PROBE_SECONDS and task.node not in self.members.asked.values():
+            elif task.message and now - task.probed > PROBE_SECONDS and task.node not in self.members.joining.values():
                 task.probed = now
                 self.members.ask(task.node)
 
@@ -258,7 +258,7 @@ class NodesRuntime(Runtime):
         self, sent: Mapping[str, _Task], limits: Mapping[int, int] | None = None
     ) -> dict[int, envelope.Answer | ClientFailed]:
         """Take what has come back: return {client: its answer, or why it has failed}."""
-        expected = [*sent, *self.members.asked]
+        expected = [*sent, *self.members.joining]
         done: dict[int, envelope.Answer | ClientFailed] = {}
         for arrived in self._link.receive(expected) if expected else ():
             task = sent.get(arrived.message)

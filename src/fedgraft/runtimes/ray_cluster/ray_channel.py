@@ -215,6 +215,6 @@ def _reason(error: RayError) -> str:
         cause = error.cause
         return f"{type(cause).__name__}: {' '.join(str(cause).split())[:_SAID]}"
     lines = [line for line in str(error).splitlines() if line and not line.startswith(("\t", " "))]
-    said = " ".join((lines[-1] if lines else type(error).__name__).split())
-    said = said.partition(" Worker exit type:")[0].rstrip(".")[:_SAID]
-    return f"its actor was lost ({said})"
+    text = " ".join((lines[-1] if lines else type(error).__name__).split())
+    text = text.partition(" Worker exit type:")[0].rstrip(".")[:_SAID]
+    return f"its actor was lost ({text})"

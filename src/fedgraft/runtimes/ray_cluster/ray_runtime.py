@@ -38,8 +38,8 @@ class RayRuntime(Remembering):
             cpus = cluster.cpus()
             count = min(cpus if actors < 0 else actors, len(shards))
             channels = RayChannels(plan, shards, threads, min(cpus, count), _gpus(plan, count))
-            given: Given = shards if isinstance(shards, Shards) else dict(enumerate(shards))
-            self._pool = Pool(channels, count, self._memory_of, self._set_up_of, most_prepared(given))
+            by_client: Given = shards if isinstance(shards, Shards) else dict(enumerate(shards))
+            self._pool = Pool(channels, count, self._memory_of, self._set_up_of, most_prepared(by_client))
         except BaseException:
             self.close()
             raise
@@ -66,7 +66,7 @@ def _gpus(plan: Plan, actors: int) -> float:
     """Return the share of a GPU that each actor asks for. Raises `InputError` where there is none."""
     if plan.device != "cuda":
         return 0.0
-    found = cluster.gpus()
-    if not found:
+    gpus = cluster.gpus()
+    if not gpus:
         raise InputError("runtime.device = 'cuda', but the Ray cluster has no GPU; use runtime.device=cpu.")
-    return min(1.0, int(1000 * found / actors) / 1000)
+    return min(1.0, int(1000 * gpus / actors) / 1000)

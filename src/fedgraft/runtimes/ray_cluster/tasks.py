@@ -58,9 +58,9 @@ def _result(done: Any) -> Any:
             raise error.cause from error
         raise
     except RayError as error:
-        said = next((line for line in str(error).splitlines() if line), type(error).__name__)
+        reason = next((line for line in str(error).splitlines() if line), type(error).__name__)
         raise MachineError(
-            f"What was done on the Ray cluster was lost {RETRIES + 1} times: {said.rstrip('.')}. Cells that are done "
+            f"What was done on the Ray cluster was lost {RETRIES + 1} times: {reason.rstrip('.')}. Cells that are done "
             "are kept; where memory ran out, let each node have fewer CPUs."
         ) from error
 

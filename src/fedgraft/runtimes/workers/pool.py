@@ -230,11 +230,11 @@ class Pool:
 
     def _elsewhere(self, worker: _Worker, batch: _Batch) -> set[int]:
         """Return who waits and is not this worker's to pick: lost ones, and those whose round waits in another."""
-        found = {client for client in batch.lost if client in batch.waiting}
+        clients = {client for client in batch.lost if client in batch.waiting}
         for other in self._workers:
             if other is not worker:
-                found.update(client for client in other.holding if client in batch.waiting)
-        return found
+                clients.update(client for client in other.holding if client in batch.waiting)
+        return clients
 
     def _job(self, client: int, requests: Mapping[int, bytes], scored: Mapping[int, bytes], batch: _Batch) -> _Job:
         """The job of a client, the same one where it was lost before."""

@@ -51,8 +51,8 @@ def execute_tasks(port: int, secret: bytes, answer: Callable[[bytes], bytes], st
         while not stop():
             token = ""
             with suppress(httpx.HTTPError):  # it is starting, or ending
-                found = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
-                token = found.token if found.HasField("task") else ""
+                response = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
+                token = response.token if response.HasField("task") else ""
             if not token:
                 time.sleep(POLL_SECONDS)
                 continue
