@@ -33,7 +33,7 @@ class RecipeFirst(click.Command):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the recipes, and files, that begin like this; or the command's options."""
         if incomplete.startswith("-"):
-            found: list[CompletionItem] = self._command().shell_complete(ctx, incomplete)
-            return found
+            items: list[CompletionItem] = self._command().shell_complete(ctx, incomplete)
+            return items
         known = {**recipes(), **{str(path): "a recipe file" for path in sorted(Path().glob("*.toml"))}}
         return completed(known, incomplete, known.__getitem__)

@@ -81,11 +81,11 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     Classes that are not fedgraft's are found only where the node's own recipe names them.
     """
     text = recipe.decode(errors="replace")
-    given, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
+    theirs, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
     for name in ("data", "task"):
-        if _plain(given.get(name)) != _plain(known[name]):
+        if _plain(theirs.get(name)) != _plain(known[name]):
             raise InputError(f"its [{name}] is not that of this node's recipe")
-    if strange := sorted({*outside_names(given)} - {*outside_names(known)}):
+    if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")
     portable.check(experiment.runtime)
@@ -98,10 +98,10 @@ def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
     until = time.monotonic() + FREE_SECONDS
     while not stop():
         code = _answered_until_it_ends(node, folder, stop)
-        said = last_line(folder.path / LOGFILE)
+        reason = last_line(folder.path / LOGFILE)
         if stop() or (time.monotonic() < until and _is_taken(folder.path / LOGFILE)):
             continue
-        raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {said}")
+        raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {reason}")
 
 
 def _answered_until_it_ends(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> int:
@@ -123,5 +123,5 @@ def _is_taken(log: Path) -> bool:
 
 def _plain(section: Any) -> Any:
     """Return a section as TOML has it, but for where its data are, which differs by machine."""
-    found = {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+    known = {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in known.items()}

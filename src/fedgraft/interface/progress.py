@@ -107,12 +107,12 @@ class Progress:
     def _stage(self, text: str) -> None:
         """Show what is done before the first round or after the last one, such as a yardstick."""
         self._stage_over()
-        said = Text(f"{text} ...")
+        line = Text(f"{text} ...")
         if self._live is not None:
-            self._live.update(said)
+            self._live.update(line)
         elif not self._quiet:
             self._say_last()
-            self._waiting = threading.Timer(STAGE_SECONDS, self._console.print, (said,))
+            self._waiting = threading.Timer(STAGE_SECONDS, self._console.print, (line,))
             self._waiting.daemon = True
             self._waiting.start()
 

@@ -31,8 +31,8 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
 
 def _measures(summary: Mapping[str, Any]) -> list[str]:
     """Return the line of further measures of the model that was best on validation, if there are any."""
-    told = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
-    texts = [f"{METRIC_NAMES.get(name, name)} {_score(value)}" for name, value in told.items()]
+    measures = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
+    texts = [f"{METRIC_NAMES.get(name, name)} {_score(value)}" for name, value in measures.items()]
     return [f"  on test at best validation, too: {', '.join(texts)}"] if texts else []
 
 

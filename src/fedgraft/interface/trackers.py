@@ -146,9 +146,9 @@ class Followed:
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """Track what came out."""
-        found = {name: summary.get(name) for name in TOTALS}
-        found |= {f"yardstick_{name}": score for name, score in yardsticks_of(summary).items()}
-        self._tell({name: float(value) for name, value in found.items() if value is not None}, summary["rounds"])
+        figures = {name: summary.get(name) for name in TOTALS}
+        figures |= {f"yardstick_{name}": score for name, score in yardsticks_of(summary).items()}
+        self._tell({name: float(value) for name, value in figures.items() if value is not None}, summary["rounds"])
 
     def close(self) -> None:
         """End all trackers."""

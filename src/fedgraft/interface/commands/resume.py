@@ -52,15 +52,15 @@ def resume(
     quiet: Quiet = False,
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
-    store = RunFolder.open(folder)
-    experiment = stored_experiment(store)
-    if federated.is_federated(store):
+    run_folder = RunFolder.open(folder)
+    experiment = stored_experiment(run_folder)
+    if federated.is_federated(run_folder):
         if track:
             raise InputError(f"--track is not for {folder}, whose clients are at the nodes of a federation.")
         if rounds is not None:
             raise InputError(f"--rounds is not for {folder}, whose clients are at the nodes of a federation.")
         with resumable(folder):
-            show_summary(federated.resume_on(store, before, quiet), folder, as_json)
+            show_summary(federated.resume_on(run_folder, before, quiet), folder, as_json)
         return
     portable.begin_again(experiment.runtime)
     if rounds is None and not before and (folder / SUMMARY).is_file():
@@ -70,6 +70,6 @@ def resume(
         Progress.of(experiment, quiet, rounds) as progress,
         followed(progress, experiment, folder, track or []) as watcher,
     ):
-        summary = go_on(store, watcher, before, rounds=rounds)
+        summary = go_on(run_folder, watcher, before, rounds=rounds)
         watcher.end(summary)
     show_summary(summary, folder, as_json)
