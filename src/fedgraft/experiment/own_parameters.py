@@ -16,12 +16,7 @@ Own = Mapping[int, Mapping[str, Tree]]
 
 
 def inherited(plan: Plan, memory: Mapping[str, Any]) -> dict[str, Tree]:
-    """Return what a client of a run that has ended hands on: its best private parameters, and those of its sharing.
-
-    Args:
-        plan: the run's.
-        memory: what the client remembered at the end.
-    """
+    """Return what a client of a run that has ended hands on: its best private parameters, and those of its sharing."""
     kept = memory["best"]["arrays"] if memory.get("best") else memory.get("private", {})
     private = {name: array for name, array in kept.items() if not plan.travels(name)}
     sharing = plan.owned.inherited(memory.get("sharing")) if plan.owned else None

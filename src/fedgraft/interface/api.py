@@ -119,7 +119,7 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
     """
     run_folder = RunFolder.open(Path(folder))
     with Progress.of(stored_experiment(run_folder), not progress, rounds) as watcher:
-        runner.go_on(run_folder, watcher, before, rounds=rounds)
+        runner.resume(run_folder, watcher, before, rounds=rounds)
     return Run(folder)
 
 

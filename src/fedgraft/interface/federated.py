@@ -59,7 +59,7 @@ def run_on(path: Path, recipe: str, overrides: Mapping[str, Any], folder: Path, 
 
 
 def resume_on(run_folder: RunFolder, before: bool, quiet: bool = False) -> dict[str, Any]:
-    """Have its federation take a run up; arguments as `runner.go_on`."""
+    """Have its federation take a run up; arguments as `runner.resume`."""
     federation = FederationFolder.read(Path(run_folder.environment()[FEDERATION]))
     experiment = stored_experiment(run_folder)
     with Progress.of(experiment, quiet) as progress:

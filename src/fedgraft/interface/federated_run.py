@@ -48,11 +48,7 @@ class RemoteClient:
 
 
 class _Listener:
-    """Whoever waits behind the socket; a run goes on where nobody does any more.
-
-    Args:
-        path: of the socket.
-    """
+    """Whoever waits behind the socket; a run goes on where nobody does any more."""
 
     def __init__(self, path: str) -> None:
         self._pipe: Connection | None = None
@@ -73,13 +69,7 @@ class _Listener:
 
 
 class _Nodes:
-    """The sites of a federation, as the runner uses them.
-
-    Args:
-        link: the way to their nodes.
-        folder: of the federation.
-        listener: whoever waits.
-    """
+    """The sites of a federation, as the runner uses them."""
 
     def __init__(self, link: Link, folder: FederationFolder, listener: _Listener) -> None:
         self._link, self._folder, self._listener = link, folder, listener

@@ -60,16 +60,7 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
 def _keep(
     node: NodeFolder, run: str, left: Sequence[bytes], data: Sequence[str], digest: str, say: Callable[[str], None]
 ) -> None:
-    """Keep what a run leaves this site, to predict with.
-
-    Args:
-        node: the site's folder.
-        run: its name.
-        left: recipe, content, memory and set-up message, as `write_site_run` takes them.
-        data: where the site's data are.
-        digest: fingerprint of the data.
-        say: tells the user a line.
-    """
+    """Keep what a run leaves this site, to predict with."""
     folder = node.path / RUNS / run
     write_site_run(folder, left, node.client, node.name, data, digest)
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")

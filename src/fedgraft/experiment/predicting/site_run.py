@@ -36,15 +36,7 @@ _DATA: Final = "data"
 
 
 def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
-    """Return what a node is handed when a run has ended: its client's model, and its part of the summary.
-
-    Args:
-        experiment: what was run.
-        state: the run's end.
-        summary: the run's.
-        client: whose node it is.
-        name: of the client.
-    """
+    """Return what a node is handed when a run has ended: its client's model, and its part of the summary."""
     own = {**summary, "test_per_client": {name: summary["test_per_client"].get(name)}}
     model = shared_model(experiment.plan, state, state.best_model, client)
     return wire.pack({"summary": json.dumps(own), "model": {**model}})

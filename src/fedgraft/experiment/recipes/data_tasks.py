@@ -15,9 +15,6 @@ def task_of(content: Section) -> tuple[str, Section]:
 
     The section [task] says which; else the options of [data] do.
 
-    Args:
-        content: a recipe.
-
     Raises `InputError` where the data are for other tasks, or [data] is as another task needs it.
     """
     section = section_of(content, "data")
@@ -27,7 +24,9 @@ def task_of(content: Section) -> tuple[str, Section]:
     meant = next((task for task, options in others.items() if options and options.items() <= own.items()), cls.task)
     name = section_of(content, "task").get("name", meant)
     if name not in (cls.task, *others) and not _derives(name, cls.task):
-        known = " or ".join(map(repr, (cls.task, *others, *filter(lambda each: _derives(each, cls.task), _tasks()))))
+        known = " or ".join(
+            map(repr, (cls.task, *others, *filter(lambda each: _derives(each, cls.task), discovery.names("tasks"))))
+        )
         raise InputError(f"task.name = {name!r} cannot use this data, which is for {known}.")
     needed = others.get(name, {})
     for option, value in needed.items():
@@ -39,13 +38,9 @@ def task_of(content: Section) -> tuple[str, Section]:
     return name, {**section, **needed}
 
 
-def _tasks() -> list[str]:
-    return discovery.names("tasks")
-
-
 def _derives(name: str, reads: str) -> bool:
     """Return whether a task derives its shards from those of another."""
-    if name not in _tasks() and ":" not in name:
+    if name not in discovery.names("tasks") and ":" not in name:
         return False
     cls = discovery.find("tasks", name)
     return issubclass(cls, DerivingTask) and cls.reads == reads

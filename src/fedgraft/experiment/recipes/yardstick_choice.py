@@ -1,8 +1,5 @@
 """Which yardsticks a recipe asks for: those of its task, or those that it names."""
 
-from typing import Any
-
-from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.sections import Section
@@ -26,9 +23,3 @@ def yardsticks_of(content: Section, task: str) -> tuple[str, ...]:
         if name not in TRAINED_YARDSTICKS and discovery.find("yardsticks", name).task != task:
             raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
     return tuple(names)
-
-
-def build_yardstick(name: str) -> Yardstick[Any]:
-    """An instance of a yardstick with its default options."""
-    yardstick: Yardstick[Any] = discovery.find("yardsticks", name)()
-    return yardstick

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
-from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS, build_yardstick
+from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
 from fedgraft.experiment.storage.cache import folder, remembered
@@ -46,40 +46,6 @@ RATE: Final = 2e9
 """Operations in a second that the estimate counts on; a core of today does more."""
 ROUND_SECONDS, STEP_SECONDS = 0.01, 0.005
 """What it adds for a client's round and for each of its steps, whatever they compute."""
-
-
-@dataclass(frozen=True)
-class Baselines:
-    """What a run is told beside its own figures.
-
-    Args:
-        scores: {yardstick: {"validation": score, "test": score, measure: on test}}.
-        raw_data: bytes that sending all clients' data once would take; None where that is not known.
-        alone: {"validation": score, "test": score} of the model that each client trains alone; None as `raw_data`.
-        local: those of the yardsticks for which nothing is sent.
-    """
-
-    scores: dict[str, Scores]
-    raw_data: int | None
-    alone: Scores | None
-    local: list[str]
-
-
-def of_run(
-    experiment: Experiment, state: RunState, shards: Sequence[Any], measured: Sequence[Any], here: bool
-) -> Baselines:
-    """Return what a run that has ended is told.
-
-    Args:
-        experiment: what was run.
-        state: the run's end.
-        shards: all clients' data, where these are here.
-        measured: those of the clients that are scored.
-        here: whether they are; of clients elsewhere, the yardsticks alone are told.
-    """
-    scored = scores(experiment, measured)
-    sent, alone = (raw_data(shards), client_alone(experiment, state, shards)) if here else (None, None)
-    return Baselines(scored, sent, alone, local(scored))
 
 
 def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
@@ -102,11 +68,7 @@ def local(names: Iterable[str]) -> list[str]:
 
 
 def raw_data(shards: Sequence[Any]) -> int | None:
-    """Return what sending all clients' data once would take, bytes; None where their data are made only when used.
-
-    Args:
-        shards: all clients' data, here.
-    """
+    """Return what sending all clients' data once would take, bytes; None where their data are made only when used."""
     if made_when_used(shards):
         return None
     key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
@@ -157,7 +119,8 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
             if name in TRAINED_YARDSTICKS:
                 return _train(experiment, shards, name)
             with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
-                return build_yardstick(name).score(shards)
+                scored: Scores = find("yardsticks", name)().score(shards)
+                return scored
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
 

@@ -57,11 +57,7 @@ Leaf: TypeAlias = "Array | sparse.csr_matrix"
 
 
 def raw_data_bytes(shards: Sequence[Any]) -> int | None:
-    """Return the bytes of sending all clients' data once; None where these are made only when used.
-
-    Args:
-        shards: all clients' data, here.
-    """
+    """Return the bytes of sending all clients' data once; None where these are made only when used."""
     if made_when_used(shards):
         return None
     seen: set[bytes] = set()

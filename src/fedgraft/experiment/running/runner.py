@@ -152,7 +152,7 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 
 
 def resume(
-    folder: Path,
+    run: Path | RunFolder,
     watcher: Watcher | None = None,
     before: bool = False,
     sites: Sites | None = None,
@@ -161,7 +161,7 @@ def resume(
     """Take a stored run up after its last checkpoint; a finished one is only summarised again.
 
     Args:
-        folder: the run's.
+        run: its folder, or that opened.
         watcher: follows the run.
         before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
         sites: where the clients' data are, if not here.
@@ -170,18 +170,7 @@ def resume(
 
     Raises `InputError` where rounds that were made would have been others with that number.
     """
-    return go_on(RunFolder.open(folder), watcher, before, sites, rounds)
-
-
-def go_on(
-    run_folder: RunFolder,
-    watcher: Watcher | None = None,
-    before: bool = False,
-    sites: Sites | None = None,
-    rounds: int | None = None,
-) -> dict[str, Any]:
-    """Take up the run of a folder that is open; arguments as of `resume`."""
-    with run_folder:
+    with run if isinstance(run, RunFolder) else RunFolder.open(run) as run_folder:
         folder = run_folder.folder
         if before:
             run_folder.go_back()

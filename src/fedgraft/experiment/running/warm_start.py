@@ -39,12 +39,7 @@ class Start:
     own: Mapping[str, Mapping[str, Tree]]
 
     def begin(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Experiment:
-        """Return an experiment that begins with this model.
-
-        Args:
-            experiment: fitted to its data.
-            began: what the new run begins with.
-            names: of its clients.
+        """Return an experiment, fitted to its data, that begins with this model.
 
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """

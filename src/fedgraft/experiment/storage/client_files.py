@@ -88,11 +88,7 @@ def write_client(path: Path, number: int, name: str, task: str, shard: Any, pack
 
 
 def read_client(path: Path, packages: Sequence[str] = PACKAGES) -> ClientFile:
-    """Read a client's file; nothing in it runs.
-
-    Args:
-        path: of the file.
-        packages: whose dataclasses it may hold.
+    """Read a client's file, of dataclasses in some packages; nothing in it runs.
 
     Raises `InputError` for a file that is missing, damaged, none, or of a later version.
     """

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes.here import mapped
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import Origin, changed_clients, check_clients, named_by
 
@@ -98,14 +99,10 @@ def moved(experiment: Experiment, root: Path) -> Experiment:
     alone = len(paths) == 1 and not paths[0].suffix
     base = paths[0] if alone else Path(os.path.commonpath([path.parent for path in paths]))
 
-    def changed(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: changed(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [changed(each) for each in value]
-        return str(root.resolve() / _whole(value).relative_to(base)) if isinstance(value, str) else value
+    def changed(path: str) -> str:
+        return str(root.resolve() / _whole(path).relative_to(base))
 
-    return experiment.with_changes({f"data.{key}": changed(value) for key, value in _files(experiment).items()})
+    return experiment.with_changes({f"data.{key}": mapped(each, changed) for key, each in _files(experiment).items()})
 
 
 def _files(experiment: Experiment) -> dict[str, Any]:

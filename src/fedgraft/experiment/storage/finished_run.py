@@ -62,11 +62,6 @@ class FinishedRun:
         self.models = read_models(self.run_folder, self.plan)
 
     @property
-    def folder(self) -> Path:
-        """Where the run is stored."""
-        return self.run_folder.folder
-
-    @property
     def task(self) -> PredictingTask[Any, Any]:
         """The task that the model is for. Raises `InputError` for one that answers no questions."""
         task = self.plan.task
@@ -278,14 +273,7 @@ def client_model(
 
 
 def shared_model(plan: Plan, state: RunState, models: Arrays, client: int) -> Arrays:
-    """Return the shared parameters that a client answers with.
-
-    Args:
-        plan: the run's.
-        state: its end.
-        models: the best by validation, of all groups.
-        client: who answers.
-    """
+    """Return the shared parameters that a client answers with, of the best by validation of all groups."""
     group = plan.group(state.sharing, client)
     shared = of_group(models, str(group))
     if not shared or (plan.personal and not plan.keep_best):  # a group may be younger than the best models

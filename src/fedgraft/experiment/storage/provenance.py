@@ -100,12 +100,7 @@ def with_versions(environment: dict[str, Any], stored: Mapping[str, str] | None,
 
 
 def check_shape(began: Mapping[str, Any], where: str) -> None:
-    """Raise `InputError` unless the content of an `origin.json` is an origin, or empty as in older versions.
-
-    Args:
-        began: the content.
-        where: the file.
-    """
+    """Raise `InputError` unless the content of an `origin.json` is an origin, or empty as in older versions."""
     parts = [began.get(name, {}) for name in ("clients", "named", "start", "options", "made")]
     digests = [digest for part in parts[:3] if isinstance(part, dict) for digest in part.values()]
     if not all(isinstance(part, dict) for part in parts) or not all(isinstance(each, str) for each in digests):
@@ -113,12 +108,7 @@ def check_shape(began: Mapping[str, Any], where: str) -> None:
 
 
 def check_known(began: Origin, where: str) -> None:
-    """Raise `InputError` unless it is known what a run began with; a run that goes on must know.
-
-    Args:
-        began: what the run began with.
-        where: the file that should say it.
-    """
+    """Raise `InputError` unless it is known what a run began with; a run that goes on must know."""
     if not began.get("options") or not began.get("clients"):
         raise InputError(f"{where} does not say what the run began with; it cannot be continued. Begin a new run.")
 
@@ -145,13 +135,7 @@ def check_options(began: Origin, sections: Mapping[str, Any], written: Mapping[s
 
 
 def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
-    """Raise `InputError` for data that are others than the run began with.
-
-    Args:
-        began: what the run began with.
-        shards: the clients' data as they are now.
-        where: the file whose [data] says where they are.
-    """
+    """Raise `InputError` for data, named by [data] of the file `where`, that are others than the run began with."""
     if changed := changed_clients(began, shards, where):
         more, have = (f" and {len(changed) - 1} more", "have") if len(changed) > 1 else ("", "has")
         raise InputError(

@@ -37,11 +37,7 @@ FORMAT: Final = 5
 
 
 class RunFolder:
-    """One run's folder. Who writes there enters it first, and is then the only process that does.
-
-    Args:
-        folder: where it is or will be.
-    """
+    """One run's folder. Who writes there enters it first, and is then the only process that does."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,13 +52,11 @@ class RunFolder:
     # --- a new run ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(
-        cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None
-    ) -> "RunFolder":
+    def create(cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any]) -> "RunFolder":
         """A new folder with a run in it, entered already; as `begin` and then `describe`."""
         run_folder = cls.begin(folder)
         with run_folder.taken_back():
-            run_folder.describe(experiment_toml, environment, origin)
+            run_folder.describe(experiment_toml, environment)
         return run_folder
 
     @classmethod

@@ -9,7 +9,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.sections import METHODS, VALUES
 from fedgraft.experiment.recipes.sections import SETTINGS as SECTIONS
 from fedgraft.experiment.running import portable
-from fedgraft.experiment.running.runner import go_on
+from fedgraft.experiment.running.runner import resume as take_up
 from fedgraft.experiment.storage.folder_check import SUMMARY
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -70,6 +70,6 @@ def resume(
         Progress.of(experiment, quiet, rounds) as progress,
         followed(progress, experiment, folder, track or []) as watcher,
     ):
-        summary = go_on(run_folder, watcher, before, rounds=rounds)
+        summary = take_up(run_folder, watcher, before, rounds=rounds)
         watcher.end(summary)
     show_summary(summary, folder, as_json)

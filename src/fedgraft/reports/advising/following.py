@@ -25,12 +25,7 @@ class TooSlowError(FedgraftError):
 
 
 class Following:
-    """Follows a run.
-
-    Args:
-        stopping: limits of the run.
-        allowed: seconds that it may take.
-    """
+    """Follows a run."""
 
     def __init__(self, stopping: Stopping, allowed: float) -> None:
         self._stopping, self._allowed = stopping, allowed

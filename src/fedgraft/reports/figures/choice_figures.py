@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
@@ -108,12 +109,8 @@ def _cells(rows: Sequence[Any], place: Mapping[int, int], name: str) -> Cells:
 
 def _ranks(values: Cells) -> Cells:
     """Return ranks within each round, from 0 to 1 for the highest; equal values have their mean rank."""
-    ranks = np.full(values.shape, np.nan)
-    for column, each in enumerate(values.T):
-        known = np.flatnonzero(np.isfinite(each))
-        below = (each[known, None] > each[known]).sum(1) + ((each[known, None] == each[known]).sum(1) - 1) / 2
-        ranks[known, column] = below / max(1, len(known) - 1)
-    return ranks
+    ranks = pd.DataFrame(values).rank()
+    return ((ranks - 1) / (ranks.count() - 1).clip(lower=1)).to_numpy()
 
 
 def _range(values: Cells) -> dict[str, float]:

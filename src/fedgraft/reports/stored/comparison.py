@@ -43,27 +43,26 @@ _HEADINGS = {
 }
 
 
-def parse_target(text: str, metric: str, parameter: str = "--target") -> float:
+def parse_target(text: str, metric: str) -> float:
     """The score of a target such as "rmse=0.95".
 
     Args:
         text: what the user gave.
         metric: what the runs are scored by; the target must name it.
-        parameter: where the text comes from, as the error names it.
     """
     name, equals, number = text.partition("=")
     name = name.strip()
     if not equals:
-        raise InputError(f"{parameter} must be METRIC=SCORE, such as {metric}=0.95; got {text!r}.")
+        raise InputError(f"--target must be METRIC=SCORE, such as {metric}=0.95; got {text!r}.")
     if name != metric:
-        require_one_of(f"{parameter}: the metric", name, sorted({*METRICS, metric}))
-        raise InputError(f"{parameter} names {name!r}, but these runs are scored by {metric!r}; got {text!r}.")
+        require_one_of("--target: the metric", name, sorted({*METRICS, metric}))
+        raise InputError(f"--target names {name!r}, but these runs are scored by {metric!r}; got {text!r}.")
     try:
         score = float(number)
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(f"{parameter}: the score must be a number, such as {metric}=0.95; got {text!r}.")
+        raise InputError(f"--target: the score must be a number, such as {metric}=0.95; got {text!r}.")
     return score
 
 

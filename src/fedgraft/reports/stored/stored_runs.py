@@ -16,11 +16,12 @@ from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING,
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
 from fedgraft.experiment.running.stopped import best_so_far, stopped_summary
+from fedgraft.experiment.running.summary import CURVE
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.run_folder import RunFolder
-from fedgraft.reports.stored.stored_checks import CURVE, MOST, ROUND, Check, checks
+from fedgraft.reports.stored.stored_checks import MOST, ROUND, Check, checks
 
 COSTS = {
     "rounds": "round",

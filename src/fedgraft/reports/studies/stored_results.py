@@ -25,11 +25,7 @@ Content: TypeAlias = dict[str, Any]
 
 
 class StoredResults:
-    """The results in a study's folder, by the names of their files within it, such as "cells/NAME.json".
-
-    Args:
-        folder: of the study.
-    """
+    """The results in a study's folder, by the names of their files within it, such as "cells/NAME.json"."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / PACKED

@@ -24,7 +24,7 @@ def seconds_to(run: Run, target: float) -> float:
     return math.nan if point is None else float(point["simulated_seconds"])
 
 
-def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
+def interval(values: Sequence[float], digits: int = 1) -> str:
     """Return a mean with its 95 % interval by Student's t.
 
     A single value stands alone. "never" where all are nan, "not on every seed" where some are; "" where there is none.
@@ -37,9 +37,9 @@ def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
         return lacking if values else ""
     middle = mean(values)
     if len(values) < 2:
-        return f"{middle:.{digits}f}{unit}"
+        return f"{middle:.{digits}f}"
     half = half_width(values)
-    return f"{middle:.{digits}f}{unit} [{middle - half:.{digits}f}, {middle + half:.{digits}f}]"
+    return f"{middle:.{digits}f} [{middle - half:.{digits}f}, {middle + half:.{digits}f}]"
 
 
 def parts(panel: PanelRuns) -> list[str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from fedgraft.errors import InputError, MachineError
-from fedgraft.runtimes.flower_federation.child import environment, programs
+from fedgraft.runtimes.flower_federation.child import environment, last_of, programs
 from fedgraft.runtimes.flower_federation.folders import SUPERLINK, FederationFolder
 
 CALL_SECONDS: Final = 120.0
@@ -35,8 +35,7 @@ class Standing(NamedTuple):
 def register(folder: FederationFolder, name: str) -> int:
     """Make a node's public key known to the SuperLink; return the node's id."""
     with _asking(folder) as api:
-        node: int = api.registered(folder, name)
-        return node
+        return int(api.registered(folder, name))
 
 
 def nodes(folder: FederationFolder) -> dict[int, Standing]:
@@ -71,8 +70,7 @@ def submit(folder: FederationFolder, config: Mapping[str, str]) -> str:
 
 def log_of(folder: FederationFolder, run: str) -> str:
     """Return the last line of a run's log."""
-    lines = [line for line in _call(folder, "log", run, SUPERLINK, "--show").splitlines() if line.strip()]
-    return lines[-1] if lines else "no word"
+    return last_of(_call(folder, "log", run, SUPERLINK, "--show"))
 
 
 @contextmanager
@@ -119,8 +117,7 @@ def _call(folder: FederationFolder, *arguments: str) -> str:
         raise MachineError(f"The SuperLink at {folder.address} does not answer.") from error
     if done.returncode and "{" not in done.stdout:
         stripped = [line.strip(" │╭╰─╮╯") for line in (done.stderr or done.stdout).splitlines()]
-        lines = [line for line in stripped if line and line != "Error"] or ["no word"]
-        raise _failed(folder, lines[-1])
+        raise _failed(folder, next((line for line in reversed(stripped) if line and line != "Error"), "no word"))
     return done.stdout
 
 

@@ -22,6 +22,16 @@ FEDERATION: Final = "federation.toml"
 NODE: Final = "node.toml"
 
 
+class _Below:
+    """A path below the folder that has it as an attribute."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __get__(self, folder: "FederationFolder | NodeFolder", cls: object = None) -> Path:
+        return folder.path / self._place
+
+
 @dataclass(frozen=True)
 class FederationFolder:
     """The server's folder.
@@ -40,6 +50,27 @@ class FederationFolder:
     clients: Sequence[str]
     insecure: bool = False
 
+    recipe = _Below(RECIPE)
+    """File of the recipe with the federation's data and task."""
+    server = _Below("server")
+    """Folder of what only the server has."""
+    app = _Below("server/app")
+    """Folder of the Flower app."""
+    home = _Below("server/flwr")
+    """Flower's own folder."""
+    authority = _Below("server/ca.crt")
+    """File of the certificate of the federation's own authority, which nodes have too."""
+    authority_key = _Below("server/ca.key")
+    """File of the authority's private key."""
+    certificate = _Below("server/server.crt")
+    """File of the server's certificate."""
+    key = _Below("server/server.key")
+    """File of the server's private key."""
+    state = _Below("server/state.db")
+    """File of what Flower remembers: nodes and runs."""
+    log = _Below("server/superlink.log")
+    """File of what the SuperLink says; that of its last start is beside it."""
+
     @classmethod
     def read(cls, path: Path) -> "FederationFolder":
         """Return what is in a folder. Raises `InputError` where it is none of a federation."""
@@ -51,56 +82,6 @@ class FederationFolder:
     def address(self) -> str:
         """str, "host:port"."""
         return address(self.host, self.port)
-
-    @property
-    def recipe(self) -> Path:
-        """File of the recipe with the federation's data and task."""
-        return self.path / RECIPE
-
-    @property
-    def server(self) -> Path:
-        """Folder of what only the server has."""
-        return self.path / "server"
-
-    @property
-    def app(self) -> Path:
-        """Folder of the Flower app."""
-        return self.server / "app"
-
-    @property
-    def home(self) -> Path:
-        """Flower's own folder."""
-        return self.server / "flwr"
-
-    @property
-    def authority(self) -> Path:
-        """File of the certificate of the federation's own authority, which nodes have too."""
-        return self.server / "ca.crt"
-
-    @property
-    def authority_key(self) -> Path:
-        """File of the authority's private key."""
-        return self.server / "ca.key"
-
-    @property
-    def certificate(self) -> Path:
-        """File of the server's certificate."""
-        return self.server / "server.crt"
-
-    @property
-    def key(self) -> Path:
-        """File of the server's private key."""
-        return self.server / "server.key"
-
-    @property
-    def state(self) -> Path:
-        """File of what Flower remembers: nodes and runs."""
-        return self.server / "state.db"
-
-    @property
-    def log(self) -> Path:
-        """File of what the SuperLink says; that of its last start is beside it."""
-        return self.server / "superlink.log"
 
     @property
     def own_host(self) -> str:
@@ -167,6 +148,13 @@ class NodeFolder:
     port: int
     insecure: bool = False
 
+    recipe = _Below(RECIPE)
+    """File of the recipe with the federation's data and task."""
+    certificate = _Below("ca.crt")
+    """File of the certificate by which the server is known."""
+    key = _Below("node.key")
+    """File of the private key by which the server knows this node."""
+
     @classmethod
     def read(cls, path: Path) -> "NodeFolder":
         """Return what is in a folder. Raises `InputError` where it is none of a site."""
@@ -182,21 +170,6 @@ class NodeFolder:
     def address(self) -> str:
         """str, "host:port" of the server."""
         return address(self.host, self.port)
-
-    @property
-    def recipe(self) -> Path:
-        """File of the recipe with the federation's data and task."""
-        return self.path / RECIPE
-
-    @property
-    def certificate(self) -> Path:
-        """File of the certificate by which the server is known."""
-        return self.path / "ca.crt"
-
-    @property
-    def key(self) -> Path:
-        """File of the private key by which the server knows this node."""
-        return self.path / "node.key"
 
     def write(self) -> None:
         """Write the folder's own file."""

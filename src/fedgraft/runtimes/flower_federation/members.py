@@ -10,16 +10,7 @@ from fedgraft.runtimes.flower_federation.link import Link
 
 
 class Members:
-    """The nodes of a run.
-
-    Args:
-        link: the way to them.
-        run: its name.
-        count: of clients.
-        recipe: what is run, told to each node that joins.
-        known: {node: client} of those that may take part; None asks each node and believes it.
-        note: says something to the user.
-    """
+    """The nodes of a run; arguments as of `NodesRuntime`."""
 
     def __init__(
         self,

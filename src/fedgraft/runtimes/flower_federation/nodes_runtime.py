@@ -15,7 +15,7 @@ from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
 from fedgraft.runtimes.flower_federation.members import Members
 from fedgraft.runtimes.workers.pool import LATE
-from fedgraft.runtimes.workers.remembering import too_long
+from fedgraft.runtimes.workers.remembering import accepted, too_long
 
 POLL_SECONDS: Final = (0.05, 0.3)
 """Seconds between two looks for answers: at first, and at most."""
@@ -113,18 +113,13 @@ class NodesRuntime(Runtime):
     ) -> dict[int, bytes | ClientFailed]:
         """Have every request served; a reply beyond its limit or a deadline passed fails that client."""
         orders = {c: self._order("serve", c, request=request) for c, request in requests.items()}
-        replies: dict[int, bytes | ClientFailed] = {}
-        for client, answer in self._delivered(orders, limits, deadline_seconds).items():
-            if isinstance(answer, ClientFailed):
-                replies[client] = answer
-            elif len(answer.reply) > limits[client]:
-                replies[client] = too_long(len(answer.reply), limits[client])
-            else:
-                replies[client] = answer.reply
-                self._remember(client, answer, requests[client])
-                if answer.flops:
-                    self._flops[client] = self._flops.get(client, 0) + answer.flops
-        return replies
+
+        def take(client: int, answer: envelope.Answer) -> None:
+            self._remember(client, answer, requests[client])
+            if answer.flops:
+                self._flops[client] = self._flops.get(client, 0) + answer.flops
+
+        return accepted(self._delivered(orders, limits, deadline_seconds), limits, take)
 
     def measure(
         self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
@@ -134,14 +129,13 @@ class NodesRuntime(Runtime):
             c: self._order("measure", c, request=request, scored=bytes(models.get(c, b"")))
             for c, request in requests.items()
         }
-        replies: dict[int, bytes | ClientFailed] = {}
-        for client, answer in self._delivered(orders, {}, deadline_seconds).items():
-            if isinstance(answer, envelope.Answer):
-                self._remember(client, answer, requests[client])
-                self.outside["down"] += len(orders[client].request) + len(orders[client].scored)
-                self.outside["up"] += len(answer.reply)
-            replies[client] = answer if isinstance(answer, ClientFailed) else answer.reply
-        return replies
+
+        def take(client: int, answer: envelope.Answer) -> None:
+            self._remember(client, answer, requests[client])
+            self.outside["down"] += len(orders[client].request) + len(orders[client].scored)
+            self.outside["up"] += len(answer.reply)
+
+        return accepted(self._delivered(orders, {}, deadline_seconds), {}, take)
 
     def hand_over(self, models: Mapping[int, bytes], deadline_seconds: float) -> list[int]:
         """Give clients' nodes what a run leaves them; return the clients that could not be reached."""

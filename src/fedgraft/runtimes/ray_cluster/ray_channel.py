@@ -26,13 +26,7 @@ _SAID: Final = 200
 
 
 class RayChannel(Channel):
-    """An actor.
-
-    Args:
-        channels: that it is one of.
-        actor: its handle.
-        beginning: reference to what says that it is ready.
-    """
+    """An actor."""
 
     def __init__(self, channels: "RayChannels", actor: Any, beginning: Any) -> None:
         self._channels, self._actor = channels, actor
