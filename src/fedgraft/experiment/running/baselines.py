@@ -18,6 +18,7 @@ from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards
@@ -146,11 +147,9 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
 
     Nothing is sent, so nothing is lost on the way.
     """
-    identity = find("codecs", "identity")()
-    plan = replace(experiment.plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
     alone = replace(
         experiment,
-        plan=plan,
+        plan=sending_nothing(experiment.plan),
         selector=find("selectors", "all")(),
         aggregation=find("aggregation", "mean")(),
         safeguards=Safeguards(),
@@ -158,7 +157,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
         clock=Clock(),
         dropout=Dropout(),
         evaluation=Evaluation(averaging=experiment.evaluation.averaging),
-        runtime=_local(experiment.runtime),
+        runtime=local_runtime(experiment.runtime),
     )
     with running(alone, shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
@@ -167,9 +166,15 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     return best
 
 
-def _local(options: RuntimeOptions) -> RuntimeOptions:
+def local_runtime(options: RuntimeOptions) -> RuntimeOptions:
     """Return a runtime in this process: one client at a time keeps no second one busy, and a new one takes seconds."""
     return Processes(options.threads, options.device, portable=options.portable, workers=0)
+
+
+def sending_nothing(plan: Plan) -> Plan:
+    """Return a plan whose messages stay in this process: no reports, and no codec that loses anything."""
+    identity = find("codecs", "identity")()
+    return replace(plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
 
 
 def _entry(key: str) -> Path:

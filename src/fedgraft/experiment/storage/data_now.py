@@ -159,7 +159,7 @@ def _tell(now: DataNow, then: Sequence[str], names: Sequence[str], where: str) -
     gone = [name for name in then if name not in names]
     parts = {("has", "have", "other rows"): others, ("is", "are", "new"): came, ("is", "are", "gone"): gone}
     changes = "; ".join(
-        f"{len(which)} {one if len(which) == 1 else many} {what} ({_listed(which)})"
+        f"{len(which)} {one if len(which) == 1 else many} {what} ({listed(which, SHOWN)})"
         for (one, many, what), which in parts.items()
         if which
     )
@@ -169,5 +169,6 @@ def _tell(now: DataNow, then: Sequence[str], names: Sequence[str], where: str) -
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names of clients as an error or a note lists them."""
+    return ", ".join([*map(repr, names[:most]), *(["..."] if len(names) > most else [])])

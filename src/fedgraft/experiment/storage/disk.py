@@ -9,6 +9,7 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -91,6 +92,22 @@ def unsealed(content: bytes) -> memoryview:
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def written(what: object) -> Iterator[None]:
+    """Make what the system says of something that cannot be written an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{what} cannot be written: {error.strerror or error}.") from error
+
+
+def swap(path: Path, text: str) -> None:
+    """Put a text file in place of another, in one stroke; two processes may do it at a time."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{NEW}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def write(path: Path, content: bytes, mode: int = 0o666) -> None:

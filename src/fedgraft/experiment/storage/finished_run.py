@@ -239,11 +239,10 @@ def load_model(run_folder: RunFolder) -> torch.nn.Module:
     plan = replace(stored.plan, device="cpu")
     models = read_models(run_folder, plan)
     if plan.personal or any("/" in name for name in models):
-        names = list(run_folder.summary()["test_per_client"])
-        listed = ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
+        names = data_now.listed(list(run_folder.summary()["test_per_client"]), SHOWN)
         raise InputError(
             f"{run_folder.folder}: there is no one model: under sharing {stored.sections['sharing']['name']!r} each "
-            f"client ended with its own, in parts or in whole; use run.client_model(NAME), with one of {listed}."
+            f"client ended with its own, in parts or in whole; use run.client_model(NAME), with one of {names}."
         )
     flat = plan.build_model()
     flat.load(models)

@@ -7,7 +7,7 @@ Afterwards only files with names of its own are touched, and none of them may be
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -62,12 +62,7 @@ def check_free(folder: Path) -> None:
 
     What a start that was killed has left, a lock and files that never got their names, is as good as nothing.
     """
-    try:
-        names = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
+    names = names_in(folder, f"--out {folder}")
     if EXPERIMENT in names:
         raise InputError(
             f"--out {folder} holds a run already. Continue it with 'fedgraft resume {folder}', or choose another."
@@ -80,6 +75,13 @@ def check_free(folder: Path) -> None:
             f"--out {folder} is not empty: it holds {first!r}{more}. A run begins in a folder that is empty or not "
             "there yet, so that nothing is written over; choose another."
         )
+
+
+def names_in(folder: Path, what: object) -> list[str]:
+    """Return the names in a folder, ascending; none where there is no folder. `what` it is, for errors."""
+    with disk.written(what), suppress(FileNotFoundError):
+        return sorted(os.listdir(folder))
+    return []
 
 
 def check_own(folder: Path) -> None:
@@ -139,15 +141,6 @@ def take_back(made: Iterable[Path]) -> None:
     for path in reversed(list(made)):
         with suppress(OSError):  # what somebody else put there stays
             path.rmdir()
-
-
-@contextmanager
-def named(folder: Path) -> Iterator[None]:
-    """Make what the system says of a new folder an `InputError`."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
 
 
 def _is_leftover(path: Path) -> bool:

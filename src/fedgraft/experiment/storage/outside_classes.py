@@ -18,7 +18,7 @@ from fedgraft.experiment.experiment import Experiment, contents
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.experiment.storage.disk import read_bytes, read_model
+from fedgraft.experiment.storage.disk import read_bytes, read_model, written
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays, digest
@@ -36,10 +36,8 @@ def trust(folder: str | Path) -> tuple[str, ...]:
     run_folder = RunFolder.open(Path(folder))
     names = outside_names(contents(run_folder.experiment_toml(), str(run_folder.folder / EXPERIMENT)))
     if names:
-        try:
+        with written(_folder()):
             _note(names)
-        except OSError as error:
-            raise InputError(f"{_folder()} cannot be written: {error.strerror or error}.") from error
     return names
 
 

@@ -64,7 +64,7 @@ class RunFolder:
         """A new folder, entered already. Raises `InputError` if it is not free or cannot be written."""
         folders.check_free(folder)
         run_folder = cls(folder)
-        with folders.named(folder):
+        with disk.written(f"--out {folder}"):
             made = folders.make(folder)
             try:
                 run_folder._acquire()
@@ -107,7 +107,7 @@ class RunFolder:
         network: bytes = b"",
     ) -> None:
         """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
-        with folders.named(self.folder):
+        with disk.written(f"--out {self.folder}"):
             began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
             files = ((folders.START, disk.model_bytes(start) if start else b""), (folders.NETWORK, network))
             about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
@@ -136,12 +136,10 @@ class RunFolder:
 
         Raises `InputError` where one is at it, or where a file of the run is a link to something elsewhere.
         """
-        try:
+        with disk.written(self.folder):
             if not self._lock.is_locked:
                 folders.check_own(self.folder)
                 self._acquire()
-        except OSError as error:
-            raise InputError(f"{self.folder} cannot be written: {error.strerror or error}.") from error
         return self
 
     def __exit__(self, *error: object) -> None:

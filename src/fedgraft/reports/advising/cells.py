@@ -1,7 +1,6 @@
 """Finished jobs: each is a small JSON file, so that advice that is asked for again runs only what is missing."""
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.storage import disk
 from fedgraft.reports.advising.candidates import LOCAL
 from fedgraft.reports.advising.following import Following, TooSlowError
 from fedgraft.reports.advising.questions import Job, Question, key_of
@@ -72,9 +72,7 @@ class Cells:
         cell = {**made, "job_seconds": round(time.monotonic() - began, 2), "settings": settings}
         path = self._path(job, settings)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.new")
-        temporary.write_text(json.dumps(cell) + "\n")
-        temporary.replace(path)
+        disk.swap(path, json.dumps(cell) + "\n")
         self.done[job] = cell
         return cell
 

@@ -1,7 +1,6 @@
 """A report of stored runs: one HTML file that opens offline, with table, figures and every setting."""
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -12,7 +11,7 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
-from fedgraft.errors import InputError
+from fedgraft.experiment.storage import disk
 from fedgraft.reports.figures import client_figures, figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.figure_style import run_colour
@@ -87,13 +86,9 @@ def write_report(
     """
     runs = open_named(folders, labels)
     page = render(runs, target, title, representations, against, data_root, allow_changed_data, classes)
-    temporary = out.with_name(out.name + ".new")
-    try:
+    with disk.written(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8")
-        os.replace(temporary, out)
-    except OSError as error:
-        raise InputError(f"{out} cannot be written: {error.strerror or error}.") from error
+        disk.swap(out, page)
     return out
 
 
