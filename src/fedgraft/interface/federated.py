@@ -37,16 +37,9 @@ LOOKS: Final = 5
 
 
 def run_on(path: Path, recipe: str, overrides: Mapping[str, Any], folder: Path, quiet: bool = False) -> dict[str, Any]:
-    """Have a federation run a recipe, show its progress, and return the summary.
+    """Have a federation run a recipe, show its progress, and return the summary. Raises what the run ends with.
 
-    Args:
-        path: the federation's folder.
-        recipe: a recipe's name or file.
-        overrides: of the recipe; the data and the task are the federation's.
-        folder: of the run, on this machine, which is the server's.
-        quiet: whether to show nothing.
-
-    Raises what the run ends with.
+    The data and the task are the federation's; the run's `folder` is on this machine, which is the server's.
     """
     federation = FederationFolder.read(path)
     experiment = on_federation(recipe, overrides, federation)

@@ -35,13 +35,7 @@ class RefusedError(FedgraftError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Questions of one request.
-
-    Args:
-        tables: by name.
-        client: who answers all of them; None leaves it to the task.
-        count: answers to each; None leaves it to the task.
-    """
+    """Questions of one request: tables by name, who answers all, how many answers to each; None leaves it to a task."""
 
     tables: Mapping[str, pd.DataFrame]
     client: str | None

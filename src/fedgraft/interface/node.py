@@ -33,13 +33,9 @@ MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
 def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool]) -> None:
     """Check the data against the recipe, join the federation, and answer until told to stop.
 
-    Args:
-        path: the node's folder, as 'fedgraft federation init' made it.
-        data: a file of 'fedgraft shard', a table, or NAME=FILE for each of several tables.
-        say: tells the user a line.
-        stop: says when to end.
-
-    Raises `InputError` for what is wrong with folder or data, and `MachineError` where Flower's SuperNode ends.
+    `path` is the node's folder, as 'fedgraft federation init' made it; `data` a file of 'fedgraft shard', a table, or
+    NAME=FILE for each of several tables. Raises `InputError` for what is wrong with folder or data, and `MachineError`
+    where Flower's SuperNode ends.
     """
     folder = NodeFolder.read(path)
     own = load(str(folder.recipe))

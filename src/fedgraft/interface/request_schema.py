@@ -11,14 +11,10 @@ VALUE = {"type": ["string", "number", "boolean", "null"]}
 
 
 def request_schema(run: FinishedRun, most_rows: int, own_needed: bool) -> dict[str, Any]:
-    """Return the JSON Schema of a request.
+    """Return the JSON Schema of a request, whose tables have at most so many rows.
 
-    Columns are in the descriptions, in the words of task and data set, which know no types of them.
-
-    Args:
-        run: who is asked.
-        most_rows: of a table.
-        own_needed: whether the run's data are not there, so that every request has one client's own tables.
+    Columns are in the descriptions, in the words of task and data set, which know no types of them. `own_needed` says
+    that the run's data are not there, so that every request has one client's own tables.
     """
     tables, client, count = MEMBERS
     asks, counted = run.task.asks, run.task.count_column

@@ -64,14 +64,9 @@ def embeddings(
     *own: Given | None,
     **own_by_name: Given | None,
 ) -> pd.DataFrame:
-    """Return the last hidden layer of what is asked, or of all clients' test examples.
+    """Return the last hidden layer of what is asked, or of all clients' test examples; arguments as of `predict`.
 
-    Args:
-        run: as of `predict`.
-        tables: as of `predict`; None or {} = the test examples of all clients, or of `client`.
-        client: as of `predict`.
-        own: as of `predict`.
-        own_by_name: as of `predict`.
+    Without tables it is that of the test examples of all clients, or of `client`.
 
     Returns:
         The rows that were asked, if any, the client, what names an example, such as "node", and embedding_0 ...
@@ -135,13 +130,9 @@ def _answered(
 def _own_given(
     names: Sequence[str], listed: Sequence[Given | None], named: Mapping[str, Given | None], task: str
 ) -> dict[str, Given]:
-    """Return {name: table} of one client's own tables.
+    """Return {name: table} of one client's own tables; of `names`, all that there can be, the first is required.
 
-    Args:
-        names: of all that there can be, the first one required.
-        listed: tables in this order.
-        named: tables by what a keyword calls them: `own`, the first; `own_X`, "X" or "FIRST-X".
-        task: the run's.
+    They are listed in this order, or named as keywords call them: `own`, the first; `own_X`, "X" or "FIRST-X".
     """
     further = {f"own_{name.removeprefix(f'{names[0]}-').replace('-', '_')}": name for name in names[1:]}
     keywords = {**dict(zip(["own"], names, strict=False)), **further}

@@ -11,12 +11,7 @@ Stored = tuple[RunState, dict[int, bytes]]
 
 
 def with_rounds(experiment: Experiment, rounds: int, state: RunState | None) -> Experiment:
-    """Return a stored experiment with another number of rounds.
-
-    Args:
-        experiment: as it was stored.
-        rounds: in all.
-        state: what the run has come to; None before its first checkpoint.
+    """Return a stored experiment with another number of rounds in all; `state` is what the run has come to, or None.
 
     Raises `InputError` where the rounds so far would have been others with this number.
     """

@@ -22,14 +22,9 @@ FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "s
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The model that a run begins with.
+    """The model that a run begins with: the shared parameters of another run, its options, what it began with.
 
-    Args:
-        folder: of the run that trained it.
-        arrays: its shared parameters.
-        sections: the options of that run.
-        began: what that run began with.
-        own: {name of a client: what of its memory it hands on}.
+    And `own`, {name of a client: what of its memory it hands on}.
     """
 
     folder: Path

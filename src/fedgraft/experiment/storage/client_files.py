@@ -64,18 +64,9 @@ class ClientFile:
 
 
 def write_client(path: Path, number: int, name: str, task: str, shard: Any, packages: Sequence[str] = PACKAGES) -> int:
-    """Write a client's data where only the owner can read them, as a whole or not at all.
+    """Write a client's data where only the owner can read them, as a whole or not at all; return the size in bytes.
 
-    Args:
-        path: of the file.
-        number: which client it is, 0, 1 ...
-        name: of the client.
-        task: name of the task that the data are for.
-        shard: its data.
-        packages: whose dataclasses the data may be made of.
-
-    Returns:
-        The file's size, bytes. Raises `InputError` for data that a file cannot hold.
+    The data are for a task, and made of dataclasses of some packages. Raises `InputError` for what a file cannot hold.
     """
     try:
         tree: Tree = {"client": number, "name": name, "task": task, "shard": _tree_of(shard, packages)}
@@ -160,11 +151,7 @@ def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, byte
 def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number: int, name: str) -> Any:
     """Return a client's data from its own tables, read as the recipe's data set reads those of all clients.
 
-    Args:
-        experiment: the recipe of the federation.
-        tables: {name of one of the data set's `site_tables`: file}.
-        number: which client it is, 0, 1 ...
-        name: of the client.
+    `tables` are {name of one of the data set's `site_tables`: file}; `number`, 0, 1 ..., says which client it is.
     """
     site = _site_data(experiment.data)
     first = site.site_tables[0]

@@ -36,16 +36,10 @@ class DataNow:
 
 
 def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool) -> DataNow:
-    """Load a stored run's data.
+    """Load a stored run's data, which [data] of the file `where` names; what the run began with is in `began`.
 
-    Args:
-        experiment: the run's.
-        began: what the run began with.
-        where: the file whose [data] says where the data are.
-        allow_changed: whether they may be others than the run began with; a note then says which are.
-
-    Raises `InputError` for data that are not there, that have changed and may not, or whose names the model numbers
-    otherwise.
+    Where they may be others than that, a note says which are. Raises `InputError` for data that are not there, that
+    have changed and may not, or whose names the model numbers otherwise.
     """
     try:
         with nullcontext() if allow_changed else without_notes():
@@ -85,10 +79,6 @@ def moved(experiment: Experiment, root: Path) -> Experiment:
     """Return the experiment with its data read from another folder.
 
     Files keep their places below the folder that holds all of them; data that are one folder are that folder.
-
-    Args:
-        experiment: as it was stored.
-        root: where the data are now.
     """
     paths = _paths(experiment)
     if not paths:

@@ -50,10 +50,7 @@ of a data set that makes more clients than have digests; "named", {client: diges
 def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any, Any] | None = None) -> Origin:
     """Return what a run began with: its options and a digest of every client's data.
 
-    Args:
-        sections: its resolved options.
-        shards: its clients' data.
-        task: what tells by which names the model numbers a client's data; None where the data are elsewhere.
+    The task tells by which names the model numbers a client's data; it is None where the data are elsewhere.
     """
     origin: dict[str, dict[str, Any]] = {"options": _kept(sections)}
     if isinstance(shards, Shards) and len(shards) > MOST_DIGESTS:
@@ -79,10 +76,7 @@ def versions() -> Mapping[str, str]:
 def with_versions(environment: dict[str, Any], stored: Mapping[str, str] | None, folder: Path) -> dict[str, Any]:
     """Return what `environment.json` is to say of a run that goes on; other versions than before are noted and told.
 
-    Args:
-        environment: what it says.
-        stored: versions that the last checkpoint was stored with; None without one.
-        folder: the run's.
+    `stored` are the versions that the last checkpoint was stored with; None without one.
     """
     now, noted = versions(), environment.get(RESUMED, [])
     if not isinstance(noted, list):
@@ -117,13 +111,8 @@ def check_options(began: Origin, sections: Mapping[str, Any], written: Mapping[s
     """Raise `InputError` for an option of a run that is another than the run began with.
 
     An option that neither the origin nor the file names came with a later version; it has its default. An origin
-    without options is that of a run of an older version, of which nothing is known.
-
-    Args:
-        began: what the run began with.
-        sections: its resolved options as they are now.
-        written: the content of the file that they are from.
-        where: the file.
+    without options is that of a run of an older version, of which nothing is known. `written` is the content of the
+    file `where`, and `sections` are the options resolved from it.
     """
     then, now, names = (_renamed(each) for each in (began.get("options", {}), _kept(sections), _kept(written)))
     for key in sorted({*then, *now}) if then else ():

@@ -96,11 +96,9 @@ def checked_memories(names: Any, clients: int) -> dict[int, str]:
 
 
 def checked_state(tree: Any, complete: bool = True) -> RunState:
-    """A run's state as it was packed. Raises `WireError` for parts that are missing, unknown or of a wrong type.
+    """A run's state as it was packed; where it need not be `complete`, only what tells of the model must be there.
 
-    Args:
-        tree: what was packed.
-        complete: whether nothing may be missing; else only what tells of the model must be there.
+    Raises `WireError` for parts that are missing, unknown or of a wrong type.
     """
     tree = {**{name: {} for name in LATER_FIELDS}, **tree}
     columns = complete or isinstance(tree.get("curve"), dict)  # the first format stored points
@@ -146,13 +144,9 @@ def _check_columns(curve: Mapping[str, Array], complete: bool) -> None:
 
 
 def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str) -> None:
-    """Raise `InputError` unless this run can go on from a state: all that the loop and the methods rely on is there.
+    """Raise `InputError` unless this run can go on from a state that `checked_state` returned, of the file `where`.
 
-    Args:
-        state: as `checked_state` gives it.
-        plan: what both ends agreed on.
-        selector: who chooses.
-        where: the state's file.
+    All that the loop and the methods rely on must be there.
     """
     with _damaged(where):
         _check_history(state, plan)
@@ -352,13 +346,9 @@ def _check_clients(table: Mapping[str, Any], clients: int, where: str) -> None:
 
 
 def _check_like(state: Any, wanted: Any, where: str, record: bool = True) -> None:
-    """Raise `WireError` unless a method's state is of the kind that it begins with.
+    """Raise `WireError` unless a method's state, or a part of it, is of the kind that it begins with.
 
-    Args:
-        state: the state, or a part of it.
-        wanted: what it is at the start; what is None then may become anything.
-        where: what errors call it.
-        record: whether it is all of the state, whose parts have names that stay.
+    What is None at the start may become anything. The parts of a `record`, all of a state, have names that stay.
     """
     wanted = wanted.item() if isinstance(wanted, np.generic) else wanted
     numbers = isinstance(state, int | float) and isinstance(wanted, int | float)

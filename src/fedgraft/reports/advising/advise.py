@@ -16,15 +16,7 @@ from fedgraft.reports.pages.html_report import write_report
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found.
-
-    Args:
-        verdict: what to do.
-        missing: names of jobs for which there was no time.
-        notes: what is said beside the table.
-        ran: jobs that were not done before.
-        written: files that say it.
-    """
+    """The verdict, names of jobs for which there was no time, notes, how many jobs were newly done, and files."""
 
     verdict: Verdict
     missing: list[str]

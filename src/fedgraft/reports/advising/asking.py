@@ -15,16 +15,10 @@ from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, T
 
 @dataclass
 class Asking:
-    """Asks a question: does its jobs, the most telling first.
+    """Asks a question: does its jobs, the most telling first, the last one to end within `seconds`.
 
     With two seeds the first recipe and its model trained alone, then the other recipes, the best one's model trained
     alone, and what one place could do; then the same with the other seeds, the best recipe first.
-
-    Args:
-        question: to be asked.
-        cells: where results are.
-        seconds: in which the last job is to end.
-        say: hears a line per job.
     """
 
     question: Question

@@ -27,13 +27,7 @@ KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections
 
 @dataclass(frozen=True)
 class Cells:
-    """Finished jobs of a question, in a folder.
-
-    Args:
-        question: whose jobs these are.
-        folder: `cells/` and `runs/` are in it.
-        done: {job: its result} of those that were found or run.
-    """
+    """Finished jobs of a question, in `cells/` and `runs/` of a folder; `done` has those that were found or run."""
 
     question: Question
     folder: Path

@@ -13,11 +13,7 @@ SURE_ROUNDS, SURE_SECONDS = 3, 3.0
 
 
 class TooSlowError(FedgraftError):
-    """A run would not end in time.
-
-    Args:
-        seconds: that it would take.
-    """
+    """A run would not end in time: it would take so many seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"would take {seconds:.0f} s")

@@ -86,10 +86,7 @@ def confusion_of(
 ) -> Confusion | None:
     """Return the counts of all clients' test examples, as the run's model answers now; its data are loaded again.
 
-    Args:
-        run_folder: a run's folder, opened.
-        data_root: where the data are now; None = where they were.
-        allow_changed_data: whether they may be others than the run began with.
+    Where the data are, and whether they may have changed, is said as to `load_run`.
 
     Returns:
         None for a task that tells no classes. Raises `InputError` where the data are not here or have changed.

@@ -11,11 +11,8 @@ from fedgraft.reports.studies.processes import Call, Write
 def on_cluster(calls: Sequence[Call], on: str, jobs: int, write: Write) -> Iterator[Call]:
     """Yield each call as it ends, each a task of a Ray cluster; what they find is written here.
 
-    Args:
-        calls: to make.
-        on: "ray:ADDRESS" of a cluster, or "ray" for a Ray on this machine.
-        jobs: calls at a time on this machine; a cluster makes as many as it has CPUs.
-        write: a file of the study's folder.
+    `on` is "ray:ADDRESS" of a cluster, which makes as many calls at a time as it has CPUs, or "ray" for a Ray on this
+    machine, which makes `jobs`.
     """
     with missing_extra("ray", by="--on ray"):
         from fedgraft.runtimes.ray_cluster.tasks import results

@@ -52,13 +52,8 @@ def figure(
 ) -> go.Figure:
     """Test scores against two costs, both on logarithmic axes: those of the study's layout.
 
-    It is what a run that ended there would have: that of the round best on validation so far.
-
-    Args:
-        study: whose methods' labels are shown.
-        split: the setting's name.
-        runs: {(model, method): its runs, one a seed}.
-        yardsticks: {name: scores in percent, one a seed}.
+    A score is what a run that ended there would have: that of the round best on validation so far. Yardsticks are
+    {name: scores in percent, one a seed}.
     """
     made = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.03)
     bests, seeds = [], max(map(len, runs.values()))

@@ -29,14 +29,9 @@ START, END = "<!-- tables: written by fedgraft study -->", "<!-- /tables -->"
 
 
 def write_page(study: Study, results: Results, seeds: int, page: Path, pictures: Path | None = None) -> None:
-    """Put the tables between the page's two marks; a page that does not exist is made.
+    """Put the tables between the page's two marks; a Markdown page that does not exist is made.
 
-    Args:
-        study: whose tables.
-        results: of its cells.
-        seeds: how many of them.
-        page: a Markdown file.
-        pictures: a folder; those in it that are named as a table's heading are shown below that, once.
+    Pictures in a folder that are named as a table's heading are shown below that, once.
     """
     text = page.read_text() if page.is_file() else f"# {study.title}\n\n{START}\n{END}\n"
     head, start, rest = text.partition(START)

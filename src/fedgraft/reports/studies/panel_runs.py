@@ -18,14 +18,7 @@ Results: TypeAlias = Mapping[Cell, Run]
 
 @dataclass(frozen=True, eq=False)
 class PanelRuns:
-    """A panel of a study, and the runs of its cells.
-
-    Args:
-        study: whose panel it is.
-        panel: as the study has it, or for one of its settings alone.
-        results: of all cells that have run.
-        seeds: how many count.
-    """
+    """A panel of a study, or one of its settings alone, and the runs of its cells, of which so many seeds count."""
 
     study: Study
     panel: Mapping[str, Any]

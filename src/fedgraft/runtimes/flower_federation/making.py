@@ -133,13 +133,7 @@ def _write_pair(folder: FederationFolder, pair: "Pair") -> None:
 
 
 def names_of(path: Path, count: int | None, names: str | None) -> Sequence[str]:
-    """Return the names of clients: as given, else those of 'fedgraft shard'.
-
-    Args:
-        path: the federation's folder.
-        count: of clients, which are then called site0, site1, ...
-        names: with commas between them.
-    """
+    """Return names of clients: site0, site1, ... by a count, those given with commas, or those of 'fedgraft shard'."""
     if count is not None and names is not None:
         raise InputError("--clients and --names cannot be given together; --names says how many there are.")
     if count is not None:

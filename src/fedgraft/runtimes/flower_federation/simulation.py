@@ -33,12 +33,8 @@ ENDING_SECONDS: Final = 60.0
 class Simulation(FlowerLink):
     """A simulation with one virtual node for each client; its ServerApp waits until the link is closed.
 
-    Args:
-        plan: what both ends agreed on.
-        shards: every client's own shard.
-        actors: processes that run ClientApps.
-        threads: torch threads of each.
-        folder: where nodes keep what they remember; None for a temporary folder.
+    So many processes run ClientApps, each with so many torch threads. Nodes keep what they remember in a folder; None
+    is a temporary one.
     """
 
     def __init__(
