@@ -1,6 +1,5 @@
 """A finished run, as Python sees it."""
 
-import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -28,6 +27,7 @@ from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.choices import is_explained
+from fedgraft.reports.stored.comparison import shown_score
 from fedgraft.reports.stored.stored_runs import StoredRun, yardsticks_of
 
 
@@ -238,14 +238,14 @@ class Run(Represented):
             *([("scored", f"{summary['scored']} of the clients")] if summary.get("scored") else []),
             ("rounds", f"{summary['rounds']} in {seconds}, ended by {summary.get('stopped_by', '-')}"),
             ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
-            (f"{metric} on validation, best", _score(self._stored.best_validation)),
-            (f"{metric} on test, there", _score(summary["test_at_best_validation"])),
+            (f"{metric} on validation, best", shown_score(self._stored.best_validation)),
+            (f"{metric} on test, there", shown_score(summary["test_at_best_validation"])),
             *(
                 [("all data, sent once", human_bytes(raw))]
                 if (raw := summary.get("raw_data_bytes")) is not None
                 else []
             ),
-            *((f"yardstick {name}", _score(score)) for name, score in yardsticks_of(summary).items()),
+            *((f"yardstick {name}", shown_score(score)) for name, score in yardsticks_of(summary).items()),
             *([("failures", failures)] if (failures := human_failures(summary.get("failures"))) else []),
             ("folder", str(self.folder)),
         ]
@@ -283,7 +283,3 @@ def folders_of(runs: Sequence[HasFolder | str | Path]) -> list[Path]:
     if isinstance(runs, Run | str | Path):
         raise InputError(f"Give a list of runs, such as [run]; got {runs!r}.")
     return [Path(each) if isinstance(each, str | Path) else each.folder for each in runs]
-
-
-def _score(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.4f}"

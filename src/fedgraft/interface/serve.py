@@ -13,7 +13,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -204,22 +204,19 @@ def _until_asked_to_end(predictor: Predictor, listener: socket.socket) -> int:
 
 
 def _app(predictor: Predictor) -> Starlette:
-    async def listed(request: requests.Request) -> Response:
-        return _response(200, to_json({"run": predictor.health["run"], "endpoints": ENDPOINTS}))
+    def page(content: object) -> Callable[[requests.Request], Awaitable[Response]]:
+        async def answer(request: requests.Request) -> Response:
+            return _response(200, to_json(content))
 
-    async def health(request: requests.Request) -> Response:
-        return _response(200, to_json(predictor.health))
-
-    async def schema(request: requests.Request) -> Response:
-        return _response(200, to_json(predictor.schema))
+        return answer
 
     async def predictions(request: requests.Request) -> Response:
         return _response(*await predictor.answered(await _body(request, predictor.max_request)))
 
     routes = [
-        Route("/", listed, methods=["GET"]),
-        Route("/health", health, methods=["GET"]),
-        Route("/schema", schema, methods=["GET"]),
+        Route("/", page({"run": predictor.health["run"], "endpoints": ENDPOINTS}), methods=["GET"]),
+        Route("/health", page(predictor.health), methods=["GET"]),
+        Route("/schema", page(predictor.schema), methods=["GET"]),
         Route("/predict", predictions, methods=["POST"]),
     ]
     application = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, RefusedError: _refused})

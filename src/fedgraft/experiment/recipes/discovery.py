@@ -98,14 +98,19 @@ def section_of(family: str, instance: Any) -> dict[str, Any] | None:
     if not _fits(family, cls):
         return None
     package, _, module = cls.__module__.rpartition(".")
-    name = module if package == PACKAGES[family] else f"{cls.__module__}:{cls.__qualname__}"
-    if "<locals>" in name:
-        raise InputError(f"{cls.__qualname__} is defined in a function; define it in a module or a notebook's cell.")
+    name = module if package == PACKAGES[family] else outside_name(cls)
     options = options_of(instance)
     holds = [option for option, value in options.items() if dataclasses.is_dataclass(value)]
     if holds or any(map(dataclasses.is_dataclass, options.get("codecs", ()))):
         raise InputError(f"{cls.__name__} holds other methods; give it as a dict or a list, as a recipe does.")
     return {"name": name, **options}
+
+
+def outside_name(cls: type[Any]) -> str:
+    """Return "package.module:Class". Raises `InputError` for a class that no other process could find by it."""
+    if "<locals>" in cls.__qualname__:
+        raise InputError(f"{cls.__qualname__} is defined in a function; define it in a module or a notebook's cell.")
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def class_of(family: str, section: str, options: Mapping[str, Any]) -> type[Any]:

@@ -6,7 +6,7 @@ import platform
 import secrets
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,7 +88,7 @@ def execute(
     """
     _check_machine(experiment.runtime)
     watcher = watcher or Silent()
-    with _new(folder) as run_folder:
+    with nullcontext() if folder is None else _new(folder) as run_folder:
         if sites is not None:
             assert run_folder is not None, "a run at sites needs a folder"
             return _execute_at(sites, experiment, run_folder, watcher)
@@ -127,11 +127,8 @@ def _describe(
 
 
 @contextmanager
-def _new(folder: Path | None) -> Iterator[RunFolder | None]:
-    """Enter the new folder of a run, which is taken back where the run cannot begin; None where none is wanted."""
-    if folder is None:
-        yield None
-        return
+def _new(folder: Path) -> Iterator[RunFolder]:
+    """Enter the new folder of a run, which is taken back where the run cannot begin."""
     with RunFolder.begin(folder) as run_folder, run_folder.taken_back():
         yield run_folder
 
@@ -186,7 +183,10 @@ def resume(
         if stored is not None:
             stored = reopened(run_folder, experiment, stored, rounds is not None)
             check_state(stored[0], experiment.plan, experiment.selector, str(folder / CHECKPOINT / STATE))
-        _check_number(stored, experiment.stopping.rounds)
+        made = stored[0].round if stored else 0
+        require(
+            experiment.stopping.rounds >= made, "rounds", f">= {made}, as many as were made", experiment.stopping.rounds
+        )
         if rounds is not None:
             run_folder.revise(experiment.to_toml())
         run_folder.rewind()
@@ -258,12 +258,6 @@ def _train(
     if sites is not None:
         sites.leave(experiment, state, result)
     return result
-
-
-def _check_number(stored: Stored | None, rounds: int) -> None:
-    """Raise `InputError` for fewer rounds than were made."""
-    made = stored[0].round if stored else 0
-    require(rounds >= made, "rounds", f">= {made}, as many as were made", rounds)
 
 
 def _finish(

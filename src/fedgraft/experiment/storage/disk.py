@@ -236,10 +236,7 @@ def read_text(path: Path) -> str:
 
 def read_table(path: Path) -> dict[str, Any]:
     """A JSON object. Raises `InputError` for a file that is none."""
-    content = _parsed(read_text(path), str(path))
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is damaged: it holds no table.")
-    return content
+    return _parsed(read_text(path), str(path))
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -263,17 +260,17 @@ def _row(line: bytes, where: str) -> dict[str, Any]:
         text = line.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is damaged: it is not UTF-8 text.") from error
-    row = _parsed(text, where)
-    if not isinstance(row, dict):
-        raise InputError(f"{where} is damaged: it holds no table.")
-    return row
+    return _parsed(text, where)
 
 
-def _parsed(text: str, where: str) -> Any:
+def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
-        return json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is damaged: {error}.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{where} is damaged: it holds no table.")
+    return content
 
 
 # --- models -----------------------------------------------------------------------------------------------------------

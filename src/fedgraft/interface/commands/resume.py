@@ -55,10 +55,9 @@ def resume(
     run_folder = RunFolder.open(folder)
     experiment = stored_experiment(run_folder)
     if federated.is_federated(run_folder):
-        if track:
-            raise InputError(f"--track is not for {folder}, whose clients are at the nodes of a federation.")
-        if rounds is not None:
-            raise InputError(f"--rounds is not for {folder}, whose clients are at the nodes of a federation.")
+        for option, value in (("--track", track), ("--rounds", rounds)):
+            if value:
+                raise InputError(f"{option} is not for {folder}, whose clients are at the nodes of a federation.")
         with resumable(folder):
             show_summary(federated.resume_on(run_folder, before, quiet), folder, as_json)
         return

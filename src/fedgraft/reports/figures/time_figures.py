@@ -86,8 +86,7 @@ def waiting(runs: Sequence[StoredRun]) -> go.Figure:
 
 
 def _check(runs: Sequence[StoredRun]) -> None:
-    if not runs:
-        raise InputError("A figure needs at least one run.")
+    style.check_drawable(runs, same_metric=False)
     for run in runs:
         if not is_timed(run):
             raise InputError(f"{run.path} has no simulated seconds of its clients: an earlier version made it.")

@@ -29,12 +29,9 @@ _GONE = "its data are not here as the run had them"
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A row of the matrix.
+    """A row of the matrix: what examples are, and (count, share of the row in [0, 1]) of what they are taken for.
 
-    Args:
-        name: what examples are.
-        cells: (count, share of the row in [0, 1]) of what they are taken for, in the same order; the share of `OTHERS`
-            taken for each other is 0.
+    The share of `OTHERS` taken for each other is 0.
     """
 
     name: str

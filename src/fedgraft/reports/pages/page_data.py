@@ -15,14 +15,7 @@ MOST_CLIENTS = 100
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a client's examples that is of a class.
-
-    Args:
-        name: of the class.
-        count: examples of it.
-        percent: what part of the client's examples that is, in [0, 100].
-        colour: of the class, at every client.
-    """
+    """A client's examples of a class: how many, what part of its examples in [0, 100], the colour of the class."""
 
     name: str
     count: int

@@ -181,6 +181,11 @@ def shown(name: str, value: Any) -> str:
     return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
+def shown_score(value: float | None) -> str:
+    """A score as a person reads it; "-" where there is none."""
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
+
+
 def _costs(against: str | None) -> list[str]:
     """Return which costs to the target a table shows, in their order."""
     usual = ["bytes", "rounds", "simulated_seconds"]
