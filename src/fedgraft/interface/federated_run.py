@@ -36,12 +36,7 @@ HAND_OVER_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class RemoteClient:
-    """A client whose data are elsewhere.
-
-    Args:
-        name: of the client.
-        data: fingerprint of its data, as its node says.
-    """
+    """A client whose data are elsewhere: its name, and the fingerprint of its data, as its node says."""
 
     name: str
     data: str

@@ -21,12 +21,7 @@ MOST_CELLS = 10_000_000
 
 
 class RefusedError(FedgraftError):
-    """A request that is not answered.
-
-    Args:
-        status: of HTTP, such as 413.
-        line: why.
-    """
+    """A request that is not answered, with a status of HTTP, such as 413, and why."""
 
     def __init__(self, status: int, line: str) -> None:
         super().__init__(line)

@@ -31,11 +31,7 @@ class TablesCommand(TyperCommand):
 def spelled_out(arguments: Sequence[str], known: Mapping[str, bool]) -> list[str]:
     """Return arguments with `--table NAME=FILE` in place of `--NAME FILE` and `--NAME=FILE`.
 
-    Args:
-        arguments: of the command.
-        known: {option of the command: whether it takes a value}.
-
-    Raises `InputError` where the file is missing.
+    `known` is {option of the command: whether it takes a value}. Raises `InputError` where the file is missing.
     """
     spelled: list[str] = []
     rest = list(arguments)

@@ -34,12 +34,7 @@ class Progress:
     chosen. Elsewhere: a line for each stage that takes long, and a line a round, at most one a second, always the first
     and the last. Why a client failed is told once for each reason.
 
-    Args:
-        rounds: most rounds there will be.
-        budget_bytes: most bytes there will be; 0 = no limit.
-        metric: what the score is called.
-        clients: how many clients there are; 0 = as many as the run finds.
-        quiet: say nothing at all.
+    A budget of 0 bytes is no limit; 0 clients are as many as the run finds.
     """
 
     def __init__(self, rounds: int, budget_bytes: int, metric: str, clients: int, quiet: bool = False) -> None:

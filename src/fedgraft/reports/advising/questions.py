@@ -31,14 +31,10 @@ LEAST_SEEDS = 2
 
 @dataclass(frozen=True)
 class Job:
-    """A score to find, with one seed.
+    """A score to find, with one seed of data and training, for the row of this kind and name.
 
-    Args:
-        kind: of its row.
-        name: of its row.
-        seed: of data and training.
-        yardstick: that is computed; "" for a federated run.
-        candidate: whose experiment it is, or whose model is trained.
+    `yardstick` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
+    trained.
     """
 
     kind: str

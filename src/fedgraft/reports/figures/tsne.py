@@ -21,13 +21,7 @@ PERPLEXITY: Final = 30.0
 def embed(
     run_folder: RunFolder, seed: int = 0, data_root: Path | None = None, allow_changed_data: bool = False
 ) -> pd.DataFrame:
-    """t-SNE of the last hidden layer over each client's test examples.
-
-    Args:
-        run_folder: a run's folder, opened; the run's data are loaded again.
-        seed: of t-SNE.
-        data_root: where the data are now; None = where they were.
-        allow_changed_data: whether they may be others than the run began with.
+    """t-SNE of the last hidden layer over each client's test examples; the data are loaded again, as by `load_run`.
 
     Returns:
         Columns channel ("own model", and "shared alone" where clients add something private to what is shared), client,

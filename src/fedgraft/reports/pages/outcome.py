@@ -19,9 +19,7 @@ Summary = Mapping[str, Any]
 def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
     """Say which run is best, by how much and for how many bytes, against yardsticks and against sending all data once.
 
-    Args:
-        summaries: of runs with one metric, at least one.
-        labels: what each is called.
+    There is at least one run; all have one metric.
     """
     if len({summary["dataset"] for summary in summaries}) > 1:
         return DIFFERENT

@@ -40,14 +40,9 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class ClassPart:
-    """The classes of one run, or of the runs of a group together.
+    """The classes of one run, or of the runs of a group together, with a sentence or two; or why they are missing.
 
-    Args:
-        name: of the run or group.
-        missing: why they are not shown; "" where they are.
-        text: what is shown, in a sentence or two.
-        scores: of each class.
-        matrix: a row for each class, and `OTHERS`.
+    The matrix has a row for each class, and one for `OTHERS`.
     """
 
     name: str
@@ -60,16 +55,10 @@ class ClassPart:
 def class_parts(
     groups: Sequence[Group], wanted: bool | None, data_root: Path | None = None, allow_changed_data: bool = False
 ) -> list[ClassPart]:
-    """Return the classes of each run or group whose task tells any.
+    """Return the classes of each run or group whose task tells any; the data are loaded as by `load_run`.
 
-    Args:
-        groups: which.
-        wanted: whether they are wanted; None = where that takes less than `MOST_SECONDS` for all of them, and the data
-            are here.
-        data_root: where the data are now; None = where they were.
-        allow_changed_data: whether they may be others than the runs began with.
-
-    Raises `InputError` where they were asked for and the data are gone.
+    Where it is not said whether they are `wanted`, they are shown if that takes less than `MOST_SECONDS` for all of
+    them, and the data are here. Raises `InputError` where they are wanted and the data are gone.
     """
     if wanted is False:
         return []

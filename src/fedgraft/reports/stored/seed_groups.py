@@ -28,11 +28,7 @@ _UNLIKE = ("seed", "description")
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but the seed.
-
-    Args:
-        runs: at least one, in the order in which they were given, each seed once.
-    """
+    """Runs that differ in nothing but the seed: at least one, in the order in which they were given, each seed once."""
 
     runs: tuple[StoredRun, ...]
 

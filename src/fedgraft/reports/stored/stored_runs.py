@@ -253,8 +253,7 @@ def default_target(runs: Sequence[StoredRun]) -> float:
 def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
     """(name, score on test) of every yardstick: its mean over the runs of a data set, named if there are several.
 
-    Args:
-        tables: summaries, or anything else with "dataset", "yardsticks" and "client_alone".
+    Tables are summaries, or anything else with "dataset", "yardsticks" and "client_alone".
     """
     return _joined(tables, yardsticks_of)
 
@@ -262,8 +261,7 @@ def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, fl
 def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
     """(`ALL_DATA`, bytes): the mean over the runs of a data set that know it, named if there are several.
 
-    Args:
-        tables: summaries, or anything else with "dataset" and "raw_data_bytes".
+    Tables are summaries, or anything else with "dataset" and "raw_data_bytes".
     """
     return _joined(tables, lambda table: {ALL_DATA: table.get("raw_data_bytes")})
 
@@ -298,11 +296,7 @@ def _numbered(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a file of JSON lines, each with all fields of a dataclass; a row that is not is named by its line.
 
-    Args:
-        path: the file.
-        rows: what it holds.
-        kind: the dataclass; earlier versions knew nothing of fields that have a default.
-        checks: {name: whether a value is one of that field}.
+    Earlier versions knew nothing of fields that have a default. `checks` are {field: whether a value is one of it}.
     """
     if not path.is_file():
         raise InputError(f"{path} is missing.")

@@ -81,11 +81,7 @@ class Authority:
         return cls(key, x509.load_pem_x509_certificate(pair.public))
 
     def server(self, host: str) -> Pair:
-        """Return a server's key and certificate.
-
-        Args:
-            host: name or address by which sites reach it; this machine's own names are added.
-        """
+        """Return a server's key and certificate, for the host by which sites reach it and this machine's own names."""
         key = generate_private_key(SECP256R1())
         names = [_general_name(each) for each in dict.fromkeys([host, *HERE])]
         signer = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value

@@ -19,12 +19,9 @@ KNOWN_KEY: Final = "Public key already in use"
 
 
 class Standing(NamedTuple):
-    """What the SuperLink knows of a node or of a run.
+    """What the SuperLink knows of a node or of a run: its id at Flower and its status, since a time in UTC.
 
-    Args:
-        id: at Flower.
-        status: such as "online", or "finished:failed".
-        since: when it came to be so, in UTC.
+    A status is such as "online", or "finished:failed".
     """
 
     id: str

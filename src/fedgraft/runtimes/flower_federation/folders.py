@@ -34,14 +34,9 @@ class _Below:
 
 @dataclass(frozen=True)
 class FederationFolder:
-    """The server's folder.
+    """The server's folder; `clients` are names, in the order of their numbers.
 
-    Args:
-        path: where it is.
-        host: of the server, as sites reach it.
-        port: of the server.
-        clients: names, in the order of their numbers.
-        insecure: whether there is neither TLS nor authentication of nodes.
+    An insecure federation has neither TLS nor authentication of nodes. Sites reach the server at host and port.
     """
 
     path: Path
@@ -130,16 +125,7 @@ class FederationFolder:
 
 @dataclass(frozen=True)
 class NodeFolder:
-    """A site's folder; it may be moved and copied.
-
-    Args:
-        path: where it is.
-        client: the client's number.
-        name: the client's name.
-        host: of the server.
-        port: of the server.
-        insecure: whether there is neither TLS nor authentication.
-    """
+    """A site's folder, which may be moved and copied: the client's number and name, and where the server is."""
 
     path: Path
     client: int

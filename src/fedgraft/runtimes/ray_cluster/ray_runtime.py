@@ -20,12 +20,7 @@ from fedgraft.runtimes.workers.shared_memory import Blob
 class RayRuntime(Remembering):
     """All clients in actors of a Ray cluster; what the cluster fails to do is `MachineError`, and no client's failure.
 
-    Args:
-        plan: what both ends agreed on.
-        shards: every client's own shard, by client index.
-        actors: how many; -1 = one per CPU of the cluster, at most one a client.
-        threads: torch threads of each.
-        address: of the cluster; "" starts a Ray here.
+    Actors are -1 for one per CPU of the cluster, at most one a client; an address of "" starts a Ray here.
     """
 
     def __init__(self, plan: Plan, shards: Sequence[Any], actors: int, threads: int, address: str) -> None:

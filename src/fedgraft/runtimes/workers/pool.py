@@ -122,14 +122,10 @@ class _Batch:
 
 
 class Pool:
-    """Workers for all clients of a run.
+    """Workers for all clients of a run, so many of them, >= 1.
 
-    Args:
-        channels: starts workers.
-        count: of workers, >= 1.
-        memory: what a client remembers, the same object until that changes.
-        set_up: the message that a client was sent before training, for whoever serves it; b"" = none.
-        most: clients whose prepared data a worker keeps; None = all.
+    `memory` tells what a client remembers, the same object until that changes; `set_up` the message that it was sent
+    before training, b"" for none. A worker keeps the prepared data of `most` clients; None = all.
     """
 
     def __init__(
