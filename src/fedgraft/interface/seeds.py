@@ -13,7 +13,6 @@ from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, SUMMARY, check_free
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.progress import Progress
-from fedgraft.reports.stored.seed_groups import seed_folder
 
 RECIPE = "recipe.toml"
 """What all runs of the folder have in common."""
@@ -51,7 +50,7 @@ def run_seeds(
     experiment = _begun(experiment, folder, stored)
     summaries = []
     for seed in seeds:
-        path = seed_folder(folder, seed)
+        path = folder / f"seed-{seed}"
         if (path / SUMMARY).exists():
             summary = RunFolder.open(path).summary()
         else:

@@ -64,11 +64,6 @@ class Group:
         return seeds, interval([one[seed] - two[seed] for seed in seeds])
 
 
-def seed_folder(folder: Path, seed: int) -> Path:
-    """Return where the run of a seed is, in the folder of runs with several."""
-    return folder / f"seed-{seed}"
-
-
 def runs_in(folder: Path) -> list[Path]:
     """Return the runs of all its seeds, ascending, of a folder of runs with several; of another the folder itself."""
     seeds = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}

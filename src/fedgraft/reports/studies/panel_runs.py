@@ -1,17 +1,21 @@
 """What a panel's cells have found, by what its tables have in rows and columns."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean
 from typing import Any, TypeAlias
 
+from fedgraft.contracts.scores import first_reaching
 from fedgraft.experiment.recipes.units import human_failures
 from fedgraft.reports.studies.markdown import figures
 from fedgraft.reports.studies.study import Cell, Study, panel_cells
 
 Run: TypeAlias = Mapping[str, Any]
 """What a page needs of a run's summary."""
+POINT = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
+"""What a point of a cell's curve holds."""
 Results: TypeAlias = Mapping[Cell, Run]
 """{cell: its run}, of the cells that have run."""
 
@@ -97,6 +101,17 @@ class PanelRuns:
         """Return the paper's numbers in a setting; {} without any."""
         numbers: Mapping[str, Any] = self.panel["paper"].get(setting, {})
         return numbers
+
+
+def points_of(run: Run) -> list[dict[str, Any]]:
+    """Return the points of a cell's curve in which all clients were scored."""
+    return [dict(zip(POINT, point, strict=False)) for point in run["curve"] if point[2] is not None]
+
+
+def spent_to(run: Run, target: float, cost: str) -> float:
+    """Return a cost, of `POINT`, until the validation score first was as good as a target; nan if it never was."""
+    point = first_reaching(points_of(run), target, run["better"])
+    return math.nan if point is None else float(point[cost])
 
 
 def raw_data_text(runs: Iterable[Run]) -> str:

@@ -5,23 +5,18 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.stored.intervals import half_width
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import PanelRuns, Run
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run, spent_to
 
 MEGA = 1e6
-POINT = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
-"""What a point of a cell's curve holds."""
 
 BySeed = Mapping[int, Run]
 
 
 def seconds_to(run: Run, target: float) -> float:
     """Return the simulated seconds until the validation score first was as good as a target; nan if it never was."""
-    points = [dict(zip(POINT, point, strict=True)) for point in run["curve"] if point[2] is not None]
-    point = first_reaching(points, target, run["better"])
-    return math.nan if point is None else float(point["simulated_seconds"])
+    return spent_to(run, target, "simulated_seconds")
 
 
 def interval(values: Sequence[float], digits: int = 1) -> str:

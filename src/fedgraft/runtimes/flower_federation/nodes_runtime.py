@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.contracts.runtime import fingerprint
@@ -175,14 +175,11 @@ class NodesRuntime(Runtime):
 
     def _order(self, kind: str, client: int, **content: bytes) -> envelope.Order:
         kept = {memories[client] for memories in self._checkpoints if client in memories}
+        memory, set_up = (known.get(client, b"") for known in (self._memories, self._set_ups))
+        set_up = fingerprint(set_up) if set_up else b""
         return envelope.Order(
-            kind, self._run, os.urandom(16), client, keep=b"".join(sorted(kept)), **self._state(client), **content
+            kind, self._run, os.urandom(16), client, memory, set_up, keep=b"".join(sorted(kept)), **content
         )
-
-    def _state(self, client: int) -> dict[str, Any]:
-        """Return the fingerprints of what a client goes on from."""
-        set_up = self._set_ups.get(client, b"")
-        return {"memory": self._memories.get(client, b""), "set_up": fingerprint(set_up) if set_up else b""}
 
     def _remember(self, client: int, answer: envelope.Answer, request: bytes) -> None:
         if answer.memory != self._memories.get(client, b""):

@@ -1,6 +1,5 @@
 """Runtime on a Ray cluster: actors serve clients, this process keeps what those remember."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from fedgraft.errors import InputError
 from fedgraft.runtimes.ray_cluster import cluster
 from fedgraft.runtimes.ray_cluster.object_bytes import shared
 from fedgraft.runtimes.ray_cluster.ray_channel import RayChannels
+from fedgraft.runtimes.workers.in_process import cores
 from fedgraft.runtimes.workers.pool import Answered, Pool
 from fedgraft.runtimes.workers.remembering import Remembering
 from fedgraft.runtimes.workers.shared_memory import Blob
@@ -27,8 +27,7 @@ class RayRuntime(Remembering):
         super().__init__(len(shards))
         self._plan = plan
         self._pool: Pool | None = None
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._cluster = cluster.Cluster(address, max(cores, actors), "runtime.address =")
+        self._cluster = cluster.Cluster(address, max(cores(), actors), "runtime.address =")
         try:
             cpus = cluster.cpus()
             count = min(cpus if actors < 0 else actors, len(shards))
