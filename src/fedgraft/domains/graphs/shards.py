@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Examples
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
@@ -39,7 +40,7 @@ Edges = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class GraphShard:
+class GraphShard(Examples):
     """One client's own graphs; NumPy only, so that it can be sent to a worker process.
 
     Args:
@@ -115,11 +116,6 @@ class GraphShard:
     def degree(self) -> Indices:
         """int64 [nodes]: how many neighbours; its running sum is the row pointer of a CSR whose columns are senders."""
         return np.bincount(self.edges[0], minlength=self.nodes).astype(np.int64)
-
-    def rows(self, split: str) -> Indices:
-        """Positions of the graphs of "train", "validation" or "test"."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
 
     def take(self, graphs: Indices) -> "GraphShard":
         """The shard of these graphs, in this order; the vocabularies stay."""

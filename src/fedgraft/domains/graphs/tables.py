@@ -12,9 +12,9 @@ import pandas as pd
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.labels.known import classes_hint, numbers_hint
-from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.features import some
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of

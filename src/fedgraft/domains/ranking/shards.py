@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import SPLITS
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.domains.examples import Examples
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array
 
 Ids = NDArray[np.int64]
@@ -52,7 +52,7 @@ class ItemLists:
 
 
 @dataclass(frozen=True, eq=False)
-class RankingShard:
+class RankingShard(Examples):
     """One client's own users and their interactions, and the catalogue.
 
     Users belong to one client. The catalogue, its order of items and its features are the same at every client.
@@ -91,11 +91,6 @@ class RankingShard:
     def items(self) -> int:
         """int, number of items in the catalogue."""
         return len(self.item_ids)
-
-    def rows(self, split: str) -> Ids:
-        """Return the positions of a split's interactions, int64."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
 
     def lists(self, split: str) -> ItemLists:
         """Return the items of each user in a split."""

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.examples import Examples
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -96,7 +97,7 @@ class Ratings:
 
 
 @dataclass(frozen=True, eq=False)
-class RatingShard:
+class RatingShard(Examples):
     """One client's own ratings; NumPy only, so that it can be sent to a worker process.
 
     Args:
@@ -124,11 +125,6 @@ class RatingShard:
     n_categories: int
     user_ids: Array
     item_ids: Array
-
-    def rows(self, split: str) -> Ids:
-        """Positions of the ratings of "train", "validation" or "test"."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
 
 
 def drop_repeats(ratings: Ratings) -> Ratings:

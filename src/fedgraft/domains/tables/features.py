@@ -2,17 +2,14 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.domains.examples import Features
 from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
 from fedgraft.errors import InputError, nearest
-
-Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
-"""float32 [nodes, f], dense or CSR."""
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -74,13 +71,6 @@ def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: st
     for name in given:
         values[:, place[name]] = feature(rows.column(name), empty_is_zero=is_sparse)
     return sparse.csr_matrix(values) if is_sparse else values
-
-
-def stacked(known: Features, new: Features) -> Features:
-    """Return the features of known nodes with those of new ones behind them."""
-    if isinstance(known, np.ndarray):
-        return np.concatenate([known, np.asarray(new)])
-    return sparse.csr_matrix(sparse.vstack([known, new], format="csr"))
 
 
 def new_features(

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import GivenData, QueriedData, SiteData
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
-from fedgraft.domains.tables.schema import ALL_OTHERS, Table, renamed, with_text_names
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, renamed, with_text_names
 
 
 class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
@@ -37,3 +40,15 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
     ) -> dict[str, pd.DataFrame]:
         """Return tables of questions by the usual names of columns."""
         return renamed(tables, {schema.name: schema.usual(schema.names(self)) for schema in self.asked})
+
+
+def columns_of(found: Collection[Any], names: Names) -> dict[str, Any]:
+    """Return columns that say the label of each example and, where the data said them, its client and its split."""
+    whole = found.whole
+    named_classes = [whole.classes[label] if label >= 0 else None for label in whole.label] if whole.classes else None
+    columns = {names["label"]: whole.label if named_classes is None else named_classes}
+    if found.client_names:
+        columns[names["client"]] = np.array(found.client_names, dtype=object)[found.client]
+    if found.split:
+        columns[names["split"]] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+    return columns

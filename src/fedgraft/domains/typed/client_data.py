@@ -12,8 +12,9 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Features
 from fedgraft.domains.typed.metapath_graphs import page_rank
-from fedgraft.domains.typed.shards import Features, TypedGraph
+from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.nn.propagate import Sparse, States
 
 

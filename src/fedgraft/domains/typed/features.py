@@ -2,17 +2,16 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.domains.typed.edges import Adjacencies, adjacencies
-from fedgraft.domains.typed.shards import Features, TypedGraph
+from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.errors import require
 
-SPARSE = 0.25
-"""Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
 WIDTH = 64
 """Features for each type of neighbours."""
 SALT = b"fedgraft: signs"
@@ -21,11 +20,9 @@ WIDEST = 512
 """Most signs that one hash gives."""
 
 
-def compact(values: Features) -> Features:
-    """Return features sparse where few are other than zero, else as an array."""
-    if isinstance(values, np.ndarray):
-        return sparse.csr_matrix(values) if np.count_nonzero(values) < SPARSE * values.size else values
-    return values if values.nnz < SPARSE * values.shape[0] * values.shape[1] else values.toarray()
+def with_features(graph: TypedGraph) -> TypedGraph:
+    """Return a client's graph with features made of what it holds, unless it has some."""
+    return graph if graph.width else replace(graph, features=structural_features(graph))
 
 
 def structural_features(graph: TypedGraph, width: int = WIDTH) -> NDArray[np.float32]:

@@ -12,8 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.features import compact
-from fedgraft.domains.typed.shards import Features
+from fedgraft.domains.examples import Features, compact
 from fedgraft.errors import InputError
 
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.published_files import Files
-from fedgraft.domains.typed.shards import JOIN, EdgeType, Features, TypedGraph
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph
 
 HECO = "https://github.com/liun-online/HeCo/raw/HEAD/data"
 GENRES = ("Action", "Comedy", "Drama")

@@ -12,20 +12,13 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains import pyg_objects as pyg
-from fedgraft.domains.tables.collection import Collection, columns_of
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import codes_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.features import compact
-from fedgraft.domains.typed.shards import (
-    JOIN,
-    EdgeType,
-    Features,
-    TypedGraph,
-    merge_graphs,
-    metapath_types,
-    shortest_metapaths,
-)
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array

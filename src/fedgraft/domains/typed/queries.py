@@ -9,14 +9,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
+from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.tables.asked import feature_columns, ids_near, places_known
-from fedgraft.domains.tables.features import new_features, stacked
+from fedgraft.domains.tables.features import new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.new_nodes import Newcomers, Node, owners_of, placed, read_links
-from fedgraft.domains.typed.shards import EdgeType, Features, TypedGraph
+from fedgraft.domains.typed.shards import EdgeType, TypedGraph
 from fedgraft.domains.typed.tables import ASKED_NODES
 from fedgraft.errors import InputError, nearest
 
@@ -98,7 +99,7 @@ def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices
     extended = replace(
         graph,
         ids={kind: np.concatenate([known, asked.new.get(kind, known[:0])]) for kind, known in graph.ids.items()},
-        features=stacked(graph.features, features),
+        features=stacked([graph.features, features]),
         label=np.concatenate([graph.label, np.full(new, -1)]),
         split=np.concatenate([graph.split, np.full(new, -1, np.int8)]),
         edges=edges,

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_features, stacked
 from fedgraft.errors import InputError, nearest, require, require_one_of, unknown
 
 JOIN = "-"
 """Joins names of types: "paper-author" are edges, "paper-author-paper" is a metapath."""
 
-Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
-"""float32 [nodes, f], dense or CSR."""
 Ends: TypeAlias = NDArray[np.int32]
 """int32 [2, edges]: a node of the first type and one of the second, by their places within the types."""
 EdgeType: TypeAlias = tuple[str, str]
@@ -32,7 +31,7 @@ EdgeType: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class TypedGraph:
+class TypedGraph(Examples):
     """A typed graph, the whole or one client's part; NumPy and SciPy only, so that it can be sent to a process.
 
     Args:
@@ -66,13 +65,8 @@ class TypedGraph:
             ("ids", self.ids[self.target].shape, (self.targets,)),
         ):
             require(shape == wanted, what.format(key), f"of shape {wanted}", shape)
-        dense = isinstance(self.features, np.ndarray)
-        sound = (dense or isinstance(self.features, sparse.csr_matrix)) and self.features.dtype == np.float32
-        got = f"{type(self.features).__name__} of {self.features.dtype}"
-        require(sound, what.format("features"), "an array or a csr_matrix of float32", got)
-        for key, numbers, count in (("label", self.label, len(self.classes)), ("split", self.split, len(SPLITS))):
-            if len(outside := np.flatnonzero((numbers < -1) | (numbers >= count))):
-                require(False, what.format(key), f"-1..{count - 1}", f"{numbers[outside[0]]} at node {outside[0]}")
+        check_features(self.features, what.format("features"))
+        check_below({"label": len(self.classes), "split": len(SPLITS)}, vars(self), what)
         if len(lost := np.flatnonzero((self.label < 0) & (self.split >= 0))):
             require(False, what.format("split"), "-1 where a node has no label", f"{self.split[lost[0]]} at {lost[0]}")
         for pair, ends in self.edges.items():
@@ -94,11 +88,6 @@ class TypedGraph:
     def width(self) -> int:
         """int, the number of features."""
         return int(self.features.shape[1])
-
-    def rows(self, split: str) -> Indices:
-        """Positions of the target nodes of "train", "validation" or "test"; there may be none."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
 
     def adjacency(self, one: str, other: str) -> sparse.csr_matrix:
         """Return which nodes of a type have an edge to which of another, 1 or 0, float32 [one, other].
@@ -186,13 +175,7 @@ def shortest_metapaths(target: str, edges: Sequence[EdgeType]) -> tuple[str, ...
 def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
     """Return all parts as one graph: nodes with the same type and id are one, every edge is there once."""
     first = parts[0]
-    for other in parts[1:]:
-        for what, mine, its in (("features", first.width, other.width), ("classes", first.classes, other.classes)):
-            if mine != its:
-                raise InputError(
-                    f"The nodes of {first.name} and {other.name} cannot be put in one place: their {what} differ "
-                    f"({mine} against {its})."
-                )
+    check_alike(parts)
     kinds = tuple(dict.fromkeys(kind for part in parts for kind in part.ids))
     ids = {kind: list(dict.fromkeys(one for part in parts for one in part.ids.get(kind, ()))) for kind in kinds}
     place = {kind: {one: number for number, one in enumerate(known)} for kind, known in ids.items()}
@@ -204,13 +187,11 @@ def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
     order = np.concatenate([where[first.target] for where in at])
     if len(np.unique(order)) != len(order):
         raise InputError(f"A node of type {first.target!r} is at two clients; each must be at one.")
-    stacked = all(isinstance(part.features, np.ndarray) for part in parts)
-    features = [part.features for part in parts]
     return TypedGraph(
         name="all clients",
         target=first.target,
         ids={kind: np.array(known, dtype=object) for kind, known in ids.items()},
-        features=np.concatenate(features) if stacked else sparse.csr_matrix(sparse.vstack(features, format="csr")),
+        features=stacked([part.features for part in parts]),
         label=np.concatenate([part.label for part in parts]),
         classes=first.classes,
         split=np.concatenate([part.split for part in parts]),

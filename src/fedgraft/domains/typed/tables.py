@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.tables.features import dense_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.features import compact
-from fedgraft.domains.typed.shards import JOIN, EdgeType, Features, TypedGraph, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
 
 TYPE = "type"

@@ -11,8 +11,9 @@ from scipy import sparse
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.partitions import Dealing
-from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, WholeGraph, undirected
+from fedgraft.domains.examples import Features
+from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.own_shard import OwnNodes
 from fedgraft.errors import require, require_one_of
 
@@ -131,8 +132,8 @@ class Blocks(OwnNodes):
         numbers: Floats = MEAN + SPREAD * (told + np.sqrt(NOISE) * g.standard_normal(self.nodes))
         return numbers
 
-    def _dealing(self) -> Dealing:
-        return Dealing("Blocks", self.clients, self.partition, self.alpha, self.edges, self.fold)
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("Blocks", self.clients, self.partition, self.alpha, self.fold, edges=self.edges)
 
     def _starts(self) -> Indices:
         """Return where each class begins in the order of classes, and the end."""

@@ -12,10 +12,10 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
-from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of

@@ -1,18 +1,17 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.dealing import check_dealt, split_nodes
-from fedgraft.domains.nodes.base.partitions import Dealing
-from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, cut
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading.own_shard import (
     OWN_NODES,
     OWN_TABLES,
@@ -24,7 +23,6 @@ from fedgraft.domains.nodes.reading.own_shard import (
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
 from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
-from fedgraft.domains.tables.collection import Collection
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
@@ -113,16 +111,7 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
 
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        collection = self.read()
-        collection.tell()
-        names, whole = collection.client_names, collection.whole
-        self._check_dealt(collection.split, len(names))
-        if not names:
-            shards = self._dealing().deal(whole, seed, split=bool(self.label) and not collection.split)
-            # The graph is named after its file, for errors; clients have names that are the same in every place.
-            return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
-        whole = whole if collection.split or not self.label else self._dealing().split(whole, seed)
-        return cut(whole, collection.client, names)
+        return self._dealing().load(self.read(), seed, self.clients, split=bool(self.label))
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
@@ -168,20 +157,11 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
             )
         own, names = (tables["nodes"], tables["edges"]), usual_names(self)
         shard, is_split = site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
-        self._check_dealt(is_split)
-        if is_split or not self.label:
-            return shard
-        g = generator(purpose.seed, "split", client=purpose.client)
-        return replace(shard, split=split_nodes(shard.label, self.fold, g, str(tables["nodes"])))
+        return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
     @property
     def _are_numbers(self) -> bool:
         return self.labels == "numbers"
-
-    def _check_dealt(self, is_split: bool, clients: int = 0) -> None:
-        shown = {"partition": repr(self.partition), "alpha": f"{self.alpha:g}"}
-        said = {option: value for option, value in shown.items() if getattr(self, option) != getattr(Nodes, option)}
-        check_dealt("Nodes", is_split, self.fold, clients, self.clients, said)
 
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
@@ -192,5 +172,5 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
             return Path(self.nodes).suffix == SUFFIX
         return not isinstance(self.nodes, pd.DataFrame)
 
-    def _dealing(self) -> Dealing:
-        return Dealing("Nodes", self.clients or SHARES, self.partition, self.alpha, fold=self.fold)
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("Nodes", self.clients or SHARES, self.partition, self.alpha, fold=self.fold)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fedgraft.domains.nodes.base.partitions import Dealing
+from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.own_shard import OwnNodes
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
@@ -66,5 +66,5 @@ class PygNodes(OwnNodes):
             LOG.warning(f"{collection.whole.name}: {note}")
         return self._dealing().deal(collection.whole, seed)
 
-    def _dealing(self) -> Dealing:
-        return Dealing("PygNodes", self.clients, self.partition, self.alpha, self.edges, self.fold, self.shares)
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("PygNodes", self.clients, self.partition, self.alpha, self.fold, self.shares, self.edges)

@@ -10,7 +10,7 @@ from scipy import sparse
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.partitions import Dealing
+from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.shards import Ends, TypedGraph
 from fedgraft.errors import require, require_options
 
@@ -102,8 +102,10 @@ class TypedBlocks(Data[TypedGraph]):
             metapaths=("paper-author-paper", "paper-venue-paper"),
         )
 
-    def _dealing(self) -> Dealing:
-        return Dealing("TypedBlocks", self.clients, self.partition, self.alpha, self.others, self.fold, self.shares)
+    def _dealing(self) -> TypedDealing:
+        return TypedDealing(
+            "TypedBlocks", self.clients, self.partition, self.alpha, self.fold, self.shares, self.others
+        )
 
     def _joined(self, g: np.random.Generator, label: Indices, each: int, count: int) -> Ends:
         """Edges of papers to `count` nodes of another type, of which a class has `each`; those of one class follow."""

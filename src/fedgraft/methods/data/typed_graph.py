@@ -6,20 +6,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
-from fedgraft.domains.dealing import check_dealt, split_nodes
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
-from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.partitions import Dealing, parts_of
+from fedgraft.domains.typed.features import with_features
+from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import NODES, read_typed_graph, usual_names
 from fedgraft.errors import InputError, require
@@ -115,10 +112,8 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
 
     def load(self, seed: int) -> list[shards.TypedGraph]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        collection = self.read()
-        collection.tell()
-        parts = self._parts(collection, seed)
-        return [part if part.width else replace(part, features=structural_features(part)) for part in parts]
+        parts = self._dealing().load(self.read(), seed, self.clients)
+        return [with_features(part) for part in parts]
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
@@ -180,36 +175,12 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
         known = self.target, usual_names(self), self.metapaths or task.metapaths, "--data", task.class_names
         found = read_typed_graph(tables["nodes"], tables["edges"], *known)
         check_one_client(found.client_names, f"column {self.client!r} of {found.whole.name}", purpose.name)
-        part, is_split = replace(found.whole, name=purpose.name), found.split
-        self._check_dealt(is_split)
-        if not is_split:
-            g = generator(purpose.seed, "split", client=purpose.client)
-            where = str(tables["nodes"])
-            part = replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
-        return part if part.width else replace(part, features=structural_features(part))
+        part = replace(found.whole, name=purpose.name)
+        return with_features(self._dealing().split_site(part, found.split, purpose, str(tables["nodes"])))
 
-    def _parts(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
-        """Return the clients' parts, split."""
-        names, whole = collection.client_names, collection.whole
-        self._check_dealt(collection.split, len(names))
-        if not names:
-            parts = self._dealing().deal(whole, seed, split=not collection.split)
-            # The graph is named after its file, for errors; clients have names that are the same in every place.
-            return [replace(part, name=f"graph-{number}") for number, part in enumerate(parts)]
-        whole = whole if collection.split else self._dealing().split(whole, seed)
-        if not collection.parts:
-            return parts_of(whole, collection.client, names, self.others, seed)
-        splits = np.split(whole.split, np.cumsum([part.targets for part in collection.parts])[:-1])
-        return [replace(part, split=split) for part, split in zip(collection.parts, splits, strict=True)]
-
-    def _check_dealt(self, is_split: bool, clients: int = 0) -> None:
-        usual = {option: getattr(TypedGraph, option) for option in ("partition", "alpha")}
-        said = {option: repr(value) for option in usual if (value := getattr(self, option)) != usual[option]}
-        check_dealt("TypedGraph", is_split, self.fold, clients, self.clients, said)
-
-    def _dealing(self) -> Dealing:
+    def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES
-        return Dealing("TypedGraph", clients, self.partition, self.alpha, self.others, self.fold, self.shares)
+        return TypedDealing("TypedGraph", clients, self.partition, self.alpha, self.fold, self.shares, self.others)
 
     def _check_given(self, option: str, given: Any) -> None:
         """Raise `InputError` for what is no table, and no PyG object."""

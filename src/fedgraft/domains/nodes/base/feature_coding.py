@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import Features
+from fedgraft.domains.examples import Features
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Spec
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import Features
+from fedgraft.domains.examples import Features
 from fedgraft.nn.propagate import Sparse, Stacked
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import Features, NodeShard, merge_shards
+from fedgraft.domains.examples import Features
+from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.errors import InputError
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
+from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
 from fedgraft.errors import InputError
 
 LOG = logging.getLogger("fedgraft.data")
@@ -98,7 +99,7 @@ def _features(table: pd.DataFrame, least: int) -> Features:
         ((table[[column]] - zero) / one).fillna(0).to_numpy(np.float32) for column, (zero, one) in NUMBERS.items()
     ]
     found = sparse.csr_matrix(sparse.hstack(parts, format="csr", dtype=np.float32))
-    return found if found.nnz < SPARSE * np.prod(found.shape) else found.toarray()
+    return compact(found)
 
 
 def _indicators(column: pd.Series, least: int) -> sparse.csr_matrix:

@@ -11,9 +11,11 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains import pyg_objects as pyg
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
-from fedgraft.domains.tables.collection import Collection, columns_of
+from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
+from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import codes_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
@@ -106,17 +108,16 @@ def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.
     return {"nodes": nodes, "edges": pd.DataFrame(ends)}
 
 
-def compact(values: Array) -> Features:
-    """The features as float32, sparse where few are other than zero."""
+def small(values: Array) -> Features:
+    """Return features [nodes, f] as float32, sparse where few are other than zero."""
     with np.errstate(over="ignore"):  # what is too large becomes infinite, which a graph does not take
-        features = np.ascontiguousarray(values, dtype=np.float32)
-    return sparse.csr_matrix(features) if np.count_nonzero(features) < SPARSE * features.size else features
+        return compact(np.ascontiguousarray(values, dtype=np.float32))
 
 
 def _features(x: Any, where: str) -> Features:
     x = pyg.rows_of(x, where)
     if isinstance(x, np.ndarray):
-        return compact(x)
+        return small(x)
     values, row, column = pyg.entries_of(x)
     return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
 

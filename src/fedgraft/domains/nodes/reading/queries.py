@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
+from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, undirected
+from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, undirected
 from fedgraft.domains.nodes.reading.new_nodes import Newcomers, ends_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.tables.asked import feature_columns, ids_near, owners_of, places_known
-from fedgraft.domains.tables.features import check_given, new_features, stacked
+from fedgraft.domains.tables.features import check_given, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.wire.layouts import Tree
 
@@ -101,7 +102,7 @@ def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
     return replace(
         shard,
         ids=ids,
-        features=stacked(shard.features, asked.features),
+        features=stacked([shard.features, asked.features]),
         label=np.concatenate([shard.label, np.full(new, -1 if shard.classes else np.nan)]),
         split=np.concatenate([shard.split, np.full(new, -1, np.int8)]),
         pointers=edges.indptr.astype(np.int64),

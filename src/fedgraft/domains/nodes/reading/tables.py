@@ -11,10 +11,10 @@ import pandas as pd
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.pyg_objects import compact
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.nodes.reading.pyg_objects import small
 from fedgraft.domains.tables.features import dense_features, known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
 from fedgraft.domains.tables.reader import named_once, read
@@ -86,7 +86,7 @@ def read_nodes(
     whole = WholeGraph(
         name=where,
         ids=ids[code].astype(object),
-        features=compact(_features(rows, owner)),
+        features=small(_features(rows, owner)),
         label=label,
         classes=classes,
         split=split,

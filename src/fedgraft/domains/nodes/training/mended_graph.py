@@ -11,9 +11,10 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from fedgraft.contracts.values import Halo, Indices
+from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach, scattered
 from fedgraft.domains.nodes.training.neighgen import WIDTHS, Generator, generator_of
 from fedgraft.errors import DivergedError, WireError

@@ -12,8 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 

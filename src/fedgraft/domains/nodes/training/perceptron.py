@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.pooled_graph import judges, of_length
-from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 
 Floats: TypeAlias = NDArray[Any]
 Batch: TypeAlias = tuple[Features, Features, NDArray[np.bool_]]

@@ -1,0 +1,68 @@
+"""Examples of clients, which are in a split or in none, and their features, of one width: what all shards hold."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.errors import InputError, require, require_one_of
+
+SPARSE = 0.25
+"""Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
+
+Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
+"""float32 [examples, f], dense or CSR."""
+
+
+class Examples:
+    """Part of every shard: a split, index into `SPLITS` of each example; -1 = in none."""
+
+    split: Any
+
+    def rows(self, split: str) -> Indices:
+        """Return positions of the examples of "train", "validation" or "test", int64; there may be none."""
+        require_one_of("split", split, SPLITS)
+        return np.flatnonzero(self.split == SPLITS.index(split))
+
+
+def compact(values: Features) -> Features:
+    """Return features [examples, f] sparse where few are other than zero, else as an array."""
+    if isinstance(values, np.ndarray):
+        return sparse.csr_matrix(values) if np.count_nonzero(values) < SPARSE * values.size else values
+    return values if values.nnz < SPARSE * values.shape[0] * values.shape[1] else values.toarray()
+
+
+def stacked(parts: Sequence[Features]) -> Features:
+    """Return the features of several parts one after the other: dense where all of them are, else CSR."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    return sparse.csr_matrix(sparse.vstack(parts, format="csr"))
+
+
+def check_features(features: Features, what: str) -> None:
+    """Raise `InputError` unless features are float32, an array or a CSR matrix; `what` is what errors call them."""
+    sound = isinstance(features, np.ndarray | sparse.csr_matrix) and features.dtype == np.float32
+    got = f"{type(features).__name__} of {features.dtype}"
+    require(sound, what, "an array or a csr_matrix of float32", got)
+
+
+def check_below(counts: Mapping[str, int], arrays: Mapping[str, NDArray[Any]], what: str) -> None:
+    """Raise `InputError` where a node's number is not in -1 .. count - 1, of {field: count} and {field: [nodes]}."""
+    for key, count in counts.items():
+        if len(outside := np.flatnonzero((arrays[key] < -1) | (arrays[key] >= count))):
+            require(False, what.format(key), f"-1..{count - 1}", f"{arrays[key][outside[0]]} at node {outside[0]}")
+
+
+def check_alike(parts: Sequence[Any]) -> None:
+    """Raise `InputError` unless the nodes of all parts have the same width of features and the same classes."""
+    first = parts[0]
+    for other in parts[1:]:
+        for what, mine, its in (("features", first.width, other.width), ("classes", first.classes, other.classes)):
+            if mine != its:
+                raise InputError(
+                    f"The nodes of {first.name} and {other.name} cannot be put in one place: their {what} differ "
+                    f"({mine} against {its})."
+                )
