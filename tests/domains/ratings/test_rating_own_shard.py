@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.ratings.client_tables import OWN_TABLES, OwnRatings, client_ratings
-from fedgraft.domains.ratings.tables import Format
+from fedgraft.domains.ratings.tables import OWN_TABLES, Format, OwnRatings, client_ratings
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 

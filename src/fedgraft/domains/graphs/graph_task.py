@@ -17,10 +17,10 @@ from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
-from fedgraft.domains.graphs.queries import split_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
+from fedgraft.domains.graphs.tables import split_graphs
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import require, require_one_of
 from fedgraft.nn.layers import device_of

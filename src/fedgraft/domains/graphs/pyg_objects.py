@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.pyg_objects import UNREAD, ends_of, numpy_of, rows_of
+from fedgraft.domains.tables.pyg_objects import UNREAD, ends_of, numpy_of, rows_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.new_nodes import ends_of, nowhere
-from fedgraft.domains.nodes.reading.queries import Asked, split_nodes_asked
+from fedgraft.domains.nodes.reading.queries import Asked, ends_of, nowhere, split_nodes_asked
 from fedgraft.domains.nodes.reading.tables import ASKED_PAIRS
 from fedgraft.domains.tables.asked import Places, clients_said, owners_of
 from fedgraft.domains.tables.reader import OWNER, named_once, read_asked

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from fedgraft.domains.ratings.client_tables import OwnRatings
 from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.mat_files import published_subset, read_mat, to_ratings
 from fedgraft.domains.ratings.shards import Ratings, RatingShard, check_partition
+from fedgraft.domains.ratings.tables import OwnRatings
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains import pyg_objects as pyg
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.examples import Features
+from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.own_tables import columns_of
-from fedgraft.domains.tables.rows import codes_of
+from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
 from fedgraft.errors import InputError, require_one_of
-from fedgraft.wire.layouts import Array
 
 IDS = ("node_id", "n_id")
 """What objects may call the ids of a type's nodes."""
@@ -48,11 +47,8 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
         return _of_folder(Path(given), target, metapaths, where)
     if isinstance(given, str | Path):
         given, where = pyg.read_object(Path(given), where, "HeteroData"), str(given)
-    graph, client, split, notes = _graph(given, target, metapaths, where)
-    named, names = np.zeros(graph.targets, np.int64), np.array([], dtype=str)
-    if client is not None:
-        named, names = codes_of(client, "client", f"{where}[{target!r}].client")
-    return Collection(graph, named, tuple(names.tolist()), split, notes, _numbers(graph))
+    graph, (client, names), split, notes = _graph(given, target, metapaths, where)
+    return Collection(graph, client, tuple(names.tolist()), split, notes, _numbers(graph))
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -147,8 +143,8 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
 
 def _graph(
     data: Any, target: str, metapaths: Sequence[str], where: str, client: str = ""
-) -> tuple[TypedGraph, Array | None, bool, tuple[str, ...]]:
-    """(graph, client of each target node if said, whether a split was given, notes).
+) -> tuple[TypedGraph, Coded, bool, tuple[str, ...]]:
+    """(graph, client of each target node and names of clients, whether a split was given, notes).
 
     `where` is what errors call the object, and the name of the graph; `client` goes before ids that are numbers
     within a file.
@@ -186,8 +182,7 @@ def _graph(
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    named = pyg.clients_of(own["client"], count, what) if "client" in own else None
-    return graph, named, given, notes
+    return graph, pyg.clients_of(own.get("client"), count, what), given, notes
 
 
 def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, ...]]:
@@ -241,24 +236,15 @@ def _features(store: Any, count: int, where: str) -> Features:
     x = store.get("x")
     if x is None:
         return np.zeros((count, 0), np.float32)
-    x = pyg.rows_of(x, f"{where}.x", count)
-    if isinstance(x, np.ndarray):
-        rows, columns = np.nonzero(~np.isfinite(x))
-        _check_finite(x[rows, columns], rows, columns, where)
-        return compact(np.ascontiguousarray(x, dtype=np.float32))
-    values, row, column = pyg.entries_of(x)
-    _check_finite(values, row, column, where)
-    return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
-
-
-def _check_finite(values: Array, rows: Indices, columns: Indices, where: str) -> None:
-    """Raise `InputError` where a value is not finite, with its row and column."""
-    if len(broken := np.flatnonzero(~np.isfinite(values))):
+    features = pyg.features_of(x, f"{where}.x", count)
+    listed = sparse.coo_matrix(features)
+    if len(broken := np.flatnonzero(~np.isfinite(listed.data))):
         first = broken[0]
         raise InputError(
-            f"{where}.x must be finite numbers; got {values[first]} at node {rows[first]}, feature {columns[first]} "
-            f"({len(broken)} such values)."
+            f"{where}.x must be finite numbers; got {listed.data[first]} at node {listed.row[first]}, feature "
+            f"{listed.col[first]} ({len(broken)} such values)."
         )
+    return features
 
 
 def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...]]:
@@ -266,12 +252,9 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
     y = pyg.classes_of(store["y"], count, f"{where}.y")
-    classes, label = np.unique(y[y >= 0], return_inverse=True)
-    if not len(classes):
+    if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
-    found = np.full(count, -1, np.int64)
-    found[y >= 0] = label
-    return found, tuple(map(str, classes.tolist()))
+    return pyg.occurring(y)
 
 
 def _numbers(graph: TypedGraph) -> tuple[str, ...]:

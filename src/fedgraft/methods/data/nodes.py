@@ -22,8 +22,8 @@ from fedgraft.domains.nodes.reading.own_shard import (
 )
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
-from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
 

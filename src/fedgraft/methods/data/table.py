@@ -9,10 +9,20 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, is_folder
-from fedgraft.domains.ratings.client_tables import COMMON_TABLES, SITE_TABLES, OwnRatings, client_ratings
 from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
-from fedgraft.domains.ratings.tables import PAIRS, RATINGS, TRUST, Format, names_of, read_all
+from fedgraft.domains.ratings.tables import (
+    COMMON_TABLES,
+    PAIRS,
+    RATINGS,
+    SITE_TABLES,
+    TRUST,
+    Format,
+    OwnRatings,
+    client_ratings,
+    names_of,
+    read_all,
+)
 from fedgraft.domains.tables import schema
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.errors import InputError, require, require_one_of

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains import pyg_objects as pyg
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
+from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.own_tables import columns_of
-from fedgraft.domains.tables.rows import codes_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -37,7 +34,7 @@ def collection_of(
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
-    features = _features(data.x, f"{where}.x")
+    features = pyg.features_of(data.x, f"{where}.x")
     nodes = features.shape[0]
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
@@ -53,9 +50,7 @@ def collection_of(
     notes = (*notes, *(f"{where}.{key} is not read." for key in pyg.UNREAD if getattr(data, key, None) is not None))
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
     split, given = pyg.split_of(masks, nodes, where)
-    client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
-    if getattr(data, "client", None) is not None:
-        client, names = codes_of(pyg.clients_of(data.client, nodes, where), "client", f"{where}.client")
+    client, names = pyg.clients_of(getattr(data, "client", None), nodes, where)
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
@@ -108,29 +103,12 @@ def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.
     return {"nodes": nodes, "edges": pd.DataFrame(ends)}
 
 
-def small(values: Array) -> Features:
-    """Return features [nodes, f] as float32, sparse where few are other than zero."""
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, which a graph does not take
-        return compact(np.ascontiguousarray(values, dtype=np.float32))
-
-
-def _features(x: Any, where: str) -> Features:
-    x = pyg.rows_of(x, where)
-    if isinstance(x, np.ndarray):
-        return small(x)
-    values, row, column = pyg.entries_of(x)
-    return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
-
-
 def _classes(label: Indices, classes: tuple[str, ...], where: str) -> tuple[Indices, tuple[str, ...]]:
     """Labels [nodes] that count the classes from 0, and names of these: as given, or what nodes have."""
     highest = int(label.max(initial=-1))
     if classes and highest >= len(classes):
         raise InputError(f"{where}.y must be below {len(classes)}, the number of classes; got {highest}.")
-    if classes:
-        return label, classes
-    found = np.unique(label[label >= 0])
-    return np.where(label >= 0, np.searchsorted(found, label), -1), tuple(str(each) for each in found)
+    return (label, classes) if classes else pyg.occurring(label)
 
 
 def _numbers(y: Array, nodes: int, where: str) -> Array:

@@ -14,9 +14,9 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.pyg_objects import small
 from fedgraft.domains.tables.features import dense_features, known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
+from fedgraft.domains.tables.pyg_objects import as_features
 from fedgraft.domains.tables.reader import named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
@@ -86,7 +86,7 @@ def read_nodes(
     whole = WholeGraph(
         name=where,
         ids=ids[code].astype(object),
-        features=small(_features(rows, owner)),
+        features=as_features(_features(rows, owner)),
         label=label,
         classes=classes,
         split=split,

@@ -6,13 +6,13 @@ own nodes anybody needs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Halo, Indices
-from fedgraft.domains.examples import Features
+from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
@@ -139,12 +139,12 @@ class HaloSetup:
             degree.append(published[owner].degree[there[there >= 0]])
             if self.features:
                 rows.append(published[owner].features[there[there >= 0]])  # type: ignore[index]
-        stacked = _stacked(rows) if rows else self.coding.empty(0)
+        features = stacked(rows) if rows else self.coding.empty(0)
         return {
             "needed": needed,
             "known": np.packbits(known),
             "degree": np.concatenate(degree).astype(np.uint32) if degree else np.zeros(0, np.uint32),
-            **(self.coding.pack(stacked) if self.features else {}),
+            **(self.coding.pack(features) if self.features else {}),
         }
 
     def _spread(self, rows: Features, there: Array) -> Features:
@@ -175,12 +175,6 @@ class _Published:
         there = at < len(self._boundary)
         there[there] = self._boundary[at[there]] == place[there]
         return np.where(there, at, -1)
-
-
-def _stacked(rows: list[Features]) -> Features:
-    if all(isinstance(each, np.ndarray) for each in rows):
-        return np.concatenate(rows)
-    return sparse.csr_matrix(sparse.vstack(rows, format="csr"))
 
 
 def _bits(places: list[Indices], count: int) -> Array:
@@ -222,13 +216,8 @@ def without_edges(shard: NodeShard, kept: Array) -> NodeShard:
     sending = np.unique(senders[senders >= shard.own])
     number = np.concatenate([np.arange(shard.own), np.full(shard.halo, -1)])
     number[sending] = shard.own + np.arange(len(sending))
-    return NodeShard(
-        name=shard.name,
-        ids=shard.ids,
-        features=shard.features,
-        label=shard.label,
-        classes=shard.classes,
-        split=shard.split,
+    return replace(
+        shard,
         pointers=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shard.own))]),
         senders=number[senders].astype(np.int32),
         halo_owner=shard.halo_owner[sending - shard.own],

@@ -8,8 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.tables.rows import Coded, codes_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -78,11 +81,20 @@ def rows_of(x: Any, where: str, nodes: int | None = None) -> Any:
     return x
 
 
-def entries_of(x: Any) -> tuple[Array, Indices, Indices]:
-    """Return a sparse tensor's values, their rows and their columns, [entries] each."""
+def features_of(x: Any, where: str, nodes: int | None = None) -> Features:
+    """Return features as float32 [nodes, f], dense or CSR, what is too large infinite; arguments as of `rows_of`."""
+    x = rows_of(x, where, nodes)
+    if isinstance(x, np.ndarray):
+        return as_features(x)
     listed = x.to_sparse_coo().coalesce()
     row, column = listed.indices().numpy()
-    return listed.values().numpy(), row, column
+    return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+
+
+def as_features(values: Array) -> Features:
+    """Return numbers [nodes, f] as float32, sparse where few are other than zero; what is too large is infinite."""
+    with np.errstate(over="ignore"):
+        return compact(np.ascontiguousarray(values, dtype=np.float32))
 
 
 def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
@@ -104,6 +116,12 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
         )
     found: Indices = y.astype(np.int64)
     return found
+
+
+def occurring(label: Indices) -> tuple[Indices, tuple[str, ...]]:
+    """Return labels [nodes] that count the classes of nodes from 0, -1 = unknown, and the names of these, numbers."""
+    classes = np.unique(label[label >= 0])
+    return np.where(label >= 0, np.searchsorted(classes, label), -1), tuple(map(str, classes.tolist()))
 
 
 def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
@@ -128,9 +146,14 @@ def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = T
     return split, bool(masks)
 
 
-def clients_of(client: Any, nodes: int, where: str) -> Array:
-    """Return the client of each node, [nodes], as it was named; `where` names the object."""
+def clients_of(client: Any, nodes: int, where: str) -> Coded:
+    """Return the number of each node's client, int64 [nodes], and their names; zeros and none where None is given.
+
+    `where` names the object in errors.
+    """
+    if client is None:
+        return np.zeros(nodes, np.int64), np.array([], dtype=str)
     clients = numpy_of(client)
     if clients.shape != (nodes,):
         raise InputError(f"{where}.client must name one client per node, {nodes}; got {list(clients.shape)}.")
-    return clients
+    return codes_of(clients, "client", f"{where}.client")
