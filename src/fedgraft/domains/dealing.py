@@ -1,4 +1,4 @@
-"""Deal examples over clients, and choose those that test, for domains that cut one graph over clients."""
+"""Deal examples over clients, sort them by client, and choose those that test."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -230,3 +230,18 @@ def split_nodes(
     every = FOLDS - 1 if shares == SHARES[2] else FOLDS
     split[held[1::2] if halved else rest[2::every]] = SPLITS.index("validation")
     return split
+
+
+def by_key(key: Indices, keys: int) -> tuple[Indices, Indices]:
+    """Return rows in the order of their keys, ties in their own, and where each key's begin.
+
+    Args:
+        key: int64 [n], of each row, in 0..keys-1.
+        keys: how many there are, of which some may have no row.
+
+    Returns:
+        int64 [n], numbers of rows; int64 [keys + 1], of which the last is n.
+    """
+    starts = np.zeros(keys + 1, np.int64)
+    np.cumsum(np.bincount(key, minlength=keys), out=starts[1:])
+    return np.argsort(key, kind="stable"), starts

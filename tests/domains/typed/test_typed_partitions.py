@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.domains.typed.edges import adjacencies
 from fedgraft.domains.typed.partitions import TypedDealing, parts_of, reached
-from fedgraft.domains.typed.shards import TypedGraph, merge_graphs
+from fedgraft.domains.typed.shards import TypedGraph, adjacencies, merge_graphs
 from fedgraft.errors import InputError
 from helpers.toy_typed import named, papers, same
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import by_key
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
-from fedgraft.domains.sorting import by_key
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import by_key
 from fedgraft.domains.ratings.shards import (
     SHARES,
     Ids,
@@ -20,7 +21,6 @@ from fedgraft.domains.ratings.shards import (
     partition_by_category,
     split,
 )
-from fedgraft.domains.sorting import by_key
 from fedgraft.errors import InputError, require
 
 LOG = logging.getLogger("fedgraft.data")

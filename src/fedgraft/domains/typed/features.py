@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.domains.typed.edges import Adjacencies, adjacencies
-from fedgraft.domains.typed.shards import TypedGraph
+from fedgraft.domains.typed.shards import Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import require
 
 WIDTH = 64

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
-from fedgraft.domains.typed.edges import Adjacencies, adjacencies
-from fedgraft.domains.typed.shards import JOIN, TypedGraph
+from fedgraft.domains.typed.shards import JOIN, Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import InputError, require, require_one_of
 
 LOG = logging.getLogger("fedgraft.data")

@@ -13,9 +13,8 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, compact
-from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.published_files import Files
-from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, once
 
 HECO = "https://github.com/liun-online/HeCo/raw/HEAD/data"
 GENRES = ("Action", "Comedy", "Drama")

@@ -17,8 +17,15 @@ from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
-from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.shards import (
+    JOIN,
+    EdgeType,
+    TypedGraph,
+    merge_graphs,
+    metapath_types,
+    once,
+    shortest_metapaths,
+)
 from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
 from fedgraft.errors import InputError, require_one_of
 

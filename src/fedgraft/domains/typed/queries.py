@@ -15,9 +15,8 @@ from fedgraft.domains.tables.asked import Places, feature_columns, ids_near, pla
 from fedgraft.domains.tables.features import new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, once
 from fedgraft.domains.typed.tables import ASKED_EDGES, ASKED_ENDS, ASKED_NODES, ENDS
 from fedgraft.errors import InputError, nearest, unknown
 

@@ -22,8 +22,7 @@ from fedgraft.domains.tables.labels import read_classes, read_classes_among, rea
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
-from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
 
 TYPE = "type"
