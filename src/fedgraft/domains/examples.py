@@ -42,6 +42,20 @@ def stacked(parts: Sequence[Features]) -> Features:
     return sparse.csr_matrix(sparse.vstack(parts, format="csr"))
 
 
+def scaled(features: Features, length: float) -> Features:
+    """Return features [examples, f] with every row brought to a length; rows of zeros stay."""
+    if isinstance(features, np.ndarray):
+        return np.asarray(features * factors_to(length, np.square(features).sum(1))[:, None])
+    factors = factors_to(length, np.asarray(features.multiply(features).sum(1)).ravel())
+    values = features.data * np.repeat(factors, np.diff(features.indptr))
+    return sparse.csr_matrix((values, features.indices, features.indptr), shape=features.shape)
+
+
+def factors_to(length: float, squares: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return what rows with these squared lengths, float32 [rows], are to be multiplied by; 0 for rows of zeros."""
+    return np.divide(length, np.sqrt(squares), out=np.zeros(len(squares), np.float32), where=squares > 0)
+
+
 def check_features(features: Features, what: str) -> None:
     """Raise `InputError` unless features are float32, an array or a CSR matrix; `what` is what errors call them."""
     sound = isinstance(features, np.ndarray | sparse.csr_matrix) and features.dtype == np.float32

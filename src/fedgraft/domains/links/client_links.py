@@ -12,10 +12,10 @@ from torch import Tensor
 
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import Features
+from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.links.shards import LinkShard, codes_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows, inner_products, scaled
+from fedgraft.domains.nodes.base.features import FeatureRows, inner_products
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.neighbour_sampling import scattered

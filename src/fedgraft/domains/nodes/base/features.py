@@ -54,22 +54,9 @@ def _tensor(rows: Array) -> Tensor:
         return torch.from_numpy(rows)
 
 
-def scaled(features: Features, length: float) -> Features:
-    """Every row brought to a length; rows of zeros stay."""
-    if isinstance(features, np.ndarray):
-        return np.asarray(features * _factors((features**2).sum(1), length)[:, None])
-    factors = _factors(np.asarray(features.multiply(features).sum(1)).ravel(), length)
-    values = features.data * np.repeat(factors, np.diff(features.indptr))
-    return sparse.csr_matrix((values, features.indices, features.indptr), shape=features.shape)
-
-
 def inner_products(features: Features, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
     """Inner products of the features of two nodes each, float32 [n], of pairs [2, n]."""
     one, other = features[pairs[0]], features[pairs[1]]
     products = one * other if isinstance(one, np.ndarray) else one.multiply(other)
     found: NDArray[np.float32] = np.asarray(products.sum(axis=1)).ravel()
     return found
-
-
-def _factors(squares: Array, length: float) -> Array:
-    return np.divide(length, np.sqrt(squares), out=np.zeros(len(squares)), where=squares > 0).astype(np.float32)

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.errors import InputError
 
@@ -29,18 +28,3 @@ def likeliest(shares: NDArray[np.floating]) -> Indices:
     """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
     found: Indices = shares.argmax(axis=1)
     return found
-
-
-def of_length(features: Features, length: float) -> Features:
-    """A copy with every row scaled to a Euclidean length; rows of zeros stay so, sparse features stay sparse."""
-    if isinstance(features, np.ndarray):
-        return features * _factors(np.square(features).sum(axis=1), length)[:, None]
-    factors = _factors(np.asarray(features.multiply(features).sum(axis=1)).ravel(), length)
-    scaled = features.copy()
-    scaled.data *= np.repeat(factors, np.diff(features.indptr))
-    return scaled
-
-
-def _factors(squares: NDArray[np.float32], length: float) -> NDArray[np.float32]:
-    zeros = np.zeros(len(squares), np.float32)
-    return np.divide(length, np.sqrt(squares), out=zeros, where=squares > 0)

@@ -15,9 +15,10 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows, scaled
+from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
