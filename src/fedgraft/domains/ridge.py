@@ -66,5 +66,4 @@ def _standardised(features: Any, train: Indices) -> Any:
 
 
 def _dense(matrix: Any) -> Floats:
-    found: Floats = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
-    return found
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)

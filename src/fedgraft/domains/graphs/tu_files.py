@@ -224,8 +224,7 @@ def _check_nodes(path: Path, count: int, indicator: Path, nodes: int) -> None:
 
 
 def _column(path: Path) -> Indices:
-    numbers: Indices = _table(path, int, columns=1)[:, 0]
-    return numbers
+    return np.asarray(_table(path, int, columns=1)[:, 0])
 
 
 def _table(path: Path, number: type[int] | type[float], columns: int = 0) -> Any:

@@ -103,8 +103,7 @@ class LinkData:
             for first in range(0, max(1, pairs.shape[1]), AT_ONCE):
                 some = pairs[:, first : first + AT_ONCE].astype(np.int64)
                 odds.append(model(embeddings, *_on(device, torch.from_numpy(some), self._cosines(some))).cpu())
-        found: NDArray[np.float32] = torch.cat(odds).numpy()
-        return found
+        return torch.cat(odds).numpy()
 
     def _cosines(self, pairs: NDArray[np.integer]) -> Tensor | None:
         return None if self.directions is None else torch.from_numpy(inner_products(self.directions, pairs))
@@ -136,8 +135,7 @@ class LinkData:
         """Whether there is a training edge, bool [n]."""
         codes = codes_of(pairs, self.nodes.own)
         place = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        joined: NDArray[np.bool_] = self._codes[place] == codes
-        return joined
+        return np.asarray(self._codes[place] == codes)
 
     @cached_property
     def _codes(self) -> Indices:

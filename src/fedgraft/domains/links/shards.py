@@ -85,8 +85,7 @@ def edges_of(graph: NodeShard) -> Indices:
 def codes_of(pairs: NDArray[np.integer], nodes: int) -> Indices:
     """Return a number for each pair of so many nodes, int64 [n], the same whichever of the two is first."""
     low, high = (end(pairs[0], pairs[1]).astype(np.int64) for end in (np.minimum, np.maximum))
-    codes: Indices = low * nodes + high
-    return codes
+    return np.asarray(low * nodes + high)
 
 
 def whole(shard: NodeShard) -> LinkShard:

@@ -125,8 +125,7 @@ def text_features(texts: Sequence[str], width: int) -> Rows:
 
 def on_grid(rows: NDArray[np.float64]) -> Rows:
     """Return rows rounded to multiples of 1 / GRID, float32."""
-    rounded: Rows = (np.rint(GRID * rows) / GRID).astype(np.float32)
-    return rounded
+    return (np.rint(GRID * rows) / GRID).astype(np.float32)
 
 
 def read_rows(path: Path, parameter: str, items: Items) -> Rows:

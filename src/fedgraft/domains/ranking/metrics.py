@@ -79,5 +79,4 @@ def score_users(scores: NDArray[np.float32], known: ItemLists, relevant: ItemLis
 
 def _counts(ranked: NDArray[np.float32], asked: NDArray[np.float32], side: str) -> Ids:
     """Return how many of each row are below ("left"), or not above ("right"), the values asked of that row."""
-    found: Ids = torch.searchsorted(torch.from_numpy(ranked), torch.from_numpy(asked), side=side).numpy()
-    return found
+    return torch.searchsorted(torch.from_numpy(ranked), torch.from_numpy(asked), side=side).numpy()

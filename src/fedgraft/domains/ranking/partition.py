@@ -48,8 +48,7 @@ def portions(clients: int, partition: str, ubi: float) -> NDArray[np.float64]:
     check_partition("portions", clients, partition, ubi)
     step = np.arange(clients) / max(1, clients - 1)
     weights = {"exponential": ubi**step, "linear": 1 - (1 - ubi) * step, "uniform": np.ones(clients)}[partition]
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
+    return np.asarray(weights / weights.sum())
 
 
 def deal_users(counts: Ids, shares: NDArray[np.float64], g: np.random.Generator) -> Ids:

@@ -176,5 +176,4 @@ def tune_biases(
 
 
 def _inverse(weights: NDArray[np.floating]) -> Floats:
-    inverse: Floats = np.divide(1.0, weights, out=np.zeros(len(weights)), where=weights > 0)
-    return inverse
+    return np.asarray(np.divide(1.0, weights, out=np.zeros(len(weights)), where=weights > 0))

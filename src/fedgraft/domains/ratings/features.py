@@ -157,8 +157,7 @@ class Side:
         """Root mean square residual, shrunk to the client's, less the client's."""
         squares = self.known.residual**2
         overall = _mean(squares)
-        spread: Floats = np.sqrt(self._shrunk(squares, overall)) - np.sqrt(overall)
-        return spread
+        return np.asarray(np.sqrt(self._shrunk(squares, overall)) - np.sqrt(overall))
 
     @cached_property
     def mean(self) -> Floats:
@@ -192,8 +191,7 @@ class Side:
 
 
 def _clipped(features: Floats) -> Features:
-    clipped: Features = np.clip(features, -CLIP, CLIP).astype(np.float32)
-    return clipped
+    return np.clip(features, -CLIP, CLIP).astype(np.float32)
 
 
 def _mean(values: Floats) -> float:

@@ -31,8 +31,7 @@ def route_pairs(shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> 
         user = positions(shard.user_ids, queries["user"])
         preference[:, client] += np.where(user >= 0, given[user], 0)
         preference[:, client] += (ratings.sum() + 1.0) * (positions(shard.item_ids, queries["item"]) >= 0)
-    best: Ids = preference.argmax(axis=1)
-    return best
+    return np.asarray(preference.argmax(axis=1))
 
 
 def with_newcomers(shard: RatingShard, user_ids: Array, item_ids: Array) -> tuple[RatingShard, Ids, Ids]:

@@ -121,5 +121,4 @@ def _reverse(symmetric: scipy.sparse.csr_matrix) -> Ids:
     )
     reverse = numbered.T.tocsr()
     reverse.sort_indices()
-    positions: Ids = reverse.data - 1
-    return positions
+    return np.asarray(reverse.data - 1)

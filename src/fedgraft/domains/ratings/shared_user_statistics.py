@@ -56,16 +56,14 @@ class Elsewhere:
         friends = np.diff(known.trusts.indptr) + np.diff(known.trusted_by.indptr)
         trusted = (known.trusts @ shrunk + known.trusted_by @ shrunk) / (friends + FRIEND_SHRINKAGE)
         columns = np.stack([3.0 * shrunk[user], 0.5 * np.log1p(self.ratings[user]), 5.0 * trusted[user]], axis=1)
-        features: Features = np.clip(columns, -CLIP, CLIP).astype(np.float32)
-        return features
+        return np.asarray(np.clip(columns, -CLIP, CLIP).astype(np.float32))
 
     def node_columns(self, known: Known) -> Features:
         """Features of users and then items, float32 [users + items, NODE_COLUMNS]."""
         shrunk = 4.0 * self.residual * self.ratings / (self.ratings + USER_SHRINKAGE)
         users = np.stack([3.0 * shrunk, 0.5 * np.log1p(self.ratings)], axis=1)
         columns = np.concatenate([users, np.zeros((known.items, NODE_COLUMNS))])
-        features: Features = np.clip(columns, -CLIP, CLIP).astype(np.float32)
-        return features
+        return np.asarray(np.clip(columns, -CLIP, CLIP).astype(np.float32))
 
 
 PAIR_COLUMNS, NODE_COLUMNS = 3, 2

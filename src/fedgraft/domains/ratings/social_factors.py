@@ -45,8 +45,7 @@ class Links:
 
     def products(self, rows: Factors, columns: Factors) -> Factors:
         """Return the inner product of both ends' factors for each edge, float32 [edges]."""
-        found: Factors = np.einsum("nk,nk->n", rows[self.row], columns[self.column])
-        return found
+        return np.asarray(np.einsum("nk,nk->n", rows[self.row], columns[self.column]))
 
 
 @dataclass(frozen=True, eq=False)

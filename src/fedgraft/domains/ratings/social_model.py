@@ -110,8 +110,7 @@ class Relations(nn.Module):
         absent = (parts == 0).all(2)
         absent[2] = False
         weights = torch.softmax(scores.masked_fill(absent, -1e9), 0)
-        mixed: Tensor = (weights[:, :, None] * parts).sum(0)
-        return mixed
+        return (weights[:, :, None] * parts).sum(0)
 
 
 def node_rows(shard: RatingShard, users: int, items: int, known: tuple[int, int]) -> Tensor:

@@ -114,8 +114,7 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
             f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
             f"({len(broken)} such nodes).{hint if y[broken[0]] % 1 else ''}"
         )
-    found: Indices = y.astype(np.int64)
-    return found
+    return np.asarray(y.astype(np.int64))
 
 
 def occurring(label: Indices) -> tuple[Indices, tuple[str, ...]]:

@@ -97,8 +97,7 @@ class Cells:
         if not len(self):
             return np.zeros(0, np.str_)
         code, names = self.codes()
-        found: NDArray[np.str_] = names[code]
-        return found
+        return names[code]
 
     def among(self, names: Array, must: str = "") -> Indices:
         """Return where the text of each cell stands among names, which are all different, int64 [n]; -1 for none.
@@ -202,8 +201,7 @@ class Rows:
 
     def clients(self) -> Coded | None:
         """Return the client of each row: of the column "client", or of a folder the file; None where neither says."""
-        coded: Coded | None = (self.file, np.array(self.files)) if self.files else self.read("client")
-        return coded
+        return (self.file, np.array(self.files)) if self.files else self.read("client")
 
     @property
     def where(self) -> str:

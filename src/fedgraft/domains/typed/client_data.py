@@ -51,8 +51,7 @@ class TypedData:
     @cached_property
     def centrality(self) -> NDArray[np.float32]:
         """float32 [targets], PageRank among the client's nodes of all types."""
-        rank: NDArray[np.float32] = page_rank(self.part)
-        return rank
+        return page_rank(self.part)
 
 
 def feature_states(features: Features, scale: float) -> States:

@@ -72,8 +72,7 @@ def _projected(graph: TypedGraph, around: Adjacencies, kind: str, width: int) ->
         ways.append(found)
     mean = np.mean(ways, axis=0, dtype=np.float32)
     size = np.sqrt((mean**2).mean(axis=1, keepdims=True))
-    scaled: NDArray[np.float32] = np.divide(mean, size, out=np.zeros_like(mean), where=size > 1e-6)
-    return scaled
+    return np.asarray(np.divide(mean, size, out=np.zeros_like(mean), where=size > 1e-6))
 
 
 def _mean(joined: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -208,8 +208,7 @@ def _united(pair: EdgeType, parts: Sequence[TypedGraph], at: Sequence[Mapping[st
         for part, where in zip(parts, at, strict=True)
         if pair in part.edges
     ]
-    united: Ends = np.unique(np.concatenate(ends, axis=1), axis=1).astype(np.int32)
-    return united
+    return np.unique(np.concatenate(ends, axis=1), axis=1).astype(np.int32)
 
 
 def _places(count: int, kept: Indices) -> NDArray[np.int32]:
@@ -240,8 +239,7 @@ def once(ends: NDArray[np.integer], within: bool) -> Ends:
     """Return each edge once, int32 [2, edges]; `within` a type, where it may be listed either way, without loops."""
     if within:
         ends = np.sort(ends[:, ends[0] != ends[1]], axis=0)
-    unique: Ends = np.unique(ends, axis=1).astype(np.int32)
-    return unique
+    return np.unique(ends, axis=1).astype(np.int32)
 
 
 def adjacencies(graph: TypedGraph) -> Adjacencies:

@@ -129,8 +129,7 @@ class Blocks(OwnNodes):
         around = (edges @ own) / np.maximum(graph.degree, 1)
         clear = own / own.std() + around / max(float(around.std()), 1e-12)
         told = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
-        numbers: Floats = MEAN + SPREAD * (told + np.sqrt(NOISE) * g.standard_normal(self.nodes))
-        return numbers
+        return np.asarray(MEAN + SPREAD * (told + np.sqrt(NOISE) * g.standard_normal(self.nodes)))
 
     def _dealing(self) -> NodeDealing:
         return NodeDealing("Blocks", self.clients, self.partition, self.alpha, self.fold, edges=self.edges)

@@ -122,8 +122,7 @@ class Catalogue(ClientData[RankingShard]):
         seen = topic * g.permutation(np.linspace(0.2, 1.8, self.topics))
         told: Floats = seen @ g.normal(0, 1, (self.topics, columns))
         signal = (told - told.mean(axis=0)) / told.std()
-        rows: NDArray[np.float32] = (signal + self.noise * g.normal(0, 1, signal.shape)).astype(np.float32)
-        return rows
+        return np.asarray((signal + self.noise * g.normal(0, 1, signal.shape)).astype(np.float32))
 
 
 def _mixtures(g: np.random.Generator, rows: int, topics: int) -> Floats:

@@ -113,8 +113,7 @@ class TypedBlocks(Data[TypedGraph]):
         strays = g.random(len(paper)) < self.noise
         own = np.where(strays, g.integers(self.classes, size=len(paper)), label[paper])
         ends = np.stack([paper, own * each + g.integers(each, size=len(paper))])
-        unique: Ends = np.unique(ends, axis=1).astype(np.int32)
-        return unique
+        return np.unique(ends, axis=1).astype(np.int32)
 
     def _words(self, g: np.random.Generator, label: Indices) -> NDArray[np.float32]:
         """Float32 [papers, features]: 1 for each word that a paper has."""

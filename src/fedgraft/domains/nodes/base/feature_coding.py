@@ -93,8 +93,7 @@ def columns_of(gaps: Array, counts: Array) -> Indices:
     reached = np.cumsum(gaps, dtype=np.int64)[ends]  # as if all rows were one behind the other
     starts = _starts(counts.astype(np.int64))[:-1]
     before = np.concatenate([[0], reached])[starts]
-    columns: Indices = reached - np.repeat(before, counts)
-    return columns
+    return np.asarray(reached - np.repeat(before, counts))
 
 
 def _starts(counts: Indices) -> Indices:

@@ -58,5 +58,4 @@ def inner_products(features: Features, pairs: NDArray[np.integer]) -> NDArray[np
     """Inner products of the features of two nodes each, float32 [n], of pairs [2, n]."""
     one, other = features[pairs[0]], features[pairs[1]]
     products = one * other if isinstance(one, np.ndarray) else one.multiply(other)
-    found: NDArray[np.float32] = np.asarray(products.sum(axis=1)).ravel()
-    return found
+    return np.asarray(products.sum(axis=1)).ravel()

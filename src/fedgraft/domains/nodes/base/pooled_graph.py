@@ -26,5 +26,4 @@ def judges(graph: NodeShard) -> Indices:
 
 def likeliest(shares: NDArray[np.floating]) -> Indices:
     """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
-    found: Indices = shares.argmax(axis=1)
-    return found
+    return np.asarray(shares.argmax(axis=1))

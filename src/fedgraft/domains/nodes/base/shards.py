@@ -299,5 +299,4 @@ def _ascending(pointers: Indices, senders: Numbers, width: int) -> Numbers:
     """The senders, ascending for each receiver."""
     matrix = sparse.csr_matrix((np.ones(len(senders), bool), senders, pointers), shape=(len(pointers) - 1, width))
     matrix.sort_indices()
-    numbers: Numbers = matrix.indices.astype(np.int32, copy=False)
-    return numbers
+    return np.asarray(matrix.indices.astype(np.int32, copy=False))

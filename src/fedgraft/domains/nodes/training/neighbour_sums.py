@@ -16,7 +16,7 @@ from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
-from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,7 @@ def _added(number: Indices, rows: int, parts: list[Features]) -> Features:
         (np.ones(len(number), np.float32), (number, np.arange(len(number)))), shape=(rows, len(number))
     )
     if all(isinstance(part, np.ndarray) for part in parts):
-        total: Array = adder @ np.concatenate(parts)
-        return total
+        return adder @ np.concatenate(parts)
     return sparse.csr_matrix(adder @ sparse.vstack(parts, format="csr"))
 
 

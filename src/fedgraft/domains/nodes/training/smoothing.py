@@ -81,8 +81,7 @@ class Neighbours:
 
     @cached_property
     def _own_degree(self) -> Singles:
-        degree: Singles = np.diff(self._within.indptr).astype(np.float32)
-        return degree
+        return np.asarray(np.diff(self._within.indptr).astype(np.float32))
 
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
         """Return the mean over neighbours, [own, classes]; those of a node without any are its own.
@@ -100,8 +99,7 @@ class Neighbours:
             count[nodes] += weight
         alone = count == 0
         total[alone], count[alone] = rows[alone], 1
-        mean: Singles = total / count[:, None]
-        return mean
+        return total / count[:, None]
 
     def errors(self, answers: Singles) -> Singles:
         """Return what answers lack of the labels of training nodes, [own, classes]; 0 for other nodes."""
@@ -188,8 +186,7 @@ def _answered(hops: Sequence[Hop], choice: Choice) -> Singles:
     if choice.error_weight:
         found = found + np.float32(choice.error_weight) * _weighted([hop.errors for hop in hops], choice.error_share)
     positive = np.maximum(found, np.float32(1e-6))
-    answers: Singles = positive / positive.sum(axis=1, keepdims=True)
-    return answers
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
 
 def _weighted(parts: Sequence[Singles], share: float) -> Singles:
