@@ -1,6 +1,5 @@
 """Deal examples over clients, sort them by client, and choose those that test."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +12,9 @@ from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 FOLDS = 5
 """Folds of a split, one of them the test set: Li et al., "FedAIS", AAAI 2025, uses 5-fold cross-validation."""
@@ -52,11 +50,6 @@ class Collection(Generic[Whole]):
     notes: tuple[str, ...]
     feature_names: tuple[str, ...] = ()
     parts: tuple[Whole, ...] = ()
-
-    def tell(self) -> None:
-        """Log the notes."""
-        for note in self.notes:
-            LOG.warning(note)
 
 
 @dataclass(frozen=True)
@@ -114,7 +107,7 @@ class Dealing(ABC, Generic[Whole, Part]):
             clients: the option; 0 = as many as the data name.
             split: whether nodes are to be in splits.
         """
-        collection.tell()
+        tell(collection.notes)
         names, whole, split = collection.client_names, collection.whole, split and not collection.split
         self.check_free(collection.split, len(names), clients)
         if not names:

@@ -11,7 +11,6 @@ Rules, the same for every source:
               each class a training graph unless a part would be left empty.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,8 +23,6 @@ from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 HELD_OUT = 0.1
 """Share of a client's graphs in each of validation and test; 8:1:1 as in Xie et al., "FedStar", AAAI 2023."""

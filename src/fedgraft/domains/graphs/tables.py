@@ -3,7 +3,6 @@
 A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept as text, as written ("007" is not "7").
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,14 +14,13 @@ from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.labels.known import classes_hint, numbers_hint
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.features import some
 from fedgraft.domains.tables.reader import OWNER, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, unknown
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 GRAPHS = Table(
     "graphs",
@@ -222,8 +220,7 @@ def read_queries(
             f"{where}: no column {names['kind']!r} ({owner}.kind); client {trained.name!r} was trained with kinds "
             f"{some(trained.kind_names)}."
         )
-    for note in notes:
-        LOG.warning(note)
+    tell(notes)
     split = np.full(whole.graphs, SPLITS.index("test"), np.int8)
     return replace(whole, name=trained.name, classes=trained.classes, split=split)
 

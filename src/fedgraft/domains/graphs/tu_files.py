@@ -11,7 +11,6 @@ read again.
 """
 
 import hashlib
-import logging
 import os
 import tempfile
 import zipfile
@@ -26,11 +25,10 @@ import torch
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, tidy_edges, with_degrees
 from fedgraft.domains.graphs.tu_sets import NUMBERED
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array, Arrays
-
-LOG = logging.getLogger("fedgraft.data")
 
 ADDRESS = "https://www.chrsmrrs.com/graphkerneldatasets/{}.zip"
 FORMAT = 1
@@ -52,8 +50,7 @@ def read_set(root: Path, name: str, attributes: str = "auto", number: int = 0) -
     Where neither labels nor attributes are taken, a node's kind is its degree.
     """
     arrays = _kept(name, *_find(root, name))
-    for note in arrays["notes"].tolist():
-        LOG.warning(f"{name}: {note}")
+    tell(arrays["notes"].tolist(), f"{name}: ")
     taken = attributes == "always" or (attributes == "auto" and len(arrays["kind_names"]) == 0)
     values = arrays["attributes"] if taken else arrays["attributes"][:, :0]
     label, classes = arrays["label"], tuple(arrays["classes"].tolist())

@@ -1,6 +1,5 @@
 """Reads a user's own interactions and items from tables, with errors that name file, row, column and value."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, is_folder
+from fedgraft.domains.notes import LOG
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
 from fedgraft.domains.tables.reader import read
@@ -17,8 +17,6 @@ from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 OWNER = "Interactions"
 """What errors call the data set of a user's own tables."""

@@ -1,6 +1,5 @@
 """From a whole set of ratings to each client's part of it."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import by_key
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ratings.shards import (
     SHARES,
     Ids,
@@ -22,8 +22,6 @@ from fedgraft.domains.ratings.shards import (
     split,
 )
 from fedgraft.errors import InputError, require
-
-LOG = logging.getLogger("fedgraft.data")
 
 
 def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int) -> list[RatingShard]:
@@ -42,8 +40,7 @@ def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Cl
         seed: the experiment's.
     """
     ratings = drop_repeats(ratings)
-    for note in ratings.notes:
-        LOG.warning(note)
+    tell(ratings.notes)
     if partition == "given":
         owner, names = _given(ratings, clients)
     elif ratings.categories == 1 and (clients or 0) > 1:
@@ -84,8 +81,7 @@ def whole_shard(ratings: Ratings, purpose: Purpose) -> RatingShard:
         purpose: to train, or to answer by.
     """
     ratings = drop_repeats(ratings)
-    for note in ratings.notes:
-        LOG.warning(note)
+    tell(ratings.notes)
     owner = np.full(len(ratings.rating), purpose.client, np.int64)
     shard = _Dealt(ratings, owner, [purpose.name] * (purpose.client + 1), purpose.seed).shard(purpose.client)
     return shard if purpose.trains else replace(shard, split=np.zeros_like(shard.split))

@@ -13,7 +13,6 @@ Rules, the same for every source:
                 training rating.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,9 +24,6 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.examples import Examples
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
-
 
 PARTITIONS = ("average", "skewed", "extreme")
 """Ways to hand whole categories to clients."""

@@ -1,6 +1,5 @@
 """Features of nodes: columns of numbers that float32 holds."""
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
@@ -8,10 +7,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.domains.examples import Features
+from fedgraft.domains.notes import LOG
 from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
 from fedgraft.errors import InputError, nearest
-
-LOG = logging.getLogger("fedgraft.data")
 
 SHOWN = 5
 """Names in a message before it breaks off."""

@@ -1,6 +1,5 @@
 """Partition target nodes of a typed graph over clients, and what they are joined to."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,10 +10,9 @@ from numpy.typing import NDArray
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
+from fedgraft.domains.notes import LOG
 from fedgraft.domains.typed.shards import JOIN, Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import InputError, require, require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
 
 PARTITIONS = ("uniform", "dirichlet")
 OTHERS = ("shared", "divided")

@@ -1,6 +1,5 @@
 """Questions about target nodes of typed graphs: whose they are, which are new, and a client's graph with these."""
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.examples import Features, stacked
+from fedgraft.domains.notes import LOG
 from fedgraft.domains.tables import asked
 from fedgraft.domains.tables.asked import Places, feature_columns, ids_near, places_known
 from fedgraft.domains.tables.features import new_features
@@ -190,9 +190,6 @@ def placed(
         )
     ids = {kind: np.array(list(names), dtype=object) for kind, names in new.items() if names}
     return ids, {kinds: np.array(some, np.int64).T for kinds, some in ends.items()}
-
-
-LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of
@@ -98,7 +99,7 @@ class Graphs(OwnTables[GraphShard]):
     def load(self, seed: int) -> list[GraphShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
-        collection.tell()
+        tell(collection.notes)
         names, client = collection.client_names, collection.client
         if names and self.clients > 1:
             require(self.clients == len(names), "Graphs.clients", f"{len(names)}, as the data name", self.clients)
@@ -140,7 +141,7 @@ class Graphs(OwnTables[GraphShard]):
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
-        collection.tell()
+        tell(collection.notes)
         return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
     def _shard(

@@ -22,6 +22,7 @@ from fedgraft.domains.nodes.reading.own_shard import (
 )
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.schema import Table, check_said
@@ -117,7 +118,7 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
         if self._is_object() and not isinstance(self.nodes, str | Path):
             found = self.read()
-            found.tell()  # of what is in no table
+            tell(found.notes)  # of what is in no table
             return tables_of(found, usual_names(self, label=self.label or Nodes.label))
         return super().tables()
 

@@ -1,6 +1,5 @@
 """Twelve published graphs whose nodes are classified, cut over clients."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -10,9 +9,8 @@ from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.own_shard import OwnNodes
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
 from fedgraft.domains.nodes.reading.pyg_sets import SETS
+from fedgraft.domains.notes import tell
 from fedgraft.errors import require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,7 @@ class PygNodes(OwnNodes):
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt, thinned and split by `seed`."""
         collection = read_set(Path(self.root), self.set)
-        for note in collection.notes:
-            LOG.warning(f"{collection.whole.name}: {note}")
+        tell(collection.notes, f"{collection.whole.name}: ")
         return self._dealing().deal(collection.whole, seed)
 
     def _dealing(self) -> NodeDealing:

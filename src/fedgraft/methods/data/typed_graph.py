@@ -12,6 +12,7 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
@@ -121,7 +122,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             return {}
         collection = self.read()
         if is_object(self.nodes):
-            collection.tell()  # of what is in no table
+            tell(collection.notes)  # of what is in no table
         found = tables_of(collection, usual_names(self))
         return {
             name: table

@@ -1,7 +1,6 @@
 """Partition a graph over clients, and count how many of its edges there are."""
 
 import heapq
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -13,9 +12,8 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, cut, undirected
+from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require
-
-LOG = logging.getLogger("fedgraft.data")
 
 PARTITIONS = ("iid", "dirichlet", "louvain")
 ALLOWED = SHARES[:2]

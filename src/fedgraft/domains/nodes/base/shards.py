@@ -14,7 +14,6 @@ Rules, the same for every source:
               others'. It answers for them, its `rows("train")` are empty, and it must not be asked to train.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -26,11 +25,10 @@ from scipy import sparse
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_features, stacked
 from fedgraft.domains.labels.known import is_known
+from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 Numbers: TypeAlias = NDArray[np.int32]
 

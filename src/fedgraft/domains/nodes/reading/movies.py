@@ -1,6 +1,5 @@
 """Reads the table of 5,043 movies, and joins those that people made in common; nothing is written or downloaded."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from scipy import sparse
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
+from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError
-
-LOG = logging.getLogger("fedgraft.data")
 
 FOLDER, FILE = "IMDB5000", "movie_metadata.csv"
 ADDRESS = f"https://github.com/Jhy1993/HAN/raw/HEAD/data/imdb/{FILE}"

@@ -1,6 +1,5 @@
 """Questions about nodes: whose they are, which are new, and what a client's part is with these."""
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, undirected
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.asked import Places, feature_columns, groups_of, ids_near, owners_of, places_known
 from fedgraft.domains.tables.features import check_given, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
@@ -117,9 +117,6 @@ class Newcomers:
         return {each: np.array(numbers, np.int64).T for each, numbers in found.items()}
 
 
-LOG = logging.getLogger("fedgraft.data")
-
-
 @dataclass(frozen=True, eq=False)
 class Asked:
     """Questions about nodes to one client.
@@ -170,8 +167,7 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
         rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         pairs = ends.get(number, np.zeros((2, 0), np.int64))
         pointers, senders, notes = undirected(pairs, shards[number].own + len(mine), f"{OWNER}.edges, row")
-        for note in notes:
-            LOG.warning(f"{OWNER}.edges, client {shards[number].name!r}: {note}")
+        tell(notes, f"{OWNER}.edges, client {shards[number].name!r}: ")
         found[number] = Questions(rows, Asked(ids[rows], place[rows], features[mine], pointers, senders))
     return found
 

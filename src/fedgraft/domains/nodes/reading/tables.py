@@ -3,7 +3,6 @@
 Ids and classes are kept as text, as written ("007" is not "7").
 """
 
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +13,7 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.features import dense_features, known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
 from fedgraft.domains.tables.pyg_objects import as_features
@@ -22,8 +22,6 @@ from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
 from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 NODES = Table(
     "nodes",
@@ -145,8 +143,7 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
     if left_out := int((~inside).sum()):
         LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
     pointers, senders, notes = undirected(np.argsort(code)[ends[:, inside]], len(code), f"{links.where}, row")
-    for note in notes:
-        LOG.warning(f"{links.where}: {note}")
+    tell(notes, f"{links.where}: ")
     what, others = "a feature of the run's data", no_features(rows.names)
     return NodeShard(
         name="own",
