@@ -49,10 +49,10 @@ def ridge(features: Any, numbers: Floats, parts: Parts, penalties: tuple[float, 
     best, least = np.full(rows.shape[0], mean), np.inf
     for penalty in penalties:
         solved = vectors @ (target / (np.maximum(values, 0) + penalty))
-        told = mean + np.asarray(rows @ (train.T @ solved if wide else solved))
-        error = float(np.square(told[judges] - numbers[judges]).mean())
+        predicted = mean + np.asarray(rows @ (train.T @ solved if wide else solved))
+        error = float(np.square(predicted[judges] - numbers[judges]).mean())
         if error < least:
-            best, least = told, error
+            best, least = predicted, error
     return best
 
 

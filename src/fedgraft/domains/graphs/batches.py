@@ -200,5 +200,5 @@ def _received(shard: GraphShard, before: Indices, example: Indices) -> tuple[Ind
     number = np.full(len(before), -1)
     number[example] = np.arange(len(example))
     receiver, sender = shard.edges
-    asked = number[receiver] >= 0
-    return number[receiver[asked]], before[sender[asked]]
+    known = number[receiver] >= 0
+    return number[receiver[known]], before[sender[known]]

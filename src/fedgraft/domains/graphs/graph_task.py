@@ -175,8 +175,8 @@ class GraphTask(
         """Return the labels' sums."""
         device, sums = device_of(model), {}
         for split in SCORED_SPLITS:
-            told = ((model(batch), batch.label) for batch in data.on(device, split))
-            sums[split] = self.labels.sums_of(told, data.unit)
+            outputs = ((model(batch), batch.label) for batch in data.on(device, split))
+            sums[split] = self.labels.sums_of(outputs, data.unit)
         return sums
 
     def predict(
@@ -220,14 +220,14 @@ class GraphTask(
 
     def _collator(self, shard: GraphShard) -> Collator:
         """With nodes' places if the model looks at them."""
-        found = places(shard, self.walks, self.degrees) if self.places or self.structure else None
+        encodings = places(shard, self.walks, self.degrees) if self.places or self.structure else None
         subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
         if self.places:
-            shard = replace(shard, attributes=np.concatenate([shard.attributes, found], 1), attribute_names=())
+            shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1), attribute_names=())
         if isinstance(self.encoder, NetworkEncoder):
             return Collator(shard, None, True, subtrees=subtrees)
         if self.structure:
-            return Collator(shard, self.encoder.depth, True, found, subtrees)
+            return Collator(shard, self.encoder.depth, True, encodings, subtrees)
         return Collator(shard, self.encoder.depth, self.encoder.by_degree, subtrees=subtrees)
 
     def _batches(self, collator: Collator, graphs: Indices) -> list[Batch]:

@@ -109,11 +109,11 @@ def _arrays(model: GraphModel, encoder: PlainEncoder | NetworkEncoder) -> Tensor
 
 def _inputs(shard: GraphShard) -> str:
     kinds = "".join(f"  - {number}: {name}\n" for number, name in enumerate(shard.kind_names))
-    told = "their degrees" if shard.degrees else "their kinds; a row of zeros for none"
-    said = f"- `x`: float32 [nodes, {shard.kinds + shard.attributes.shape[1]}]: one-hot columns of {told}"
+    kind = "their degrees" if shard.degrees else "their kinds; a row of zeros for none"
+    first = f"- `x`: float32 [nodes, {shard.kinds + shard.attributes.shape[1]}]: one-hot columns of {kind}"
     more = f", then attributes: {', '.join(shard.attribute_names) or 'as in the training data'}"
     return (
-        f"{said}{more if shard.attributes.shape[1] else ''}.\n{kinds}- `edge_index`: int64 [2, edges], source over "
+        f"{first}{more if shard.attributes.shape[1] else ''}.\n{kinds}- `edge_index`: int64 [2, edges], source over "
         "target; an undirected edge both ways, no loops, none twice.\n- `batch`: int64 [nodes], the graph of each "
         "node; None = one graph.\n"
     )

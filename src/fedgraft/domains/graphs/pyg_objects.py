@@ -76,8 +76,8 @@ def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str)
 
 
 def _features(graph: Any, where: str) -> Array:
-    given = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else numpy_of(graph.x)
-    x: Array = rows_of(given, f"{where}.x").astype(np.float64)
+    values = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else numpy_of(graph.x)
+    x: Array = rows_of(values, f"{where}.x").astype(np.float64)
     if not np.isfinite(x).all():
         raise InputError(f"{where}.x must hold finite numbers; it does not.")
     return x

@@ -196,7 +196,7 @@ def check_graphs(shard: GraphShard, source: str = "") -> None:
         )
     broken = ~np.isfinite(shard.attributes)
     if broken.any():
-        node, column = (int(found[0]) for found in np.nonzero(broken))
+        node, column = (int(axis[0]) for axis in np.nonzero(broken))
         graph = int(np.searchsorted(shard.node_starts, node, side="right")) - 1
         name = shard.attribute_names[column] if shard.attribute_names else str(column)
         raise InputError(
@@ -212,10 +212,10 @@ def check_labels(shard: GraphShard, source: str = "") -> None:
         raise InputError(
             f"{where}: at least {FEWEST} graphs are needed, for training, validation and test; got {shard.graphs}."
         )
-    found = np.unique(shard.label)
-    if shard.classes and len(found) < 2:
+    present = np.unique(shard.label)
+    if shard.classes and len(present) < 2:
         raise InputError(
-            f"{where}: all {shard.graphs} graphs have the class {shard.classes[found[0]]!r}; "
+            f"{where}: all {shard.graphs} graphs have the class {shard.classes[present[0]]!r}; "
             "graphs of at least two classes are needed."
         )
 

@@ -92,32 +92,32 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    found = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edges.notes))
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edges.notes))
     if labelled:
-        found = _with_labels(found, graphs, are_numbers)
-        _one_width(found, nodes, order)
-    return found
+        collection = _with_labels(collection, graphs, are_numbers)
+        _one_width(collection, nodes, order)
+    return collection
 
 
-def _with_labels(found: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
+def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
     """The graphs with what their own table says of them: labels, splits and clients."""
-    cells, label, classes = graphs["label"], found.whole.label, np.array([], dtype=str)
+    cells, label, classes = graphs["label"], collection.whole.label, np.array([], dtype=str)
     if are_numbers:
         label = cells.numbers(classes_hint("graph"))
     else:
         cells.check_classes(numbers_hint("graph"))
         label, classes = cells.codes()
-    client, clients = graphs.clients() or (found.client, np.array([], dtype=str))
-    split = found.whole.split if "split" not in graphs else graphs.read("split")
-    whole = replace(found.whole, label=label, classes=tuple(classes.tolist()), split=split)
-    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, found.notes)
+    client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
+    split = collection.whole.split if "split" not in graphs else graphs.read("split")
+    whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
+    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, collection.notes)
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:
     """Kinds of nodes by number, int64 [nodes], -1 where there are none; and their names."""
     if "kind" in nodes and nodes.names["kind"] not in (nodes.names["attributes"] or ()):
-        found: tuple[Indices, Array] = nodes.read("kind")
-        return found
+        kinds: tuple[Indices, Array] = nodes.read("kind")
+        return kinds
     return np.full(len(nodes), -1), np.array([], dtype=str)
 
 
@@ -165,15 +165,15 @@ def _attributes(nodes: Rows) -> tuple[Array, tuple[str, ...]]:
     return values, names
 
 
-def _one_width(found: Collection[GraphShard], nodes: Rows, order: Indices) -> None:
+def _one_width(collection: Collection[GraphShard], nodes: Rows, order: Indices) -> None:
     """Raise `InputError` where some nodes of a client have an attribute and others do not."""
-    whole, owner = found.whole, np.empty(len(nodes), np.int64)
-    owner[order] = np.repeat(found.client, whole.sizes)
+    whole, owner = collection.whole, np.empty(len(nodes), np.int64)
+    owner[order] = np.repeat(collection.client, whole.sizes)
     for name in whole.attribute_names:
         missing = nodes.column(name).values.isna().to_numpy()
         has = np.bincount(owner, ~missing) > 0
         if (wrong := missing & has[owner]).any():
-            who = f" of client {found.client_names[owner[wrong.argmax()]]!r}" if found.client_names else ""
+            who = f" of client {collection.client_names[owner[wrong.argmax()]]!r}" if collection.client_names else ""
             what = f"{name!r} is empty, but other nodes{who} have it"
             raise nodes.error(wrong, what, end="; all nodes of a client need features of one width.")
 
@@ -238,15 +238,15 @@ def split_graphs(shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame
             raise InputError(f"{OWNER}.{name}: no column 'graph'; got {', '.join(map(str, table)) or 'none'}.")
     graphs = tables.get("graphs", tables["nodes"].drop_duplicates("graph"))
     client = _clients(shards, graphs)
-    found = {}
+    questions = {}
     for number in np.unique(client).tolist():
         rows = np.flatnonzero(client == number)
         wanted = graphs["graph"].iloc[rows].astype(str)
         parts = {name: tables[name] for name in ("nodes", "edges")}
         own = {name: table[table["graph"].astype(str).isin(wanted)] for name, table in parts.items()}
         own["graphs"] = graphs.iloc[rows].drop(columns="client", errors="ignore")
-        found[number] = Questions(rows, read_queries(shards[number], own))
-    return found
+        questions[number] = Questions(rows, read_queries(shards[number], own))
+    return questions
 
 
 def _clients(shards: Sequence[GraphShard], graphs: pd.DataFrame) -> np.ndarray:

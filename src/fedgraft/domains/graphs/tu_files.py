@@ -85,8 +85,8 @@ def _find(root: Path, name: str) -> tuple[Callable[[list[Path], str], Arrays], l
     """Return how to read a set, and its files."""
     for folder in (root / name / "raw", root / name):
         if (folder / f"{name}_A.txt").is_file():
-            told = "graph_attributes" if name in NUMBERED.values() else "graph_labels"
-            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", told)]
+            labels = "graph_attributes" if name in NUMBERED.values() else "graph_labels"
+            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", labels)]
             for path in files:
                 if not path.is_file():
                     raise InputError(f"TU: no file {path}; {_hint(root, name)}")
@@ -255,10 +255,10 @@ def _damaged(path: Path, lines: list[str], before: int, number: type[int] | type
     wanted = f"{columns} {'whole ' if number is int else ''}number{'s' if columns > 1 else ''}"
     for place, line in enumerate(lines):
         try:
-            found = [number(field) for field in line.split(",")]
+            numbers = [number(field) for field in line.split(",")]
         except ValueError:
-            found = []
-        if len(found) != columns or (number is int and max(map(abs, found)) > np.iinfo(np.int64).max):
+            numbers = []
+        if len(numbers) != columns or (number is int and max(map(abs, numbers)) > np.iinfo(np.int64).max):
             return InputError(f"{path}, line {before + place + 1}: {wanted} expected; got {line.strip()!r}.")
     return InputError(f"{path}, after line {before}: {wanted} a line expected.")
 

@@ -46,7 +46,7 @@ def refine(shard: GraphShard, features: NDArray[np.float32], layers: int, degree
         hashes = mixed(hashes + shard.degree.astype(np.uint64))
     for column in (features + np.float32(0)).T:  # which makes a zero of minus zero
         hashes = mixed(hashes + column.view(np.uint32))
-    return [_colours(found) for found in refined(shard, hashes, layers)]
+    return [_colours(step) for step in refined(shard, hashes, layers)]
 
 
 def refined(shard: GraphShard, hashes: Hashes, layers: int) -> Iterator[Hashes]:

@@ -67,8 +67,8 @@ class LabelModel(nn.Module):
             "self, inputs, ends",
             forward,
         )
-        told = (
+        docstring = (
             f"- `inputs`: what `{cls.__name__}.forward` takes.\n"
             "- `ends`: int64 [1 or 2, examples], the things that each example is made of, by their place.\n"
         )
-        return PlainModel(text, self.state_dict(), told, _USAGE, outputs)
+        return PlainModel(text, self.state_dict(), docstring, _USAGE, outputs)

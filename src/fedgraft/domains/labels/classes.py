@@ -65,12 +65,12 @@ class Classes(Labels):
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return right answers, examples and summed cross-entropies."""
-        found = dict.fromkeys(("correct", "count", "loss"), 0.0)
+        sums = dict.fromkeys(("correct", "count", "loss"), 0.0)
         for logits, label in batches:
-            found["correct"] += float((logits.argmax(1) == label).sum())
-            found["count"] += len(label)
-            found["loss"] += float(nn.functional.cross_entropy(logits, label, reduction="sum"))
-        return found
+            sums["correct"] += float((logits.argmax(1) == label).sum())
+            sums["count"] += len(label)
+            sums["loss"] += float(nn.functional.cross_entropy(logits, label, reduction="sum"))
+        return sums
 
     def score(self, sums: Sums) -> float:
         """Return the accuracy."""

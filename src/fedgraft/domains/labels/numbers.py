@@ -61,11 +61,11 @@ class Numbers(Labels):
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return `SUMS` in the user's unit."""
         parts = [(outputs[:, 0].numpy(force=True), label.numpy(force=True)) for outputs, label in batches]
-        told, label = zip(*parts, strict=True) if parts else ([np.zeros(0)], [np.zeros(0)])
-        predicted, numbers = (unit.meant(np.concatenate(each)) for each in (told, label))
+        guesses, label = zip(*parts, strict=True) if parts else ([np.zeros(0)], [np.zeros(0)])
+        predicted, numbers = (unit.meant(np.concatenate(each)) for each in (guesses, label))
         error, deviation = predicted - numbers, numbers - unit.centre
-        found = (np.square(error).sum(), len(error), np.abs(error).sum(), np.square(deviation).sum())
-        return dict(zip(SUMS, map(float, found), strict=True))
+        sums = (np.square(error).sum(), len(error), np.abs(error).sum(), np.square(deviation).sum())
+        return dict(zip(SUMS, map(float, sums), strict=True))
 
     def score(self, sums: Sums) -> float:
         """Return the RMSE."""

@@ -84,15 +84,15 @@ class Several(Labels):
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return every label's sums, of the examples that have it."""
-        seen, found = list(batches), {}
+        seen, sums_by_label = list(batches), {}
         for number in range(len(self.names)):
             having = []
             for outputs, label in seen:
                 rows = np.flatnonzero(is_known(label[:, number].numpy(force=True)))
                 having.append((self._parts(outputs)[number][rows], label[rows, number]))
             sums = self.each.sums_of(having, unit.of_label(number))
-            found.update({f"{name}_{number}": value for name, value in sums.items()})
-        return found
+            sums_by_label.update({f"{name}_{number}": value for name, value in sums.items()})
+        return sums_by_label
 
     def score(self, sums: Sums) -> float:
         """Return the mean over labels of the metric."""
@@ -105,18 +105,18 @@ class Several(Labels):
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return the means over labels of all measures, and the metric of each label by its name."""
         parts = self._by_label(sums)
-        told = [self.each.measures(part) for part in parts]
-        means = {name: _mean([each[name] for each in told]) for name in told[0]}
+        measures = [self.each.measures(part) for part in parts]
+        means = {name: _mean([each[name] for each in measures]) for name in measures[0]}
         scores = [self.each.score(part) for part in parts]
         return {**means, **{f"{self.metric}_{name}": each for name, each in zip(self.names, scores, strict=True)}}
 
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return the columns of every label, with its name behind theirs."""
-        found = {}
+        answers = {}
         for number, (name, part) in enumerate(zip(self.names, self._parts(outputs), strict=True)):
             columns = self.each.answers(part, unit.of_label(number))
-            found.update({f"{column}_{name}": values for column, values in columns.items()})
-        return found
+            answers.update({f"{column}_{name}": values for column, values in columns.items()})
+        return answers
 
     def constant(self, label: Array) -> Array:
         """Return what is best said of each label, [labels]."""

@@ -120,16 +120,16 @@ class LinkData:
             int64 [2, n * count]; and bool [n * count], false where none was found.
         """
         numbers = (examples[:, None] * count + np.arange(count)).ravel()
-        pairs, found = np.zeros((2, len(numbers)), np.int64), np.zeros(len(numbers), bool)
+        pairs, sure = np.zeros((2, len(numbers)), np.int64), np.zeros(len(numbers), bool)
         for attempt in range(TRIES):
-            open_ = np.flatnonzero(~found)
+            open_ = np.flatnonzero(~sure)
             if not len(open_):
                 break
             first = (numbers[open_] * TRIES + attempt) * 2
             ends = [scattered(first + end, seed) % np.uint64(self.nodes.own) for end in range(2)]
             drawn = np.stack(ends).astype(np.int64)
-            pairs[:, open_], found[open_] = drawn, (drawn[0] != drawn[1]) & ~self._joined(drawn)
-        return pairs, found
+            pairs[:, open_], sure[open_] = drawn, (drawn[0] != drawn[1]) & ~self._joined(drawn)
+        return pairs, sure
 
     def _joined(self, pairs: Indices) -> NDArray[np.bool_]:
         """Whether there is a training edge, bool [n]."""

@@ -107,13 +107,13 @@ def read_movielens(root: str | Path, form: Format, owner: str, address: str) -> 
     user_ids, user = np.unique(user, return_inverse=True)
     rated, item = np.unique(number, return_inverse=True)
     order = np.argsort(numbers, kind="stable")
-    found = order[np.minimum(np.searchsorted(numbers, rated, sorter=order), len(numbers) - 1)]
-    if len(unknown := np.flatnonzero(numbers[found] != rated)):
+    line = order[np.minimum(np.searchsorted(numbers, rated, sorter=order), len(numbers) - 1)]
+    if len(unknown := np.flatnonzero(numbers[line] != rated)):
         row = int((item == unknown[0]).argmax()) + 1 + form.header
         raise InputError(
             f"{folder / form.ratings}, line {row}: movie {rated[unknown[0]]} is not in {folder / form.movies}."
         )
-    place, rank = np.sort(found), np.argsort(np.argsort(found, kind="stable"), kind="stable")
+    place, rank = np.sort(line), np.argsort(np.argsort(line, kind="stable"), kind="stable")
     item = rank[item]
     kept = last_of_pairs(user, item)
     tags = _tags(folder / form.tags) if form.tags and (folder / form.tags).is_file() else {}
@@ -137,8 +137,8 @@ def text_of(title: str, genres: Sequence[str], tags: Sequence[str] = ()) -> str:
     'Alien (1979). 1970s. Horror, Sci-Fi. in space.'
     """
     year = _YEAR.search(title)
-    told = [genre for genre in genres if genre not in NO_GENRES]
-    parts = [title, f"{year[1][:3]}0s" if year else "", ", ".join(told), ", ".join(tags)]
+    known = [genre for genre in genres if genre not in NO_GENRES]
+    parts = [title, f"{year[1][:3]}0s" if year else "", ", ".join(known), ", ".join(tags)]
     return " ".join(f"{part}." for part in parts if part and part not in NO_GENRES)
 
 
@@ -230,13 +230,13 @@ def _parsed(path: Path, number: int, line: str, parse: Callable[[str], Movie]) -
 
 def _tags(path: Path) -> dict[int, list[str]]:
     """Return {number of a movie: its tags, those given most often first}."""
-    given: dict[int, Counter[str]] = {}
+    counts: dict[int, Counter[str]] = {}
     with path.open(encoding="utf-8", newline="") as lines:
         rows = csv.reader(lines)
         next(rows, None)
         for row in rows:
             if len(row) != 4 or not row[1].isdigit():
                 raise InputError(f"{path}, line {rows.line_num} must be user,movie,tag,time; got {','.join(row)!r}.")
-            given.setdefault(int(row[1]), Counter())[" ".join(row[2].lower().split())] += 1
-    first = {movie: sorted(tags.items(), key=lambda tag: (-tag[1], tag[0]))[:TAGS] for movie, tags in given.items()}
+            counts.setdefault(int(row[1]), Counter())[" ".join(row[2].lower().split())] += 1
+    first = {movie: sorted(tags.items(), key=lambda tag: (-tag[1], tag[0]))[:TAGS] for movie, tags in counts.items()}
     return {movie: [tag for tag, _ in tags] for movie, tags in first.items()}

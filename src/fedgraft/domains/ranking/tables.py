@@ -74,8 +74,8 @@ def read_catalogue(
     if items is not None:
         return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make)
     sources = sources or {}
-    if given := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
-        raise InputError(f"{OWNER}.items must be given, a table of items: features {given[0]!r} need it.")
+    if columns := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
+        raise InputError(f"{OWNER}.items must be given, a table of items: features {columns[0]!r} need it.")
     known = item_features.Items(taken, [""] * len(taken), np.arange(len(taken)), len(taken), "the catalogue")
     return Catalogue(taken, np.zeros(0, np.str_), make(sources, known), known.where)
 
@@ -130,7 +130,7 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
     kept = last_of_pairs(user, item)
     repeats = len(user) - len(kept)
     user, item = user[kept], item[kept]
-    split, time = (None if found is None else found[kept] for found in map(rows.read, ("split", "time")))
+    split, time = (None if column is None else column[kept] for column in map(rows.read, ("split", "time")))
     if split is not None:
         _check_split(rows, user, split, user_ids)
     return Interactions(

@@ -90,8 +90,8 @@ def whole_shard(ratings: Ratings, purpose: Purpose) -> RatingShard:
 def _given(ratings: Ratings, clients: int | None) -> tuple[Ids, list[str]]:
     if ratings.client is None:
         raise InputError("partition='given' needs data that name each rating's client; these do not.")
-    found = int(ratings.client.max()) + 1
-    names = list(ratings.client_names) or [f"client {client}" for client in range(found)]
+    clients_there = int(ratings.client.max()) + 1
+    names = list(ratings.client_names) or [f"client {client}" for client in range(clients_there)]
     require(clients is None or clients == len(names), "clients", f"{len(names)}, as many as the data name", clients)
     counts = np.bincount(ratings.client, minlength=len(names))
     if (counts == 0).any():
@@ -162,6 +162,6 @@ class _Dealt:
         begin, counts = self._sources[users], self._sources[users + 1] - self._sources[users]
         place = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
         source, target = self._ratings.trust[:, np.sort(self._links[place])]
-        found = np.minimum(np.searchsorted(users, target), len(users) - 1)
-        here = users[found] == target
-        return np.stack([np.searchsorted(users, source[here]), found[here]])
+        place_of_target = np.minimum(np.searchsorted(users, target), len(users) - 1)
+        here = users[place_of_target] == target
+        return np.stack([np.searchsorted(users, source[here]), place_of_target[here]])

@@ -280,23 +280,23 @@ def _category_features(known: Known, user: Ids, category: Ids) -> tuple[Floats, 
     here, place = np.unique(np.concatenate([known.shard.category[known.rows], category]), return_inverse=True)
     categories, known_category, category = len(here), place[: len(known.rows)], place[len(known.rows) :]
     cell = known.user * categories + known_category
-    asked = user * categories + category
+    wanted = user * categories + category
     count = np.bincount(cell, minlength=known.users * categories)
     total = np.bincount(cell, known.residual, known.users * categories)
     category_count = np.bincount(known_category, minlength=categories)
     category_total = np.bincount(known_category, known.residual, categories)
     # Without shrinkage, who has no rating in the category would have 0 / 0.
-    taste = total[asked] / np.maximum(count[asked] + known.user_bias_shrinkage, 1.0)
+    taste = total[wanted] / np.maximum(count[wanted] + known.user_bias_shrinkage, 1.0)
     category_bias = category_total / (category_count + CATEGORY_SHRINKAGE)
-    return taste, count[asked], category_bias[category], category_count[category]
+    return taste, count[wanted], category_bias[category], category_count[category]
 
 
 def _friends_rating(known: Known, links: scipy.sparse.csr_matrix, user: Ids, item: Ids) -> tuple[Floats, Floats]:
     """Per pair: what the user's friends gave this very item, less their own biases, shrunk; and how many they are."""
     _, user_bias, _ = known.biases
-    given = known.at_items(known.centred - user_bias[known.user])
+    ratings = known.at_items(known.centred - user_bias[known.user])
     rated = known.at_items(np.ones(len(known.rows)))
     friends, raters = links[user], rated[item]
     count = np.asarray(friends.multiply(raters).sum(axis=1)).ravel()
-    total = np.asarray(friends.multiply(given[item]).sum(axis=1)).ravel()
+    total = np.asarray(friends.multiply(ratings[item]).sum(axis=1)).ravel()
     return total / (count + 1.0), count

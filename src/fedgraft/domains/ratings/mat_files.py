@@ -99,8 +99,8 @@ def _matrix(path: Path, key: str, columns: int, owner: str) -> Ids:
     except Exception as error:  # SciPy raises another type for nearly every way a file can be broken
         raise InputError(f"{owner}: {path} is not a readable MATLAB file ({error}); get it at {ADDRESS}.") from error
     if key not in content:
-        found = ", ".join(name for name in content if not name.startswith("__")) or "nothing"
-        raise InputError(f"{owner}: {path} must hold a matrix {key!r}; it holds {found}.")
+        names = ", ".join(name for name in content if not name.startswith("__")) or "nothing"
+        raise InputError(f"{owner}: {path} must hold a matrix {key!r}; it holds {names}.")
     matrix = content[key]
     sound = matrix.ndim == 2 and matrix.shape[1] >= columns and len(matrix) > 0 and matrix.dtype.kind in "iuf"
     if not sound:

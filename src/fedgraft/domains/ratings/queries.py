@@ -27,9 +27,9 @@ def route_pairs(shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> 
     # In units of one rating: selling the item outweighs any number of ratings, which outweighs size.
     preference = np.tile(ratings / (ratings.sum() + 1.0), (len(queries["user"]), 1))
     for client, shard in enumerate(shards):
-        given = np.bincount(shard.user, minlength=len(shard.users))
+        counts = np.bincount(shard.user, minlength=len(shard.users))
         user = positions(shard.user_ids, queries["user"])
-        preference[:, client] += np.where(user >= 0, given[user], 0)
+        preference[:, client] += np.where(user >= 0, counts[user], 0)
         preference[:, client] += (ratings.sum() + 1.0) * (positions(shard.item_ids, queries["item"]) >= 0)
     return np.asarray(preference.argmax(axis=1))
 

@@ -205,9 +205,9 @@ def combine(published: Mapping[int, Arrays], least: int, code: Code) -> dict[int
         having[ids] += 1
     answers = {}
     for client, ids in users.items():
-        told = having[ids] >= least
-        others = np.where(told, count[ids] - reported[client][1], 0.0)
-        rest = np.where(told, total[ids] - reported[client][0], 0.0)
+        enough = having[ids] >= least
+        others = np.where(enough, count[ids] - reported[client][1], 0.0)
+        rest = np.where(enough, total[ids] - reported[client][0], 0.0)
         mean = np.divide(rest, others, out=np.zeros(len(ids)), where=others > 0)
         answers[client] = {"codes": code.encode(mean * RANGE / code.levels, code.ratings(others))}
     return answers

@@ -101,13 +101,13 @@ class PooledRatings:
     def scores(self, predict: Callable[[Ids, Ids], Factors]) -> Scores:
         """Return {"validation": RMSE, "test": RMSE} of predictions in [0, 1] from (users, items), clipped to it."""
         low, high = self.shard.scale
-        found = {}
+        scores = {}
         for split in SCORED_SPLITS:
             rows = self.shard.rows(split)
             predicted = predict(self.shard.user[rows], self.shard.item[rows])
             error = (np.clip(predicted, 0, 1) - self.scaled(self.shard.rating[rows])).astype(np.float64) * (high - low)
-            found[split] = root_mean_square(float((error**2).sum()), len(error))
-        return found
+            scores[split] = root_mean_square(float((error**2).sum()), len(error))
+        return scores
 
 
 def best_of(scores: Iterable[Scores]) -> Scores:

@@ -181,11 +181,11 @@ def training_losses(
         return losses
     users = torch.unique(pairs.user[place])
     items = model.embeddings.items[pseudo[users.cpu()].to(users.device)]
-    told = pairs.base[0] + (nodes[users][:, None, :] * items).sum(2)
+    predicted = pairs.base[0] + (nodes[users][:, None, :] * items).sum(2)
     low, step = scale[0], (scale[1] - scale[0]) / (GRADES - 1)
-    label = low + ((told.detach().clamp(*scale) - low) / step).round() * step
+    label = low + ((predicted.detach().clamp(*scale) - low) / step).round() * step
     count = len(losses)
-    return (losses * count + ((told - label) ** 2).sum()) / (count + told.numel())
+    return (losses * count + ((predicted - label) ** 2).sum()) / (count + predicted.numel())
 
 
 def _rows(table: Tensor, ids: Tensor) -> Tensor:

@@ -58,15 +58,15 @@ def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: st
     """
     place = {name: number for number, name in enumerate(columns)}
     there = dict.fromkeys(name for name in rows if name not in others)
-    given, missing = [name for name in columns if name in there], [name for name in columns if name not in there]
+    present, missing = [name for name in columns if name in there], [name for name in columns if name not in there]
     unknown = [name for name in there if name not in place]
-    if missing and not (is_sparse and given):
+    if missing and not (is_sparse and present):
         hint = nearest(missing[0], unknown)
         raise InputError(f"{rows.where}: no column {missing[0]!r}, {what} ({len(missing)} such columns).{hint}")
     if missing and unknown:
         LOG.warning(f"{rows.where}: column {unknown[0]!r} is no feature ({len(unknown)} such columns).")
     values = np.zeros((len(rows), len(columns)), np.float32)
-    for name in given:
+    for name in present:
         values[:, place[name]] = feature(rows.column(name), empty_is_zero=is_sparse)
     return sparse.csr_matrix(values) if is_sparse else values
 

@@ -23,8 +23,8 @@ def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]
     """
     _check_some(cells, "class")
     cells.check_classes(hint)
-    code, found = cells.take(cells.filled).codes()
-    names = found.tolist()
+    code, distinct = cells.take(cells.filled).codes()
+    names = distinct.tolist()
     if all(map(_WHOLE.fullmatch, names)):
         ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
         code, names = np.argsort(ascending)[code], [names[place] for place in ascending]

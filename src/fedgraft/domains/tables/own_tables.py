@@ -24,16 +24,16 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that options name, and those that the schema keeps unnamed."""
-        given = {schema: getattr(self, schema.name) for schema in self.schemas}
-        frames = {schema: with_text_names(table) for schema, table in given.items() if isinstance(table, pd.DataFrame)}
+        values = {schema: getattr(self, schema.name) for schema in self.schemas}
+        frames = {schema: with_text_names(table) for schema, table in values.items() if isinstance(table, pd.DataFrame)}
         named = {value for value in vars(self).values() if isinstance(value, str)}
-        found = {}
+        tables = {}
         for schema, table in frames.items():
             features = [getattr(self, column.role) for column in schema.columns if column.kind == "features"]
             every = schema.rest or ALL_OTHERS in features
             kept = named.union(*(map(str, columns or ()) for columns in features))
-            found[schema.name] = table[[name for name in table if every or name in kept]]
-        return found
+            tables[schema.name] = table[[name for name in table if every or name in kept]]
+        return tables
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
@@ -42,13 +42,13 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
         return renamed(tables, {schema.name: schema.usual(schema.names(self)) for schema in self.asked})
 
 
-def columns_of(found: Collection[Any], names: Names) -> dict[str, Any]:
+def columns_of(collection: Collection[Any], names: Names) -> dict[str, Any]:
     """Return columns that say the label of each example and, where the data said them, its client and its split."""
-    whole = found.whole
+    whole = collection.whole
     named_classes = [whole.classes[label] if label >= 0 else None for label in whole.label] if whole.classes else None
     columns = {names["label"]: whole.label if named_classes is None else named_classes}
-    if found.client_names:
-        columns[names["client"]] = np.array(found.client_names, dtype=object)[found.client]
-    if found.split:
+    if collection.client_names:
+        columns[names["client"]] = np.array(collection.client_names, dtype=object)[collection.client]
+    if collection.split:
         columns[names["split"]] = [SPLITS[split] if split >= 0 else None for split in whole.split]
     return columns

@@ -123,13 +123,13 @@ def occurring(label: Indices) -> tuple[Indices, tuple[str, ...]]:
     return np.where(label >= 0, np.searchsorted(classes, label), -1), tuple(map(str, classes.tolist()))
 
 
-def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
+def split_of(entries: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
     """Return the split of each node, int8 [nodes], -1 = none, and whether there is one.
 
-    `given` is what an object has by name; `counted`, whether an error tells how many nodes are in two splits.
+    `entries` is what an object has by name; `counted`, whether an error tells how many nodes are in two splits.
     """
     split = np.full(nodes, -1, np.int8)
-    masks = {key: numpy_of(given[key]) for key in MASKS if given.get(key) is not None}
+    masks = {key: numpy_of(entries[key]) for key in MASKS if entries.get(key) is not None}
     if masks and (missing := [key for key in MASKS if key not in masks]):
         raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
     for part, (key, mask) in enumerate(masks.items()):

@@ -255,8 +255,8 @@ def repeated(keys: Array) -> Indices:
 
 def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
-    found = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
-    return np.asarray(found, np.int64).reshape(np.shape(wanted))
+    places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
+    return np.asarray(places, np.int64).reshape(np.shape(wanted))
 
 
 def as_numbers(values: pd.Series) -> NDArray[np.float64]:

@@ -64,12 +64,12 @@ def _projected(graph: TypedGraph, around: Adjacencies, kind: str, width: int) ->
         if kind not in around[by]:
             continue
         step, then = _mean(first[by]), _mean(around[by][kind])
-        found = step @ (then @ signs)
+        reached = step @ (then @ signs)
         if kind == graph.target:
             itself = np.asarray(step.multiply(then.T).sum(axis=1)).ravel()[:, None]
             left = 1 - itself
-            found = np.where(left > 1e-6, (found - itself * signs) / np.maximum(left, 1e-6), 0)
-        ways.append(found)
+            reached = np.where(left > 1e-6, (reached - itself * signs) / np.maximum(left, 1e-6), 0)
+        ways.append(reached)
     mean = np.mean(ways, axis=0, dtype=np.float32)
     size = np.sqrt((mean**2).mean(axis=1, keepdims=True))
     return np.asarray(np.divide(mean, size, out=np.zeros_like(mean), where=size > 1e-6))

@@ -28,11 +28,11 @@ def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.c
     half = len(steps) // 2 if types == types[::-1] and len(steps) % 2 == 0 else len(steps) - 1
     left, right = _product(steps[:half], graph.targets), _product(steps[half:], graph.targets)
     g = np.random.default_rng(zlib.crc32(metapath.encode()))
-    found = []
+    matrices = []
     for start in range(0, graph.targets, ROWS):
         paths = sparse.csr_matrix(left[start : start + ROWS] @ right)
-        found.append(_strongest(paths, most, g, start) if most else paths)
-    return _with_itself(sparse.csr_matrix(sparse.vstack(found, format="csr")))
+        matrices.append(_strongest(paths, most, g, start) if most else paths)
+    return _with_itself(sparse.csr_matrix(sparse.vstack(matrices, format="csr")))
 
 
 def metapath_means(graph: TypedGraph, metapath: str) -> sparse.csr_matrix:

@@ -121,8 +121,8 @@ def reached(graph: TypedGraph, around: Adjacencies, own: Indices) -> dict[str, I
     for _ in range(max(STEPS, longest // 2)):
         new: dict[str, Indices] = {}
         for kind in known:
-            found = [around[near][kind][rows].indices for near, rows in last.items() if kind in around[near]]
-            here = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+            nodes = [around[near][kind][rows].indices for near, rows in last.items() if kind in around[near]]
+            here = np.unique(np.concatenate(nodes)) if nodes else np.zeros(0, np.int64)
             new[kind] = here[~known[kind][here]]
         for kind, rows in new.items():
             known[kind][rows] = True

@@ -80,8 +80,8 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
     edges = []
     for pair, ends in whole.edges.items():
         sides = zip(ENDS, BOTH, pair, ends, strict=True)
-        said = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
-        edges.append(pd.DataFrame(said[0] | said[1]))
+        columns_of_end = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
+        edges.append(pd.DataFrame(columns_of_end[0] | columns_of_end[1]))
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
 
 
@@ -96,10 +96,10 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, said = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
+        graph, _, split, of_file = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
-        notes += said
+        notes += of_file
     if len(set(splits)) > 1:
         lacking, having = paths[splits.index(False)], paths[splits.index(True)]
         raise InputError(f"{lacking} has no {pyg.MASKS[0]}, but {having} has one; all files need masks, or none.")
@@ -125,11 +125,11 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
     pairs = list(dict.fromkeys(pair for part in parts for pair in part.edges))
     suggested = tuple(metapaths) or shortest_metapaths(parts[0].target, pairs)
     is_sparse = any(not isinstance(part.features, np.ndarray) for part in parts)
-    found = []
+    parts_alike = []
     for part in parts:
         number = np.array([classes.index(name) for name in part.classes], np.int64)
         features = sparse.csr_matrix(part.features) if is_sparse else part.features
-        found.append(
+        parts_alike.append(
             replace(
                 part,
                 ids={kind: part.ids.get(kind, np.zeros(0, dtype=object)) for kind in kinds},
@@ -141,8 +141,8 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
             )
         )
     for metapath in suggested:
-        metapath_types(metapath, found[0], "TypedGraph.metapaths")
-    return found
+        metapath_types(metapath, parts_alike[0], "TypedGraph.metapaths")
+    return parts_alike
 
 
 # --- one object -------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def _graph(
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
     label, classes = _labels(own, count, what)
-    split, given = pyg.split_of(own, count, what, counted=False)
+    split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
     graph = TypedGraph(
@@ -189,21 +189,21 @@ def _graph(
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    return graph, pyg.clients_of(own.get("client"), count, what), given, notes
+    return graph, pyg.clients_of(own.get("client"), count, what), is_split, notes
 
 
 def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, ...]]:
     """({types, in the order of their names: int64 [2, listed]}, notes); all relations between two types are one."""
-    found: dict[EdgeType, list[Indices]] = {}
+    by_types: dict[EdgeType, list[Indices]] = {}
     for one, relation, other in data.edge_types:
         edge_index = data[one, relation, other]["edge_index"]
         ends = pyg.ends_of(edge_index, f"{where}[{one!r}, {relation!r}, {other!r}].edge_index")
         pair = (one, other) if one <= other else (other, one)
-        found.setdefault(pair, []).append(ends if one <= other else ends[::-1])
-    if not found:
+        by_types.setdefault(pair, []).append(ends if one <= other else ends[::-1])
+    if not by_types:
         raise InputError(f"{where} has no edges.")
-    joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in found.items()}
-    several = [JOIN.join(pair) for pair, some in found.items() if len(some) > 2]
+    joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in by_types.items()}
+    several = [JOIN.join(pair) for pair, some in by_types.items() if len(some) > 2]
     notes = [f"{where}: {name}: several relations are taken as one." for name in several]
     held = {key for kind in data.edge_types for key in pyg.UNREAD if key in data[kind]}
     return joined, (*notes, *(f"{where}.{key} is not read." for key in sorted(held)))

@@ -52,11 +52,11 @@ def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
     names: dict[str, set[str]] = {}
     for kind, name in wanted:
         names.setdefault(kind, set()).add(name)
-    found: dict[Node, Places] = {}
+    owners_by_node: dict[Node, Places] = {}
     for kind, some in names.items():
         owners = asked.owners_of([shard.ids.get(kind, ()) for shard in shards], some)
-        found |= {(kind, name): places for name, places in owners.items()}
-    return found
+        owners_by_node |= {(kind, name): places for name, places in owners.items()}
+    return owners_by_node
 
 
 class Newcomers:
@@ -99,11 +99,11 @@ class Newcomers:
     @property
     def others(self) -> dict[str, list[str]]:
         """{type: ids of new nodes that are no target nodes}."""
-        found: dict[str, list[str]] = {}
+        ids: dict[str, list[str]] = {}
         for kind, name in self._group:
             if kind != self._target:
-                found.setdefault(kind, []).append(name)
-        return found
+                ids.setdefault(kind, []).append(name)
+        return ids
 
     def _check_ends(self, row: int, pair: Link) -> None:
         for column, node in zip(ASKED_ENDS, pair, strict=True):
@@ -133,9 +133,9 @@ class Newcomers:
         if len(self._shards) == 1:
             return 0
         firm: dict[int, str] = {}
-        for name, said in self._said.items():
+        for name, client in self._said.items():
             if self._group[self._target, name] == group:
-                firm.setdefault(said, self._nodes.row(self._listed[name]))
+                firm.setdefault(client, self._nodes.row(self._listed[name]))
         among: set[int] | None = None
         for number in self._rows.get(group, ()):
             for end in self._pairs[number]:
@@ -236,20 +236,20 @@ def split_typed_nodes_asked(
             raise InputError(f"{rows.row(listed[ids[row]])}: new node {ids[row]!r} is listed twice.")
     columns = feature_columns(tables, shards[0].width) if feature_names is None else list(feature_names)
     values = _features(shards, rows.take(new), ids[new], client[new], columns, {*ends})
-    said = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
-    newcomers = Newcomers(shards, owners, listed, said, rows, pairs, edges)
+    named = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
+    newcomers = Newcomers(shards, owners, listed, named, rows, pairs, edges)
     for kind, new_ids in newcomers.others.items():
         LOG.warning(f"{OWNER}.edges: {len(new_ids):,} new nodes of type {kind!r}, such as {new_ids[0]!r}.")
     client[new] = [newcomers.client((target, ids[row])) for row in new.tolist()]
-    found = {}
+    questions = {}
     for number in np.unique(client).tolist():
         here, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         place[new[mine]] = shards[number].targets + np.arange(len(mine))
         first, own = ids[new[mine]].tolist(), newcomers.edges_of(number)
         added, joined = placed(shards[number], owners, number, first, own)
-        asked = Asked(ids[here], place[here], added, None if values is None else values[mine], joined)
-        found[number] = Questions(here, asked)
-    return found
+        of_client = Asked(ids[here], place[here], added, None if values is None else values[mine], joined)
+        questions[number] = Questions(here, of_client)
+    return questions
 
 
 def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices]:

@@ -104,10 +104,10 @@ class TypedGraph(Examples):
             raise InputError(f"{self.name} has no edges {one}{JOIN}{other}; it has {joined}.")
         if one == other:
             ends = np.concatenate([ends, ends[::-1]], axis=1)
-        found = sparse.csr_matrix((np.ones(ends.shape[1], np.float32), (ends[0], ends[1])), shape=shape)
-        found.sum_duplicates()
-        found.data[:] = 1.0
-        return found
+        matrix = sparse.csr_matrix((np.ones(ends.shape[1], np.float32), (ends[0], ends[1])), shape=shape)
+        matrix.sum_duplicates()
+        matrix.data[:] = 1.0
+        return matrix
 
     def induced(self, name: str, kept: Mapping[str, Indices]) -> "TypedGraph":
         """Return the subgraph over some nodes of each type, {type: int64 [kept], places}; all edges between them."""
@@ -163,13 +163,13 @@ def _fault(metapath: str, graph: TypedGraph) -> str:
 
 def shortest_metapaths(target: str, edges: Sequence[EdgeType]) -> tuple[str, ...]:
     """Return the metapaths from target nodes to target nodes by one edge, or by way of one node of another type."""
-    found = []
+    metapaths = []
     for one, other in edges:
         if one == other == target:
-            found.append(JOIN.join((target, target)))
+            metapaths.append(JOIN.join((target, target)))
         elif target in (one, other):
-            found.append(JOIN.join((target, other if one == target else one, target)))
-    return tuple(dict.fromkeys(found))
+            metapaths.append(JOIN.join((target, other if one == target else one, target)))
+    return tuple(dict.fromkeys(metapaths))
 
 
 def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
@@ -244,9 +244,9 @@ def once(ends: NDArray[np.integer], within: bool) -> Ends:
 
 def adjacencies(graph: TypedGraph) -> Adjacencies:
     """Return which nodes have edges to which, for all types that have edges, both ways."""
-    found: dict[str, dict[str, sparse.csr_matrix]] = {kind: {} for kind in graph.ids}
+    joined: dict[str, dict[str, sparse.csr_matrix]] = {kind: {} for kind in graph.ids}
     for one, other in graph.edges:
-        found[one][other] = graph.adjacency(one, other)
+        joined[one][other] = graph.adjacency(one, other)
         if one != other:
-            found[other][one] = found[one][other].T.tocsr()
-    return found
+            joined[other][one] = joined[one][other].T.tocsr()
+    return joined

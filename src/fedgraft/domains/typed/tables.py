@@ -138,8 +138,8 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
     kinds: dict[str, Rows] = {}
     ids: dict[str, Texts] = {}
     if isinstance(nodes, Mapping):
-        for kind, given in nodes.items():
-            kinds[kind] = read(given, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",))
+        for kind, table in nodes.items():
+            kinds[kind] = read(table, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",))
             ids[kind] = kinds[kind]["node"].texts()
     else:
         every = read(nodes, NODES, names, owner, needed=("node", TYPE))
@@ -202,8 +202,8 @@ _Edges = tuple[EdgeType, Rows, tuple[Texts, Texts]]
 def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) -> list[_Edges]:
     """Edges between each two types, in the order in which they are named."""
     if isinstance(edges, Mapping):
-        found: list[_Edges] = []
-        for name, given in edges.items():
+        tables: list[_Edges] = []
+        for name, table in edges.items():
             pair = tuple(name.split(JOIN))
             if len(pair) != 2:
                 allowed = f"two types joined by {JOIN!r}, such as {JOIN.join((*kinds, *kinds)[:2])!r}"
@@ -211,9 +211,9 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) 
             for kind in pair:
                 if kind not in kinds:
                     raise InputError(f"{owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
-            rows = read(given, EDGES, names, owner, f"{owner}.edges.{name}", only=BOTH)
-            found.append(((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
-        return found
+            rows = read(table, EDGES, names, owner, f"{owner}.edges.{name}", only=BOTH)
+            tables.append(((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
+        return tables
     every = read(edges, EDGES, names, owner)
     types = [every[role].texts() for role in ENDS]
     for role, named in zip(ENDS, types, strict=True):
@@ -254,10 +254,10 @@ def _places(
 ) -> Indices:
     """int64 [2, edges], the places of both ends within their types. Raises `InputError` for an end that is no node."""
     fits = [places_of(ids[kind], names) for kind, names in zip(pair, named, strict=True)]
-    for role, kind, names, found in zip(BOTH, pair, named, fits, strict=True):
-        if (found < 0).any():
+    for role, kind, names, place in zip(BOTH, pair, named, fits, strict=True):
+        if (place < 0).any():
             swapped = pair[0] != pair[1] and all(np.isin(named[end], ids[pair[1 - end]]).all() for end in (0, 1))
             hint = " The ids fit the other way round: the columns, or the types, are swapped." if swapped else ""
-            must, got = f"a node of type {kind!r}, one of {kinds[kind].where}", str(names[int((found < 0).argmax())])
-            raise rows[role].error(found < 0, must, repr(got), hint=hint)
+            must, got = f"a node of type {kind!r}, one of {kinds[kind].where}", str(names[int((place < 0).argmax())])
+            raise rows[role].error(place < 0, must, repr(got), hint=hint)
     return np.stack(fits)

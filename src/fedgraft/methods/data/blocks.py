@@ -121,15 +121,15 @@ class Blocks(OwnNodes):
     def _numbers(self, g: np.random.Generator, graph: WholeGraph) -> Floats:
         """A number of each node, float64 [nodes]: of its own class and features, its neighbours' and noise."""
         weights = g.standard_normal(self.features)
-        told = np.asarray(graph.features @ weights).ravel()
-        own = g.standard_normal(self.classes)[graph.label] + told / max(float(told.std()), 1e-12)
+        signal = np.asarray(graph.features @ weights).ravel()
+        own = g.standard_normal(self.classes)[graph.label] + signal / max(float(signal.std()), 1e-12)
         edges = sparse.csr_matrix(
             (np.ones(len(graph.senders)), graph.senders, graph.pointers), (self.nodes, self.nodes)
         )
         around = (edges @ own) / np.maximum(graph.degree, 1)
         clear = own / own.std() + around / max(float(around.std()), 1e-12)
-        told = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
-        return np.asarray(MEAN + SPREAD * (told + np.sqrt(NOISE) * g.standard_normal(self.nodes)))
+        signal = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
+        return np.asarray(MEAN + SPREAD * (signal + np.sqrt(NOISE) * g.standard_normal(self.nodes)))
 
     def _dealing(self) -> NodeDealing:
         return NodeDealing("Blocks", self.clients, self.partition, self.alpha, self.fold, edges=self.edges)

@@ -120,8 +120,8 @@ class Catalogue(ClientData[RankingShard]):
     def _features(self, g: np.random.Generator, topic: Floats, columns: int) -> NDArray[np.float32]:
         """Noisy linear functions of topics, float32 [items, columns], of which a modality sees some more clearly."""
         seen = topic * g.permutation(np.linspace(0.2, 1.8, self.topics))
-        told: Floats = seen @ g.normal(0, 1, (self.topics, columns))
-        signal = (told - told.mean(axis=0)) / told.std()
+        values: Floats = seen @ g.normal(0, 1, (self.topics, columns))
+        signal = (values - values.mean(axis=0)) / values.std()
         return np.asarray((signal + self.noise * g.normal(0, 1, signal.shape)).astype(np.float32))
 
 

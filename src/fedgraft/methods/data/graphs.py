@@ -119,8 +119,8 @@ class Graphs(OwnTables[GraphShard]):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
-            found = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
-            return {option: table.rename(columns=names_of(self)) for option, table in found.items()}
+            tables = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
+            return {option: table.rename(columns=names_of(self)) for option, table in tables.items()}
         return super().tables()
 
     def read(self) -> Collection[GraphShard]:
@@ -181,5 +181,5 @@ class Graphs(OwnTables[GraphShard]):
 
 def _occurring(codes: Array, names: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
     """Return codes, int64, and names of those that occur alone."""
-    found, code = np.unique(codes, return_inverse=True)
-    return code.astype(np.int64), tuple(names[each] for each in found)
+    present, code = np.unique(codes, return_inverse=True)
+    return code.astype(np.int64), tuple(names[each] for each in present)

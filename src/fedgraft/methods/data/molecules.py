@@ -149,8 +149,8 @@ class Molecules(ClientData[GraphShard]):
     def _numbers(self, g: np.random.Generator, activity: Floats) -> Floats:
         """Activities with some noise, around a mean of the assay's own."""
         noise = g.normal(size=len(activity))
-        told = np.sqrt(1 - self.noise) * activity / activity.std() + np.sqrt(self.noise) * noise
-        return np.asarray(g.uniform(*MEANS) + SPREAD * told)
+        numbers = np.sqrt(1 - self.noise) * activity / activity.std() + np.sqrt(self.noise) * noise
+        return np.asarray(g.uniform(*MEANS) + SPREAD * numbers)
 
 
 def _name(client: int) -> str:

@@ -117,26 +117,26 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
         if self._is_object() and not isinstance(self.nodes, str | Path):
-            found = self.read()
-            tell(found.notes)  # of what is in no table
-            return tables_of(found, usual_names(self, label=self.label or Nodes.label))
+            collection = self.read()
+            tell(collection.notes)  # of what is in no table
+            return tables_of(collection, usual_names(self, label=self.label or Nodes.label))
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         labelled = bool(self.label)
         if isinstance(self.nodes, str | Path) and self._is_object():
-            given = read_object(Path(self.nodes), "Nodes.nodes", "Data")
-            found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
+            data = read_object(Path(self.nodes), "Nodes.nodes", "Data")
+            collection = collection_of(data, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
         elif self.edges is None:
-            given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
-            found = collection_of(given, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
+            data = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
+            collection = collection_of(data, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
         else:
             return read_nodes(self.nodes, self.edges, usual_names(self), "Nodes", self._are_numbers)
-        empty = [mask for part, mask in enumerate(MASKS) if not (found.whole.split == part).any()]
-        if found.split and empty:
-            raise InputError(f"{found.whole.name}: {empty[0]} marks no node; one is needed.")
-        return found
+        empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
+        if collection.split and empty:
+            raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
+        return collection
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]

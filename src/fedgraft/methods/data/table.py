@@ -111,14 +111,14 @@ class Table(OwnRatings, OwnTables[RatingShard]):
 
     def read(self) -> Ratings:
         """Read the whole table, before it is partitioned."""
-        given = self._partition() == "given"
-        if not given and is_folder(self.ratings):
+        named = self._partition() == "given"
+        if not named and is_folder(self.ratings):
             raise InputError(
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
         form = Format("Table", names_of(self), self.low, self.high, self.unknown_trust)
-        return read_all(form, self.ratings, self.trust, given)
+        return read_all(form, self.ratings, self.trust, named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""

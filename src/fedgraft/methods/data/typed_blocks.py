@@ -121,6 +121,6 @@ class TypedBlocks(Data[TypedGraph]):
         own = g.random((len(label), WORDS)) < self.signal / WORDS
         low = np.where(own, bounds[label][:, None], 0)
         high = np.where(own, bounds[label + 1][:, None], self.features)
-        found = np.zeros((len(label), self.features), np.float32)
-        found[np.arange(len(label))[:, None], g.integers(low, high)] = 1.0
-        return found
+        words = np.zeros((len(label), self.features), np.float32)
+        words[np.arange(len(label))[:, None], g.integers(low, high)] = 1.0
+        return words

@@ -123,33 +123,33 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
         collection = self.read()
         if is_object(self.nodes):
             tell(collection.notes)  # of what is in no table
-        found = tables_of(collection, usual_names(self))
+        tables = tables_of(collection, usual_names(self))
         return {
             name: table
-            for name, table in found.items()
+            for name, table in tables.items()
             if is_object(self.nodes) or self._in_memory(getattr(self, name))
         }
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
         if is_object(self.nodes) or self.edges is None:
-            found = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
             dealt = "masks leave"
         else:
             names = usual_names(self)
-            found = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
+            collection = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
             dealt = f"column {self.split!r} leaves"
-        whole = found.whole
+        whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
             raise InputError(f"{whole.name}: there is no edge {idle[0]} between two nodes; leave these edges out.")
-        if found.split and (missing := [name for name in SPLITS if not len(whole.rows(name))]):
+        if collection.split and (missing := [name for name in SPLITS if not len(whole.rows(name))]):
             raise InputError(f"{whole.name}: {dealt} no node of type {self.target!r} for {missing[0]}; one is needed.")
         if len(whole.classes) < 2:
             raise InputError(
                 f"{whole.name}: all {int((whole.label >= 0).sum()):,} nodes of type {self.target!r} with a label have "
                 f"the class {whole.classes[0]!r}; at least two classes are needed."
             )
-        return found
+        return collection
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -174,10 +174,10 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
         known = self.target, usual_names(self), self.metapaths or task.metapaths, "--data", task.class_names
-        found = read_typed_graph(tables["nodes"], tables["edges"], *known)
-        check_one_client(found.client_names, f"column {self.client!r} of {found.whole.name}", purpose.name)
-        part = replace(found.whole, name=purpose.name)
-        return with_features(self._dealing().split_site(part, found.split, purpose, str(tables["nodes"])))
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
+        check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
+        part = replace(collection.whole, name=purpose.name)
+        return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES

@@ -75,13 +75,13 @@ def louvain(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
     network.add_nodes_from(range(graph.nodes))
     network.add_edges_from(zip(low.tolist(), high.tolist(), strict=True))
     seed, resolution = int(g.integers(1 << 31)), 1
-    while len(found := networkx.community.louvain_communities(network, resolution=resolution, seed=seed)) < clients:
+    while len(groups := networkx.community.louvain_communities(network, resolution=resolution, seed=seed)) < clients:
         resolution *= 2
     if resolution > 1:
-        LOG.warning(f"{graph.name}: {len(found)} communities for {clients} clients, at resolution {resolution}.")
+        LOG.warning(f"{graph.name}: {len(groups)} communities for {clients} clients, at resolution {resolution}.")
     owner = np.empty(graph.nodes, np.int32)
     loads = [(0, k) for k in range(clients)]
-    for community in sorted(found, key=lambda each: (-len(each), min(each))):
+    for community in sorted(groups, key=lambda each: (-len(each), min(each))):
         load, k = loads[0]
         owner[list(community)] = k
         heapq.heapreplace(loads, (load + len(community), k))

@@ -118,7 +118,7 @@ class WholeGraph(LabelledNodes):
         stored = self.features if isinstance(self.features, np.ndarray) else self.features.data
         if not np.isfinite(stored).all():
             values = self.features if isinstance(self.features, np.ndarray) else self.features.toarray()
-            node, column = (int(found[0]) for found in np.nonzero(~np.isfinite(values)))
+            node, column = (int(axis[0]) for axis in np.nonzero(~np.isfinite(values)))
             raise InputError(
                 f"{self.name}: features must be finite numbers; got {values[node, column]:g} as feature {column} of "
                 f"node {self.ids[node]!r} ({np.count_nonzero(~np.isfinite(stored))} such values)."

@@ -66,16 +66,16 @@ def _table(path: Path) -> pd.DataFrame:
         table = pd.read_csv(path, usecols=[*people, *VALUES, *NUMBERS, SCORE, LINK], dtype=str)
     except (ValueError, OSError) as error:  # parsers' errors are ValueErrors
         raise _wrong(path, " ".join(str(error).split())) from error
-    found = table[LINK].str.extract(TITLE)[0]
+    title = table[LINK].str.extract(TITLE)[0]
     for column in (SCORE, *NUMBERS):
         table[column] = pd.to_numeric(table[column], errors="coerce")
-    for column, missing in ((LINK, found.isna()), (SCORE, ~np.isfinite(table[SCORE]))):
+    for column, missing in ((LINK, title.isna()), (SCORE, ~np.isfinite(table[SCORE]))):
         if missing.any():
             raise _wrong(path, f"row {int(missing.argmax()) + 1} has no {column}")
-    again = found.duplicated()
+    again = title.duplicated()
     if again.any():
         LOG.warning(f"{path.name}: {int(again.sum()):,} rows of movies that are listed before left out.")
-    return table.assign(**{LINK: found})[~again].reset_index(drop=True)
+    return table.assign(**{LINK: title})[~again].reset_index(drop=True)
 
 
 def _wrong(path: Path, why: str) -> InputError:
@@ -96,8 +96,8 @@ def _features(table: pd.DataFrame, least: int) -> Features:
     parts += [
         ((table[[column]] - zero) / one).fillna(0).to_numpy(np.float32) for column, (zero, one) in NUMBERS.items()
     ]
-    found = sparse.csr_matrix(sparse.hstack(parts, format="csr", dtype=np.float32))
-    return compact(found)
+    features = sparse.csr_matrix(sparse.hstack(parts, format="csr", dtype=np.float32))
+    return compact(features)
 
 
 def _indicators(column: pd.Series, least: int) -> sparse.csr_matrix:

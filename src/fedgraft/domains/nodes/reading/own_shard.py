@@ -70,14 +70,14 @@ def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> 
         return tuple(names["features"])
     first = nodes if isinstance(nodes, pd.DataFrame) else _first_file(Path(nodes))
     if isinstance(first, pd.DataFrame):
-        found, where = columns_of(first, "data.nodes"), "data.nodes"
+        columns, where = columns_of(first, "data.nodes"), "data.nodes"
     elif own is None or first.is_file():
-        found, where = header(first), str(first)
+        columns, where = header(first), str(first)
     else:
         table = table_of(own, f"--{OWN_NODES}")
-        found, where = list(map(str, table.columns)), f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
+        columns, where = list(map(str, table.columns)), f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
     others = no_features(names)
-    features = tuple(name for name in found if name not in others)
+    features = tuple(name for name in columns if name not in others)
     if len(features) != task.features:
         raise InputError(
             f"{where}: {len(features)} columns of features, but the model was trained on {task.features}; "

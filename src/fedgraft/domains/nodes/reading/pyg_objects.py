@@ -49,7 +49,7 @@ def collection_of(
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
     notes = (*notes, *(f"{where}.{key} is not read." for key in pyg.UNREAD if getattr(data, key, None) is not None))
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
-    split, given = pyg.split_of(masks, nodes, where)
+    split, is_split = pyg.split_of(masks, nodes, where)
     client, names = pyg.clients_of(getattr(data, "client", None), nodes, where)
     whole = WholeGraph(
         name=where,
@@ -61,7 +61,7 @@ def collection_of(
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(names.tolist()), given, notes)
+    return Collection(whole, client, tuple(names.tolist()), is_split, notes)
 
 
 def joined(objects: Mapping[Any, Any], where: str) -> Any:
@@ -86,7 +86,7 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
         y=torch.cat([each.y.reshape(-1) for each in every]),
         edge_index=torch.cat([each.edge_index + start for each, start in zip(every, first, strict=True)], dim=1),
         client=np.repeat(np.array([str(client) for client in objects], dtype=object), sizes),
-        **{key: torch.cat(found) for key, found in masks.items() if all(mask is not None for mask in found)},
+        **{key: torch.cat(parts) for key, parts in masks.items() if all(mask is not None for mask in parts)},
         **unread,
     )
 
@@ -115,9 +115,9 @@ def _numbers(y: Array, nodes: int, where: str) -> Array:
     """Numbers, float64 [nodes], nan = unknown."""
     if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
         raise InputError(f"{where} must be one number per node, {[nodes]}; got {y.dtype} of {list(y.shape)}.")
-    found = y.reshape(-1).astype(np.float64)
-    if len(broken := np.flatnonzero(np.isinf(found))):
-        raise InputError(f"{where} must be finite, or nan for none; got {found[broken[0]]} at node {broken[0]}.")
-    if np.isnan(found).all():
+    numbers = y.reshape(-1).astype(np.float64)
+    if len(broken := np.flatnonzero(np.isinf(numbers))):
+        raise InputError(f"{where} must be finite, or nan for none; got {numbers[broken[0]]} at node {broken[0]}.")
+    if np.isnan(numbers).all():
         raise InputError(f"{where} is nan at every node; nodes to learn from need a number.")
-    return found
+    return numbers

@@ -71,35 +71,35 @@ class Newcomers:
                     "edges their clients know."
                 )
 
-    def clients(self, said: Indices) -> Indices:
+    def clients(self, named: Indices) -> Indices:
         """The client of each: the one that it names (-1 for none), or the one whose nodes it is joined to.
 
         What joins it may be other new nodes. Raises `InputError` where neither says.
         """
         if len(self._shards) == 1:
-            return np.zeros(len(said), np.int64)
+            return np.zeros(len(named), np.int64)
         group = groups_of(list(self._number), self._edges)
         of_group: dict[int, int] = {}
-        for number in np.flatnonzero(said >= 0).tolist():
-            of_group.setdefault(group[number], int(said[number]))
+        for number in np.flatnonzero(named >= 0).tolist():
+            of_group.setdefault(group[number], int(named[number]))
         for one, other in self._edges:
             known, new = (one, other) if other in self._number else (other, one)
             if len(whose := self._owners.get(known, {})) == 1:
                 of_group.setdefault(group[self._number[new]], next(iter(whose)))
-        for number in np.flatnonzero(said < 0).tolist():
+        for number in np.flatnonzero(named < 0).tolist():
             if group[number] not in of_group:
                 raise InputError(
                     f"{self._nodes.row(number)}: who answers for new node {self._ids[number]!r}? No edge joins it to a "
                     "node that one client has; a column 'client' (or --client) must say."
                 )
-        return np.array([each if each >= 0 else of_group[group[k]] for k, each in enumerate(said.tolist())], np.int64)
+        return np.array([each if each >= 0 else of_group[group[k]] for k, each in enumerate(named.tolist())], np.int64)
 
     def ends(self, client: Indices, place: Indices) -> dict[int, Indices]:
         """{client: int64 [2, edges]}, edges of its new nodes by numbers of nodes, where each new one has a place.
 
         Raises `InputError` for an edge between two clients.
         """
-        found: dict[int, list[list[int]]] = {}
+        edges: dict[int, list[list[int]]] = {}
         for row, pair in enumerate(self._edges):
             new = next(name for name in pair if name in self._number)
             mine, numbers = int(client[self._number[new]]), []
@@ -113,8 +113,8 @@ class Newcomers:
                         f"{self._shards[mine].name!r}; a new node has edges inside its client only."
                     )
                 numbers.append(whose[mine])
-            found.setdefault(mine, []).append(numbers)
-        return {each: np.array(numbers, np.int64).T for each, numbers in found.items()}
+            edges.setdefault(mine, []).append(numbers)
+        return {each: np.array(numbers, np.int64).T for each, numbers in edges.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,14 +162,14 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
         mine = new[client[new] == number]
         place[mine] = shards[number].own + np.arange(len(mine))
     ends = newcomers.ends(client[new], place[new])
-    found = {}
+    questions = {}
     for number in np.unique(client).tolist():
         rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         pairs = ends.get(number, np.zeros((2, 0), np.int64))
         pointers, senders, notes = undirected(pairs, shards[number].own + len(mine), f"{OWNER}.edges, row")
         tell(notes, f"{OWNER}.edges, client {shards[number].name!r}: ")
-        found[number] = Questions(rows, Asked(ids[rows], place[rows], features[mine], pointers, senders))
-    return found
+        questions[number] = Questions(rows, Asked(ids[rows], place[rows], features[mine], pointers, senders))
+    return questions
 
 
 def test_nodes(shard: NodeShard) -> Asked:

@@ -109,9 +109,9 @@ class NodeTask(
             check_room(shards, self.halo)
         first = shards[0]
         known = self.known_of(first)
-        for name, found in known.items():
-            if (said := getattr(self, name)) not in (0, (), found):
-                raise InputError(f"task.{name} = {said}, but the data have {found}.")
+        for name, value in known.items():
+            if (option := getattr(self, name)) not in (0, (), value):
+                raise InputError(f"task.{name} = {option}, but the data have {value}.")
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     @property
@@ -293,8 +293,8 @@ class NodeTask(
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
-        if given := len(draw.neighbours):
-            require(given == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", given)
+        if count := len(draw.neighbours):
+            require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)
         return draw.neighbours or (self.neighbours,) * self.layers
 
 

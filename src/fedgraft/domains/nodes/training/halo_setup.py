@@ -97,12 +97,12 @@ class HaloSetup:
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Return what each client gets back, made when asked for: together they may be many times the graph."""
         halos = self.halos(statistics)
-        asked: dict[int, list[Indices]] = {client: [] for client in halos}
+        wanted: dict[int, list[Indices]] = {client: [] for client in halos}
         for _, (owner, place) in halos.values():
             for each in np.unique(owner).tolist():
-                if each in asked:
-                    asked[each].append(place[owner == each])
-        needed = {client: _bits(asked[client], nodes) for client, (nodes, _) in halos.items()}
+                if each in wanted:
+                    wanted[each].append(place[owner == each])
+        needed = {client: _bits(wanted[client], nodes) for client, (nodes, _) in halos.items()}
         published = {client: _Published(self, each) for client, each in statistics.items()}
         return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
 

@@ -108,14 +108,14 @@ class Mending:
         counts = {client: int(each["offered"][0]) for client, each in statistics.items()}
         owner = np.repeat(np.fromiter(counts, np.int64), list(counts.values()))
         place = np.concatenate([np.arange(count) for count in counts.values()])
-        found = {}
+        halos = {}
         for client, count in counts.items():
             others = np.flatnonzero(owner != client)
             pulled = min(self.elsewhere, len(others))
             # Each begins elsewhere, so that all together hear of as many nodes as there are.
             chosen = others[np.sort((client + np.arange(pulled) * len(others) // max(1, pulled)) % max(1, len(others)))]
-            found[client] = count, Halo(owner[chosen], place[chosen])
-        return found
+            halos[client] = count, Halo(owner[chosen], place[chosen])
+        return halos
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Return what each client gets back."""

@@ -67,7 +67,7 @@ class Aggregates:
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Return the sums that all clients together make for each client's nodes."""
-        found = {}
+        combined = {}
         rows = {client: self.coding.unpack(each, len(each["owner"])) for client, each in statistics.items()}
         for client in statistics:
             places, parts = [], []
@@ -76,11 +76,11 @@ class Aggregates:
                 places.append(each["place"][mine].astype(np.int64))
                 parts.append(rows[other][mine])
             place, number = np.unique(np.concatenate(places), return_inverse=True)
-            found[client] = {
+            combined[client] = {
                 "place": place.astype(np.uint32),
                 **self.coding.pack(_as_features(_added(number, len(place), parts), self.coding.is_sparse)),
             }
-        return found
+        return combined
 
     def sums(self, shard: NodeShard, shared: Arrays) -> Features:
         """Float32 [own, f]: the sum of all neighbours' features, own ones and those that others spoke for."""
@@ -122,6 +122,6 @@ def _spread(rows: Features, place: Indices, count: int) -> Features:
 def _as_features(matrix: Features, is_sparse: bool) -> Features:
     if not is_sparse:
         return np.asarray(matrix, np.float32)
-    found = sparse.csr_matrix(matrix, dtype=np.float32)
-    found.sort_indices()
-    return found
+    features = sparse.csr_matrix(matrix, dtype=np.float32)
+    features.sort_indices()
+    return features

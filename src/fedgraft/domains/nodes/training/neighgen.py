@@ -83,6 +83,6 @@ class Generator(nn.Module):
 
 def generator_of(model: nn.Module) -> Generator:
     """The generator of a model that has one."""
-    found = model.generator
-    assert isinstance(found, Generator)
-    return found
+    generator = model.generator
+    assert isinstance(generator, Generator)
+    return generator
