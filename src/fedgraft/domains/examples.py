@@ -80,3 +80,18 @@ def check_alike(parts: Sequence[Any]) -> None:
                     f"The nodes of {first.name} and {other.name} cannot be put in one place: their {what} differ "
                     f"({mine} against {its})."
                 )
+
+
+def check_ends(ends: NDArray[np.integer], nodes: int, where: str, base: int) -> None:
+    """Raise `InputError` for an edge, of [2, edges], with an end that is none of so many nodes.
+
+    `where` and the edge's number, from 1, are what the error calls it; `base` is what it calls the first node.
+    """
+    if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
+        missing = ((ends < 0) | (ends >= nodes)).any(axis=0)
+        row = int(missing.argmax())
+        node = next(int(end) for end in ends[:, row] if not 0 <= end < nodes)
+        raise InputError(
+            f"{where} {row + 1}: there is no node {node + base}; nodes are {base}..{nodes - 1 + base} "
+            f"({int(missing.sum())} such edges)."
+        )

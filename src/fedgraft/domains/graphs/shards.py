@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import Examples
+from fedgraft.domains.examples import Examples, check_ends
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
@@ -143,14 +143,7 @@ def tidy_edges(ends: Indices, sizes: Indices, where: str, base: int = 0) -> tupl
         base: the number of the first node, as the errors should say it.
     """
     nodes = int(sizes.sum())
-    missing = ((ends < 0) | (ends >= nodes)).any(axis=0)
-    if missing.any():
-        row = int(missing.argmax())
-        node = next(int(end) for end in ends[:, row] if not 0 <= end < nodes)
-        raise InputError(
-            f"{where} {row + 1}: there is no node {node + base}; nodes are {base}..{nodes - 1 + base} "
-            f"({int(missing.sum())} such edges)."
-        )
+    check_ends(ends, nodes, where, base)
     graph = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     across = graph[ends[0]] != graph[ends[1]]
     if across.any():
@@ -289,7 +282,11 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
     for other in shards[1:]:
         for what, mine, its in (
             ("kinds", first.kind_names or first.kinds, other.kind_names or other.kinds),
-            ("attributes", first.attribute_names or first.attributes.shape[1], other.attribute_names or _width(other)),
+            (
+                "attributes",
+                first.attribute_names or first.attributes.shape[1],
+                other.attribute_names or other.attributes.shape[1],
+            ),
             ("classes", first.classes, other.classes),
         ):
             if mine != its:
@@ -309,10 +306,6 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
         split=np.concatenate([shard.split for shard in shards]),
         ids=np.concatenate([shard.ids for shard in shards]),
     )
-
-
-def _width(shard: GraphShard) -> int:
-    return int(shard.attributes.shape[1])
 
 
 def _shown(names: tuple[str, ...] | int) -> str:

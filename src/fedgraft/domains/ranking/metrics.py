@@ -60,7 +60,8 @@ def score_users(scores: NDArray[np.float32], known: ItemLists, relevant: ItemLis
     ranked[np.repeat(np.arange(len(users)), masked), known.of(users)] = -np.inf
     wanted = np.take_along_axis(ranked, items, axis=1)
     ranked.sort(axis=1)
-    below, not_above = (_counts(ranked, wanted, side)[place] for side in ("left", "right"))
+    tensors = torch.from_numpy(ranked), torch.from_numpy(wanted)
+    below, not_above = (torch.searchsorted(*tensors, side=side).numpy()[place] for side in ("left", "right"))
     row = np.repeat(np.arange(len(users)), relevant_count)
     above, ties = scores.shape[1] - not_above, not_above - below
 
@@ -75,8 +76,3 @@ def score_users(scores: NDArray[np.float32], known: ItemLists, relevant: ItemLis
     first, last = np.minimum(above, k), np.minimum(above + ties, k)
     ndcg = total((gains[last] - gains[first]) / ties) / gains[np.minimum(relevant_count, k)]
     return UserScores(users, auc, ndcg, total((last - first) / ties) / relevant_count)
-
-
-def _counts(ranked: NDArray[np.float32], wanted: NDArray[np.float32], side: str) -> Ids:
-    """Return how many of each row are below ("left"), or not above ("right"), the values asked of that row."""
-    return torch.searchsorted(torch.from_numpy(ranked), torch.from_numpy(wanted), side=side).numpy()

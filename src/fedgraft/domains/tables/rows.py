@@ -1,7 +1,7 @@
 """Rows that were read, with what each column holds and the one way in which errors name file, row, column and value."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -220,9 +220,7 @@ class Rows:
     def take(self, rows: Indices) -> "Rows":
         """Return some of the rows; each keeps its number in errors."""
         some = self.frame.iloc[rows].reset_index(drop=True)
-        return Rows(
-            self.table, self.names, some, self.source, self.places[rows], self.file[rows], self.files, self.unread
-        )
+        return replace(self, frame=some, places=self.places[rows], file=self.file[rows])
 
     def error(self, wrong: Array | Sequence[int], what: str, noun: str = "rows", end: str = ".") -> InputError:
         """Return the error "FILE, row 3: WHAT (2 such rows)." of the first wrong row.

@@ -1,7 +1,6 @@
 """Features of target nodes: those that there are, kept small; and where there are none, some of what a client holds."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,12 +46,9 @@ def structural_features(graph: TypedGraph, width: int = WIDTH) -> NDArray[np.flo
     near = sorted(around[graph.target])
     counts = [np.log1p(np.diff(around[graph.target][kind].indptr)) for kind in near]
     parts = [np.stack(counts, axis=1)] if counts else [np.zeros((graph.targets, 0))]
-    parts += [_projected(graph, around, kind, width) for kind in sorted({*near, *_behind(around, near)})]
+    behind = (kind for by in near for kind in around[by])
+    parts += [_projected(graph, around, kind, width) for kind in sorted({*near, *behind})]
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-def _behind(around: Adjacencies, near: Sequence[str]) -> set[str]:
-    return {kind for by in near for kind in around[by]}
 
 
 def _projected(graph: TypedGraph, around: Adjacencies, kind: str, width: int) -> NDArray[np.float32]:

@@ -35,16 +35,6 @@ def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.c
     return _with_itself(sparse.csr_matrix(sparse.vstack(matrices, format="csr")))
 
 
-def metapath_means(graph: TypedGraph, metapath: str) -> sparse.csr_matrix:
-    """Return the matrix that averages over the others that a metapath joins to a node, float32 [targets, targets]."""
-    matrix = metapath_matrix(graph, metapath)
-    matrix.setdiag(0)
-    matrix.eliminate_zeros()
-    counts = np.diff(matrix.indptr)
-    matrix.data = np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
-    return matrix
-
-
 def page_rank(graph: TypedGraph, damping: float = 0.85, steps: int = 50) -> np.ndarray:
     """Return the PageRank of the target nodes among the nodes of all types, float32 [targets], of mean 1.
 

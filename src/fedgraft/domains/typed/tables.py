@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
@@ -175,7 +174,7 @@ def _features(own: Rows, owner: str) -> tuple[Features, tuple[str, ...], list[st
     names = own.names["features"]
     if names is ALL_OTHERS:
         others = [own.names[role] for role in NODES.roles if role != "features"]
-        names = tuple(name for name in own if name not in others and _has_numbers(own.frame[name]))
+        names = tuple(name for name in own if name not in others and np.isfinite(as_numbers(own.frame[name])).any())
     values = dense_features(own, names, owner)
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     # What is constant but for rounding is left alone.
@@ -186,10 +185,6 @@ def _features(own: Rows, owner: str) -> tuple[Features, tuple[str, ...], list[st
         for k in far
     ]
     return (compact(values) if names else values), tuple(names), notes
-
-
-def _has_numbers(column: pd.Series) -> bool:
-    return bool(np.isfinite(as_numbers(column)).any())
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_features, stacked
+from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_ends, check_features, stacked
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require
@@ -181,14 +181,7 @@ def undirected(
         where: what an edge is called in errors, such as "edges.csv, row"; its number, from 1, follows.
         base: the number of the first node, as the errors should say it.
     """
-    if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
-        missing = ((ends < 0) | (ends >= nodes)).any(axis=0)
-        row = int(missing.argmax())
-        node = next(int(end) for end in ends[:, row] if not 0 <= end < nodes)
-        raise InputError(
-            f"{where} {row + 1}: there is no node {node + base}; nodes are {base}..{nodes - 1 + base} "
-            f"({int(missing.sum())} such edges)."
-        )
+    check_ends(ends, nodes, where, base)
     loops = ends[0] == ends[1]
     if count := int(np.count_nonzero(loops)):
         ends = ends[:, ~loops]

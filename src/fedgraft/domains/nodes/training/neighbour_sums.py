@@ -92,7 +92,7 @@ class Aggregates:
         if shared:
             place = shared["place"].astype(np.int64)
             there = place < shard.own  # another client's nonsense must not cost this one its part in the run
-            total = total + _spread(self.coding.unpack(shared, len(place))[there], place[there], shard.own)
+            total = total + _added(place[there], shard.own, [self.coding.unpack(shared, len(place))[there]])
         return _as_features(total, self.coding.is_sparse)
 
     def _scaled(self, shard: NodeShard) -> Features:
@@ -112,11 +112,6 @@ def _added(number: Indices, rows: int, parts: list[Features]) -> Features:
     if all(isinstance(part, np.ndarray) for part in parts):
         return adder @ np.concatenate(parts)
     return sparse.csr_matrix(adder @ sparse.vstack(parts, format="csr"))
-
-
-def _spread(rows: Features, place: Indices, count: int) -> Features:
-    """The rows at their places among so many, zeros elsewhere."""
-    return _added(place, count, [rows])
 
 
 def _as_features(matrix: Features, is_sparse: bool) -> Features:
