@@ -55,7 +55,7 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
     if isinstance(given, str | Path):
         given, where = pyg.read_object(Path(given), where, "HeteroData"), str(given)
     graph, (client, names), split, notes = _graph(given, target, metapaths, where)
-    return Collection(graph, client, tuple(names.tolist()), split, notes, _numbers(graph))
+    return Collection(graph, client, tuple(names.tolist()), split, notes, tuple(map(str, range(graph.width))))
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -115,7 +115,7 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    return Collection(whole, client, names, splits[0], tuple(notes), _numbers(whole), tuple(parts))
+    return Collection(whole, client, names, splits[0], tuple(notes), tuple(map(str, range(whole.width))), tuple(parts))
 
 
 def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedGraph]:
@@ -262,7 +262,3 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     return pyg.occurring(y)
-
-
-def _numbers(graph: TypedGraph) -> tuple[str, ...]:
-    return tuple(map(str, range(graph.width)))

@@ -14,7 +14,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.own_shard import OwnNodes
+from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.errors import require, require_one_of
 
 WORDS = 20

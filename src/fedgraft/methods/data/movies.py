@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.movies import PEOPLE, read_movies
-from fedgraft.domains.nodes.reading.own_shard import OwnNodes
+from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.errors import require, require_one_of
 
 

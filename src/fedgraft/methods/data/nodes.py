@@ -12,16 +12,20 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
-from fedgraft.domains.nodes.reading.own_shard import (
+from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
+from fedgraft.domains.nodes.reading.tables import (
+    ASKED,
+    EDGES,
+    NODES,
     OWN_NODES,
     OWN_TABLES,
     named_features,
     numbered,
     own_nodes,
+    read_nodes,
+    site_part,
     usual_names,
 )
-from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
-from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.own_shard import OwnNodes
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
 from fedgraft.domains.nodes.reading.pyg_sets import SETS
+from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.domains.notes import tell
 from fedgraft.errors import require_one_of
 
