@@ -45,7 +45,7 @@ class Page:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {**asdict(self), "options": [*map(asdict, self.options)]}
+        return asdict(self)
 
 
 def pages(name: str) -> list[Page]:

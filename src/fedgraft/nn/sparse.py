@@ -358,7 +358,7 @@ def int32(array: Array) -> Tensor:
 with warnings.catch_warnings():
     # torch says once per process that CSR is in beta; said here, it does not land among a user's messages.
     warnings.simplefilter("ignore")
-    _ = Csr(torch.zeros(1, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), torch.zeros(0), 0).tensor
+    torch.sparse_csr_tensor([0], [], [], size=(0, 0), check_invariants=False)
 
 
 def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:

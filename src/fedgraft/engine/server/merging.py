@@ -46,7 +46,8 @@ class Merging:
         updates = arrived.updates()
         if not updates:
             return False, arrived
-        norms = {update.client: norm(update.arrays) for update in updates}
+        known = arrived.trained.norms
+        norms = {each.client: known[each.client] if each.client in known else norm(each.arrays) for each in updates}
         refused: dict[int, str] = {}
         for group, members in self._groups(state, updates).items():
             refused |= self.safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))

@@ -4,6 +4,7 @@ How one exchange of messages is trusted and charged is `exchange`; how rounds go
 `halo_exchange`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +13,12 @@ from fedgraft import wire
 from fedgraft.contracts import Probe, Runtime
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.halo_codec import part_of
-from fedgraft.engine.plan import PROGRESS_STEPS, Plan
+from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite, halo_bytes
 from fedgraft.engine.server.halo_exchange import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.safeguards import Safeguards
+from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.engine.server.scoring import Scorer
 from fedgraft.engine.server.set_up import SetUp
 from fedgraft.engine.server.smoothing import SmoothingExchange
@@ -42,6 +43,7 @@ class Trained:
         failed: {client: reason}.
         bytes: {client: `Traffic` of its messages}.
         waits: {client: number of pauses for halo rows}, of those that paused.
+        norms: {client: norm of its upload's parameters}, where it is known: the look at each number gives it, too.
     """
 
     uploads: Mapping[int, Arrays] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Trained:
     failed: Mapping[int, str] = field(default_factory=dict)
     bytes: Mapping[int, Traffic] = field(default_factory=dict)
     waits: Mapping[int, int] = field(default_factory=dict)
+    norms: Mapping[int, float] = field(default_factory=dict)
 
 
 class Messenger:
@@ -124,10 +127,10 @@ class Messenger:
         replies = self._exchange.send("train", round, requests, limits, halo_bytes=rows)
         replies = self._halo.finish(replies, round, limits)
         self._halo.forget(replies.failed)
-        uploads, refused = self._uploads(replies)
+        uploads, norms, refused = self._uploads(replies)
         replies = replies.without(refused)
         reports = {client: message.report for client, message in replies.messages.items()}
-        return Trained(uploads, reports, replies.failed, replies.bytes, replies.waits)
+        return Trained(uploads, reports, replies.failed, replies.bytes, replies.waits, norms)
 
     def train_silently(self, models: Models, round: int, progress: float) -> Trained:
         """Have a cohort train by itself. Nothing travels but the current model, to those who lack it.
@@ -151,19 +154,22 @@ class Messenger:
         """Send models to be scored, charged: {client: encoded message}."""
         return self._send("evaluate", round, requests)
 
-    def _uploads(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, str]]:
-        """{client: decoded upload}, and {client: why it is refused}."""
+    def _uploads(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, float], dict[int, str]]:
+        """{client: decoded upload}, {client: norm of its parameters}, and {client: why it is refused}."""
         uploads: dict[int, Arrays] = {}
+        norms: dict[int, float] = {}
         refused: dict[int, str] = {}
         for client, message in replies.messages.items():
             try:
                 coded = part_of(message.arrays or {}, self._plan.coded_upload_layout)
                 decoded = self._plan.uplink.decode(coded, self._plan.upload_layout)
-                check_finite(decoded)
-                uploads[client] = decoded
+                parameters, shared = split_sampler(decoded)
+                size = norm(parameters)
+                check_finite(shared if math.isfinite(size) else decoded)
+                uploads[client], norms[client] = decoded, size
             except (WireError, ClientError) as error:
                 refused[client] = printable(str(error))
-        return uploads, refused
+        return uploads, norms, refused
 
     def _send(self, kind: str, round: int, requests: Mapping[int, bytes], charged: bool = True) -> Replies:
         """An exchange in which one limit holds for all replies."""

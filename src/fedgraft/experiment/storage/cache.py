@@ -25,25 +25,13 @@ def remembered(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, A
         path: the file; its name is the fingerprint.
         compute: what returns the entry, a JSON object.
     """
-    if (entry := read(path)) is None:
-        entry = compute()
-        write(path, entry)
-    return entry
-
-
-def read(path: Path) -> dict[str, Any] | None:
-    """Return an entry; None where there is none that can be used."""
-    try:
-        entry = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
-def write(path: Path, entry: dict[str, Any]) -> None:
-    """Keep an entry, if this user's cache can be written."""
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(entry := json.loads(path.read_text()), dict):
+            return entry
+    entry = compute()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.new")
         temporary.write_text(json.dumps(entry))
         temporary.replace(path)
+    return entry

@@ -1,11 +1,14 @@
 """Explain a recipe, a section of recipes, or a method: source, options, cost."""
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from fedgraft.interface import kept_pages
+from fedgraft.experiment.recipes.method_names import FAMILIES, entry_points
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json
+from fedgraft.interface.loading import load
+from fedgraft.interface.stand_ins import stand_ins
 
 app = typer.Typer(**SETTINGS)
 
@@ -28,12 +31,17 @@ def show(
 
     Example: fedgraft show training; fedgraft show fedacs --toml > my.toml.
     """
-    if toml:
-        print(kept_pages.resolved(name), end="")
-        return
-    found = kept_pages.pages(name)
-    texts = [page.pop("text") for page in found]
+    with nullcontext() if _takes_outside(name) else stand_ins():
+        if toml:
+            print(load("fedgraft.experiment.described").described(name), end="")
+            return
+        pages = load("fedgraft.interface.explained").pages(name)
     if as_json:
-        print_json({"name": name, "pages": found})
+        print_json({"name": name, "pages": [page.as_json() for page in pages]})
         return
-    print("\n\n".join(texts))
+    print("\n\n".join(map(str, pages)))
+
+
+def _takes_outside(name: str) -> bool:
+    """Return whether a name's pages may take code that is not fedgraft's: of a user's file, or of another package."""
+    return name.endswith(".toml") or ":" in name or any(map(entry_points, FAMILIES))

@@ -289,7 +289,7 @@ class NodeTask(
 
     def _computed(self, data: NodeData, draw: Draw) -> Computed:
         """Return what a draw is computed from."""
-        return data.computed(data.rows["train"][draw.examples], self._most(draw), self._deep, draw.seed)
+        return data.of_training(draw.examples, self._most(draw), self._deep, draw.seed)
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
