@@ -34,9 +34,9 @@ ASKED = tuple(Table(table.name, (*GRAPHS.columns, *NODES.columns, *EDGES.columns
 """Questions; columns are known whichever table they stand in."""
 
 
-def names_of(options: object = None) -> Names:
-    """Return what a data set's options call the columns of all three tables; None for their usual names."""
-    return GRAPHS.names(options) | NODES.names(options) | EDGES.names(options)
+def names_of() -> Names:
+    """Return the usual names of the columns of all three tables."""
+    return GRAPHS.names() | NODES.names() | EDGES.names()
 
 
 def read_graphs(

@@ -1,7 +1,7 @@
 """Reads a user's own ratings and trust links from tables, with errors that name file, row, column and value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,11 +34,6 @@ PAIRS = Table("pairs", (Column("user"), Column("item"), Column("client")))
 """Questions."""
 
 
-def names_of(options: object = None) -> Names:
-    """Return what a data set's options call the columns of both tables; None for their usual names."""
-    return RATINGS.names(options) | TRUST.names(options)
-
-
 @dataclass(frozen=True)
 class Format:
     """How tables of ratings and of trust links are read.
@@ -51,7 +46,7 @@ class Format:
     """
 
     owner: str
-    names: Names = field(default_factory=names_of)
+    names: Names
     low: float | None = None
     high: float | None = None
     unknown_trust: str = "drop"
@@ -142,7 +137,7 @@ SITE_TABLES = ("ratings", "trust", "users", "items")
 """Names of the tables to train on: a row per rating; a row per trust link; all users, and all items, of all sites."""
 COMMON_TABLES = ("users", "items")
 """Those that are the same file at all sites."""
-STARS = Format("data", low=1.0, high=5.0)
+STARS = Format("data", RATINGS.names() | TRUST.names(), low=1.0, high=5.0)
 """The usual columns, and the scale of every data set but the user's own tables."""
 
 

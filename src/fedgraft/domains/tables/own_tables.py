@@ -22,6 +22,10 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
     asked: ClassVar[tuple[Table, ...]]
     """Of the tables of questions."""
 
+    def names(self, **renamed: Any) -> Names:
+        """Return {role: name} of the columns of all tables, as options say, or as `renamed` does."""
+        return {role: name for schema in self.schemas for role, name in schema.names(self, **renamed).items()}
+
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that options name, and those that the schema keeps unnamed."""
         values = {schema: getattr(self, schema.name) for schema in self.schemas}

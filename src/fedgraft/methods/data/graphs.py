@@ -120,7 +120,7 @@ class Graphs(OwnTables[GraphShard]):
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
             tables = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
-            return {option: table.rename(columns=names_of(self)) for option, table in tables.items()}
+            return {option: table.rename(columns=self.names()) for option, table in tables.items()}
         return super().tables()
 
     def read(self) -> Collection[GraphShard]:
@@ -129,7 +129,7 @@ class Graphs(OwnTables[GraphShard]):
         if isinstance(self.graphs, list | dict):
             tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
         else:
-            tables, names = {name: getattr(self, name) for name in self.site_tables}, names_of(self)
+            tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         return read_graphs(tables, names, "Graphs", are_numbers=numbers)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:

@@ -12,20 +12,8 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
+from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
-from fedgraft.domains.nodes.reading.tables import (
-    ASKED,
-    EDGES,
-    NODES,
-    OWN_NODES,
-    OWN_TABLES,
-    named_features,
-    numbered,
-    own_nodes,
-    read_nodes,
-    site_part,
-    usual_names,
-)
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
@@ -69,10 +57,10 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
 
     task: ClassVar[str] = "node"
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
-    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
+    own_tables: ClassVar[tuple[str, ...]] = reading.OWN_TABLES
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
-    schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
-    asked: ClassVar[tuple[Table, ...]] = ASKED
+    schemas: ClassVar[tuple[Table, ...]] = (reading.NODES, reading.EDGES)
+    asked: ClassVar[tuple[Table, ...]] = reading.ASKED
 
     nodes: str | Path | pd.DataFrame | Any
     edges: str | Path | pd.DataFrame | None = None
@@ -93,8 +81,8 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self._dealing()
-        for table in (NODES, EDGES):
-            table.check("Nodes", usual_names(self))
+        for table in self.schemas:
+            table.check("Nodes", self.names())
         if self._is_object():
             if not isinstance(self.nodes, str | Path | Mapping) and not hasattr(self.nodes, "edge_index"):
                 raise InputError(
@@ -123,7 +111,7 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         if self._is_object() and not isinstance(self.nodes, str | Path):
             collection = self.read()
             tell(collection.notes)  # of what is in no table
-            return tables_of(collection, usual_names(self, label=self.label or Nodes.label))
+            return tables_of(collection, self.names(label=self.label or Nodes.label))
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:
@@ -136,7 +124,7 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
             data = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
             collection = collection_of(data, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
         else:
-            return read_nodes(self.nodes, self.edges, usual_names(self), "Nodes", self._are_numbers)
+            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -146,22 +134,22 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        features = pd.DataFrame({"name": self._features(task, own.get(OWN_NODES))})
+        features = pd.DataFrame({"name": self._features(task, own.get(reading.OWN_NODES))})
         return {**super().questions(task, tables, own), "features": features}
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            names = usual_names(self, features=self._features(task, tables[OWN_NODES]))
-            return own_nodes(task, tables, names, check=self.edges is not None)
+            names = self.names(features=self._features(task, tables[reading.OWN_NODES]))
+            return reading.own_nodes(task, tables, names, check=self.edges is not None)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, names = (tables["nodes"], tables["edges"]), usual_names(self)
-        shard, is_split = site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
+        own, names = (tables["nodes"], tables["edges"]), self.names()
+        shard, is_split = reading.site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
         return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
     @property
@@ -170,7 +158,8 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
 
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
-        return numbered(task) if self.edges is None else named_features(task, self.nodes, usual_names(self), own)
+        names = self.names()
+        return reading.numbered(task) if self.edges is None else reading.named_features(task, self.nodes, names, own)
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):

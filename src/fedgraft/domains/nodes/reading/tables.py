@@ -183,7 +183,7 @@ def site_part(
     return replace(shard, label=label, split=read_split(rows, label)), "split" in rows
 
 
-# --- a part to answer by ------------------------------------------------------------------------------------------------
+# --- a part to answer by ----------------------------------------------------------------------------------------------
 
 OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
 """Names of the tables: one row per node; one row per edge between them."""
@@ -199,9 +199,9 @@ class OwnNodes(OwnShardData[NodeShard]):
         return own_nodes(task, tables, usual_names(features=numbered(task)))
 
 
-def usual_names(options: object = None, **renamed: Any) -> dict[str, Any]:
-    """Return what a data set's options, or these, call the columns of nodes and of edges."""
-    return NODES.names(options, **renamed) | EDGES.names(options, **renamed)
+def usual_names(**renamed: Any) -> dict[str, Any]:
+    """Return the usual names of the columns of nodes and of edges, or these."""
+    return NODES.names(**renamed) | EDGES.names(**renamed)
 
 
 def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool = False) -> NodeShard:
