@@ -23,7 +23,7 @@ class Examples:
     split: Any
 
     def rows(self, split: str) -> Indices:
-        """Return positions of the examples of "train", "validation" or "test", int64; there may be none."""
+        """Return positions of the examples of "train", "validation" or "test", int64 [n]; there may be none."""
         require_one_of("split", split, SPLITS)
         return np.flatnonzero(self.split == SPLITS.index(split))
 
@@ -36,7 +36,7 @@ def compact(values: Features) -> Features:
 
 
 def stacked(parts: Sequence[Features]) -> Features:
-    """Return the features of several parts one after the other: dense where all of them are, else CSR."""
+    """Return the features of several parts [examples, f] one after the other: dense where all are, else CSR."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
     return sparse.csr_matrix(sparse.vstack(parts, format="csr"))

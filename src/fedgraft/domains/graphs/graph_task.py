@@ -187,7 +187,7 @@ class GraphTask(
         return {"graph": asked.ids, **self.labels_of(shard).answers(outputs, self.unit_of(shard))}
 
     def represent(self, model: nn.Module, data: GraphData) -> tuple[Array, Array] | None:
-        """The head's hidden layer over the test graphs, and their classes or in which fifth of these each number is."""
+        """The head's hidden layer [test graphs, width], and their classes or in which fifth each number is."""
         hidden, label = [], []
         with torch.no_grad():
             for batch in data.on(device_of(model), "test"):

@@ -153,7 +153,7 @@ class Together(nn.Module):
         return self.labels.together([model(batch) for model in self.models])
 
     def represent(self, batch: Batch) -> Tensor:
-        """The first model's last hidden layer."""
+        """The first model's last hidden layer, float32 [graphs, width]."""
         first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
         return first
 
@@ -212,7 +212,7 @@ class Structure(nn.Module):
         return states
 
     def step(self, number: int, place: Tensor, block: Block) -> Tensor:
-        """Tanh of a graph convolution with self loops."""
+        """Tanh of a graph convolution with self loops, float32 [nodes, width]."""
         scaled = (block.degree_from + 1.0).rsqrt()[:, None] * place
         gathered = (block.degree + 1.0).rsqrt()[:, None] * (block.own(scaled) + block.sums(scaled))
         mapped: Tensor = self.layers[number](gathered)

@@ -236,7 +236,7 @@ def split_graphs(label: Array, g: np.random.Generator) -> NDArray[np.int8]:
 
 
 def stratified(label: Array, count: int, g: np.random.Generator) -> Indices:
-    """`count` positions, ascending: of each class its share of the count, rounded up or down; which ones is drawn."""
+    """int64 [count], positions, ascending: of each class its share, rounded up or down; which ones is drawn."""
     order = g.permutation(len(label))
     order = order[np.argsort(label[order], kind="stable")]
     steps = (g.random() + np.arange(count)) * (len(label) / max(count, 1))
@@ -244,7 +244,7 @@ def stratified(label: Array, count: int, g: np.random.Generator) -> Indices:
 
 
 def deal(label: Array, clients: int, alpha: float | None, g: np.random.Generator, name: str) -> list[Indices]:
-    """Positions of each client's graphs, ascending: equal random shares, or shares that differ class by class.
+    """int64 [graphs] for each client, positions, ascending: equal random shares, or shares that differ by class.
 
     With `alpha` every class is dealt by proportions drawn from a symmetric Dirichlet distribution (Hsu et al.,
     arXiv:1909.06335); without, at random in equal numbers. What leaves a client with fewer than `FEWEST` graphs or with

@@ -38,7 +38,7 @@ class LabelModel(nn.Module):
         self._sizes = tuple(sizes)
 
     def represent(self, inputs: Inputs, ends: Tensor) -> Tensor:
-        """Return what the last layer reads: the state of one thing; of two their sum and their product."""
+        """Return what the last layer reads, [examples, n]: the state of one; of two their sum and product."""
         states = self.network(*inputs)
         one, other = states[ends[0]], states[ends[-1]]
         return one if len(ends) == 1 else torch.cat([one + other, one * other], dim=1)

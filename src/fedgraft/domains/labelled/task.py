@@ -131,7 +131,7 @@ class LabelTask(
         return LabelModel(self.network, self.sizes, self.ends or 1, self.labels.width, g)
 
     def loss(self, model: nn.Module, data: LabelledData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return the labels' losses."""
+        """Return the labels' losses, float32 [n]."""
         rows = data.rows["train"][draw.examples]
         outputs = self._outputs(model, data.inputs, data.ends[:, rows])
         return self.labels.losses(outputs, data.label[rows].to(outputs.device))
@@ -143,7 +143,7 @@ class LabelTask(
         return {split: self.labels.sums_of([(outputs[split], data.label[of])], data.unit) for split, of in rows.items()}
 
     def represent(self, model: nn.Module, data: LabelledData) -> tuple[Array, Array] | None:
-        """What the last layer reads of the test examples, and their classes or in which fifth the first number is."""
+        """What the last layer reads, [test examples, n], and their classes or in which fifth the first number is."""
         test, device = data.rows["test"], device_of(model)
         with torch.no_grad():
             inputs = tuple(each.to(device) for each in data.inputs)

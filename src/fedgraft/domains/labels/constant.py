@@ -22,7 +22,7 @@ class View(Protocol):
 
     @property
     def split(self) -> NDArray[Any]:
-        """Index into `SPLITS` of each example; -1 = in none."""
+        """Index into `SPLITS` of each example, [examples]; -1 = in none."""
 
 
 class Constant(Yardstick[Shard]):

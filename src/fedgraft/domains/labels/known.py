@@ -15,7 +15,7 @@ GROUPS: Final = 5
 
 
 def is_known(label: Any) -> NDArray[np.bool_]:
-    """Return which labels are known, bool of the same shape: a class other than -1, or a number."""
+    """Return which labels are known, bool [n] or [n, labels] as they are: a class other than -1, or a number."""
     return np.asarray(np.isfinite(label) if label.dtype.kind == "f" else label >= 0)
 
 

@@ -64,7 +64,7 @@ class Several(Labels):
         return Unit(*(np.array(column, np.float64) for column in columns))
 
     def told(self, label: Array, unit: Unit) -> Array:
-        """Return the labels, each in its unit; what is missing stays so."""
+        """Return the labels [n, labels], each in its unit; what is missing stays so."""
         columns = [self.each.told(column, unit.of_label(number)) for number, column in enumerate(label.T)]
         return np.stack(columns, axis=1)
 
@@ -78,7 +78,7 @@ class Several(Labels):
         return total / known.sum(1).clamp(min=1)
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Return what several models or heads answer as one, label by label."""
+        """Return what several models or heads answer as one, label by label, float32 [n, width]."""
         parts = zip(*(self._parts(each) for each in outputs), strict=True)
         return torch.cat([self.each.together(part) for part in parts], dim=1)
 

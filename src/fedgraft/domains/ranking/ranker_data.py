@@ -95,7 +95,7 @@ class RankingData:
         return taken
 
     def tensor(self, values: NDArray[np.int64] | NDArray[np.bool_]) -> Tensor:
-        """Return an array where the model is."""
+        """Return an array where the model is, [n] as it is."""
         return torch.from_numpy(values).to(self.device)
 
     @cached_property

@@ -44,7 +44,7 @@ class ItemLists:
         return np.diff(self.pointers)
 
     def of(self, users: Ids) -> Ids:
-        """Return the lists of some users, one after the other, int64."""
+        """Return the lists of some users, one after the other, int64 [n]."""
         counts = self.counts[users]
         starts = self.pointers[users] - np.cumsum(counts) + counts
         places: Ids = np.arange(counts.sum()) + np.repeat(starts, counts)
@@ -137,7 +137,7 @@ class Interactions:
 
 
 def last_of_pairs(user: Ids, item: Ids) -> Ids:
-    """Return the rows, int64 ascending, of each pair's last interaction."""
+    """Return the rows, int64 [pairs] ascending, of each pair's last interaction."""
     pair = user * (int(item.max(initial=0)) + 1) + item
     kept = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
     return np.sort(kept)

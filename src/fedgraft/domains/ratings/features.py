@@ -57,12 +57,12 @@ class Known:
 
     @cached_property
     def user(self) -> Ids:
-        """Local user of each known rating."""
+        """int64 [ratings], the local user of each known rating."""
         return self.shard.user[self.rows]
 
     @cached_property
     def item(self) -> Ids:
-        """Local item of each known rating."""
+        """int64 [ratings], the local item of each known rating."""
         return self.shard.item[self.rows]
 
     @cached_property
@@ -72,7 +72,7 @@ class Known:
 
     @cached_property
     def biases(self) -> tuple[float, Floats, Floats]:
-        """Mean, user biases, item biases; where no rating is known, the middle of the scale and zeros."""
+        """Mean, biases [users] and [items]; where no rating is known, the middle of the scale and zeros."""
         return fit_biases(
             self.user,
             self.item,
@@ -91,7 +91,7 @@ class Known:
 
     @cached_property
     def residual(self) -> Floats:
-        """Ratings less mean and both biases."""
+        """float64 [ratings], ratings less mean and both biases."""
         _, user_bias, item_bias = self.biases
         return self.centred - user_bias[self.user] - item_bias[self.item]
 
@@ -122,7 +122,7 @@ class Known:
         return scipy.sparse.csr_matrix((values, (self.item, self.user)), shape=(self.items, self.users))
 
     def base(self, user: Ids, item: Ids) -> Floats:
-        """The prediction that biases make, for pairs of local ids."""
+        """float64 [pairs], the prediction that biases make, for pairs of local ids."""
         mean, user_bias, item_bias = self.biases
         return mean + user_bias[user] + item_bias[item]
 
@@ -149,34 +149,34 @@ class Side:
 
     @cached_property
     def ratings(self) -> Ids:
-        """float64, the number of ratings of each."""
+        """int64 [count], the number of ratings of each."""
         return np.bincount(self.index, minlength=self.count)
 
     @cached_property
     def spread(self) -> Floats:
-        """Root mean square residual, shrunk to the client's, less the client's."""
+        """float64 [count], root mean square residual, shrunk to the client's, less the client's."""
         squares = self.known.residual**2
         overall = _mean(squares)
         return np.asarray(np.sqrt(self._shrunk(squares, overall)) - np.sqrt(overall))
 
     @cached_property
     def mean(self) -> Floats:
-        """Mean rating less the client's mean, shrunk to 0 by three pseudo-ratings."""
+        """float64 [count], mean rating less the client's mean, shrunk to 0 by three pseudo-ratings."""
         return np.bincount(self.index, self.known.centred, self.count) / (self.ratings + 3.0)
 
     @cached_property
     def other_bias(self) -> Floats:
-        """Mean bias at the other end of its ratings, shrunk to 0."""
+        """float64 [count], mean bias at the other end of its ratings, shrunk to 0."""
         return np.bincount(self.index, self.others, self.count) / (self.ratings + self.shrinkage)
 
     @cached_property
     def best(self) -> Floats:
-        """Share of its ratings at the top of the scale, shrunk to the client's, less the client's."""
+        """float64 [count], share of its ratings at the top of the scale, shrunk to the client's, less the client's."""
         return self._share(self.known.rating >= self.known.shard.scale[1])
 
     @cached_property
     def poor(self) -> Floats:
-        """Share of its ratings in the lowest quarter of the scale, likewise."""
+        """float64 [count], share of its ratings in the lowest quarter of the scale, likewise."""
         low, high = self.known.shard.scale
         return self._share(self.known.rating <= low + (high - low) / 4)
 

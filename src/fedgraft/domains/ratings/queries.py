@@ -35,14 +35,14 @@ def route_pairs(shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> 
 
 
 def with_newcomers(shard: RatingShard, user_ids: Array, item_ids: Array) -> tuple[RatingShard, Ids, Ids]:
-    """The shard with users and items that it has not seen added, and the pairs' local indices in it."""
+    """The shard with users and items that it has not seen added, and the pairs' local indices in it, int64 [pairs]."""
     own_users, users, user = _extended(shard.user_ids, shard.users, user_ids)
     own_items, items, item = _extended(shard.item_ids, shard.items, item_ids)
     return replace(shard, user_ids=own_users, users=users, item_ids=own_items, items=items), user, item
 
 
 def item_categories(shard: RatingShard) -> Ids:
-    """The category of each item: that of its last rating; the client's most frequent one for items without any."""
+    """int64 [items], the category of each: that of its last rating; the client's most frequent one without any."""
     most = int(np.bincount(shard.category).argmax())
     categories = np.full(len(shard.items), most, dtype=np.int64)
     categories[shard.item] = shard.category
@@ -50,7 +50,7 @@ def item_categories(shard: RatingShard) -> Ids:
 
 
 def positions(ids: Array, wanted: Array) -> Ids:
-    """Return where each wanted id stands among `ids`, -1 where it does not; compared as text, as in files."""
+    """Return where each wanted id stands among `ids`, int64 [wanted], -1 for none; compared as text, as in files."""
     return places_of(_texts(ids), _texts(wanted))
 
 

@@ -182,7 +182,7 @@ def category_bounds(categories: int, clients: int, partition: str) -> tuple[int,
 
 
 def partition_by_category(ratings: Ratings, clients: int, partition: str, g: np.random.Generator) -> list[Ids]:
-    """Hand every category to exactly one client: a list of ascending category ids, one entry per client.
+    """Hand every category to exactly one client: ascending category ids, int64 [categories], for each client.
 
     The number of categories of each client is drawn within `category_bounds`, then the categories are dealt at random.
     """

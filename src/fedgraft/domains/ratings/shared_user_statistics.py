@@ -97,11 +97,11 @@ class Code(ABC):
         return weights
 
     def level(self, mean: Floats) -> NDArray[np.int64]:
-        """Return the nearest step to each mean, int64, from 0."""
+        """Return the nearest step to each mean, int64 [users], from 0."""
         return np.clip(np.rint((mean + RANGE) / (2 * RANGE) * self.levels), 0, self.levels).astype(np.int64)
 
     def mean(self, level: NDArray[np.int64]) -> Floats:
-        """Return the mean at each step."""
+        """Return the mean at each step, float64 [users]."""
         return np.asarray(level / self.levels * (2 * RANGE) - RANGE)
 
 
@@ -120,7 +120,7 @@ class Coarse(Code):
         return (self.level(mean) * self.counts + np.where(ratings > 0, power, 0)).astype(np.uint8)
 
     def decode(self, codes: Array) -> tuple[Floats, Floats]:
-        """Return means and numbers; the middle of 2-3, 4-7 ..., exact for none and one."""
+        """Return means and numbers, [users] each; the middle of 2-3, 4-7 ..., exact for none and one."""
         level, code = np.divmod(codes.astype(np.int64), self.counts)
         count = np.where(code > 0, np.where(code > 1, 1.5, 1.0) * 2.0 ** (code - 1), 0.0)
         return np.where(code > 0, self.mean(level), 0.0), count
@@ -141,16 +141,16 @@ class Fine(Code):
         return np.stack([self.level(mean), weight], axis=1).astype(np.uint8).ravel()
 
     def decode(self, codes: Array) -> tuple[Floats, Floats]:
-        """Return means and numbers."""
+        """Return means and numbers, float64 [users] each."""
         level, weight = codes.astype(np.int64).reshape(-1, 2).T
         return np.where(weight > 0, self.mean(level), 0.0), SPREAD * weight / (255.0 - np.minimum(weight, 254))
 
     def weights(self, ratings: NDArray[np.integer] | Floats) -> Floats:
-        """Return 255 v, rounded."""
+        """Return 255 v, rounded, float64 [users]."""
         return np.asarray(np.rint(255 * ratings / (ratings + SPREAD)))
 
     def ratings(self, weights: Floats) -> Floats:
-        """Return how many ratings would tell as much, were there no such effect."""
+        """Return how many ratings would tell as much, were there no such effect, float64 [users]."""
         return SPREAD * weights / 255
 
 

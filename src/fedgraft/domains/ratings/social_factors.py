@@ -76,7 +76,7 @@ class PooledRatings:
 
     @cached_property
     def train(self) -> Ids:
-        """Positions of training ratings in the shard."""
+        """int64 [ratings], positions of training ratings in the shard."""
         return self.shard.rows("train")
 
     @cached_property

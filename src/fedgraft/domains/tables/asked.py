@@ -50,7 +50,7 @@ def feature_columns(tables: Mapping[str, pd.DataFrame], width: int) -> list[str]
 
 
 def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
-    """Return the number of the client, of all by their names, that each row's column "client" says; -1 for none."""
+    """Return the number of the client that each row's column "client" says, by its name, int64 [rows]; -1 for none."""
     client = np.full(len(rows), -1)
     if "client" not in rows:
         return client

@@ -247,7 +247,7 @@ def codes_of(values: Array, name: str, where: str) -> Coded:
 
 
 def repeated(keys: Array) -> Indices:
-    """Return the rows whose key a row before them has, ascending, int64."""
+    """Return the rows whose key a row before them has, ascending, int64 [n]."""
     return np.flatnonzero(pd.Index(keys).duplicated())
 
 
@@ -258,7 +258,7 @@ def places_of(names: Array, wanted: Array) -> Indices:
 
 
 def as_numbers(values: pd.Series) -> NDArray[np.float64]:
-    """A column's numbers, nan where it holds none: of truths, dates, durations and complex numbers nothing is one."""
+    """float64 [cells], nan where there is no number: truths, dates, durations and complex numbers are none."""
     kinds, dtype = pd.api.types, values.dtype
     numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
     textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)

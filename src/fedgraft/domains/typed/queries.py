@@ -253,7 +253,7 @@ def split_typed_nodes_asked(
 
 
 def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices]:
-    """Return the client's graph with new nodes behind its own, and the places of the target nodes that are asked about.
+    """Return the client's graph with new nodes behind its own, and places of the nodes asked about, int64 [asked].
 
     Features that are made of what the client holds are made anew, of all its target nodes.
     """

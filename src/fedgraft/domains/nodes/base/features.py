@@ -37,7 +37,7 @@ class FeatureRows:
             self._width = int(matrix.shape[1])
 
     def rows(self, nodes: Indices) -> Sparse | Tensor:
-        """Return the features of some nodes, in their order."""
+        """Return the features of some nodes, in their order, float32 [nodes, f]."""
         if self.dense is not None:
             return self.dense.take(torch.from_numpy(nodes))
         first, counts = self._pointers[nodes], self._pointers[nodes + 1] - self._pointers[nodes]

@@ -19,7 +19,7 @@ def pooled(shards: Sequence[NodeShard]) -> NodeShard:
 
 
 def judges(graph: NodeShard) -> Indices:
-    """Positions of the nodes on which settings are chosen: those for validation, without any those for training."""
+    """int64 [n], the nodes on which settings are chosen: those for validation, without any those for training."""
     rows = graph.rows("validation")
     return rows if len(rows) else graph.rows("train")
 

@@ -72,7 +72,7 @@ class Newcomers:
                 )
 
     def clients(self, named: Indices) -> Indices:
-        """The client of each: the one that it names (-1 for none), or the one whose nodes it is joined to.
+        """int64 [new], the client of each: the one that it names (-1 for none), or the one whose nodes it is joined to.
 
         What joins it may be other new nodes. Raises `InputError` where neither says.
         """

@@ -182,7 +182,7 @@ class NodeTask(
         return NodeModel(self.encoder, self.features or 1, self.labels.width, self.head, self.dropout, g)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return the labels' losses of the draw's nodes."""
+        """Return the labels' losses of the draw's nodes, float32 [nodes]."""
         computed = self._computed(data, draw)
         outputs = data.logits(model, computed, model.training)
         return self.labels.losses(outputs, computed.label.to(outputs.device))
@@ -201,7 +201,7 @@ class NodeTask(
         return {"node": asked.ids, **self.labels.answers(data.scored(model)[asked.nodes], data.unit)}
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
-        """The last hidden layer of the test nodes, and their classes or in which fifth of these each number is."""
+        """The last hidden layer [test nodes, width], and their classes or in which fifth of these each number is."""
         test = data.rows["test"]
         return self.embeddings(model, data)[test], groups_of(data.label[test])
 
@@ -210,7 +210,7 @@ class NodeTask(
         return data.hidden(model)[: data.own]
 
     def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
-        """Pass once over all own nodes and note their states; return losses of the training nodes among them."""
+        """Pass once over all own nodes and note their states; return losses of training nodes, float32 [nodes]."""
         if not (losses or data.exchanges):
             return np.zeros(0, np.float32)
         everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
@@ -235,7 +235,7 @@ class NodeTask(
         return data.states.changed(data.needed)
 
     def read(self, data: NodeData, draw: Draw) -> list[Indices]:
-        """Return halo nodes that are stored senders of each hidden layer."""
+        """Return halo nodes that are stored senders of each hidden layer, int64 [nodes] each."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
         all_known = [np.ones(data.own + data.halo, bool)] * self.layers
         reach = Reach(all_known, self._most(draw), self._deep, draw.seed)

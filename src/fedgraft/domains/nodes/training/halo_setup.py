@@ -170,7 +170,7 @@ class _Published:
         self.features = setup.coding.unpack(statistics, len(boundary)) if setup.features else None
 
     def position(self, place: Indices) -> Indices:
-        """Rows of nodes among what was published; -1 for what was not."""
+        """Rows of nodes among what was published, int64 [nodes]; -1 for what was not."""
         at = np.searchsorted(self._boundary, place)
         there = at < len(self._boundary)
         there[there] = self._boundary[at[there]] == place[there]

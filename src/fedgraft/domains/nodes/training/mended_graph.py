@@ -134,7 +134,7 @@ class Mending:
     def begun(
         self, shard: NodeShard, rows: FeatureRows, around: Neighbourhoods, shared: Arrays
     ) -> tuple[Part, States, Indices]:
-        """A client's part, without a halo; room for embeddings; which of the offered nodes others want."""
+        """A client's part, without a halo; room for embeddings; which of the offered nodes others want, int64 [n]."""
         offered = np.sort(_some(shard.own, self.elsewhere))
         matched = np.sort(_some(shard.own, MATCHED))
         features = shard.features
@@ -166,7 +166,7 @@ class Mending:
             states.write(0, needed, z.numpy(force=True))
 
     def read(self, states: States, most: int, seed: int) -> Indices:
-        """Return the slots whose embeddings a step of `most` nodes holds its generator against, int64 ascending."""
+        """Return the slots whose embeddings a step of `most` nodes holds its generator against, int64 [n] ascending."""
         return np.sort(_some(len(states.known[0]) - states.own, most, seed))
 
     def mended(self, generator: Generator, part: Part) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class _Network:
 
     @property
     def layers(self) -> list[tuple[Floats, Floats]]:
-        """Weights and biases of each layer, as they are now."""
+        """Weights [inputs, outputs] and biases [outputs] of each layer, as they are now."""
         return [*zip(self._weights, self._biases, strict=True)]
 
     def probabilities(self, features: Features) -> Floats:
