@@ -95,3 +95,20 @@ def check_ends(ends: NDArray[np.integer], nodes: int, where: str, base: int) -> 
             f"{where} {row + 1}: there is no node {node + base}; nodes are {base}..{nodes - 1 + base} "
             f"({int(missing.sum())} such edges)."
         )
+
+
+def check_numbers(what: str, counts: Mapping[str, int], data: Any, n: int, of: str) -> None:
+    """Raise `InputError` unless the data's arrays {field: count} are n numbers of so many users, items ..., [n].
+
+    Errors call the data `what` and each of the n an `of`.
+    """
+    for name, count in counts.items():
+        numbers = getattr(data, name)
+        require(len(numbers) == n, f"{what}.{name}", f"as long as the {n} {of}", len(numbers))
+        ends = int(numbers.min()), int(numbers.max())
+        require(ends[0] >= 0 and ends[1] < count, f"{what}.{name}", f"within 0..{count - 1}", ends)
+
+
+def last_of(keys: Indices) -> Indices:
+    """Return the rows, int64 ascending, at which each of the keys, int64 [n], stands for the last time."""
+    return np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])

@@ -85,12 +85,7 @@ def _new_nodes(
 
 
 def _placed(
-    shards: Sequence[NodeShard],
-    known: Mapping[str, Places],
-    ids: NDArray[np.object_],
-    named: int,
-    rows: Rows,
-    row: int,
+    shards: Sequence[NodeShard], known: Mapping[str, Places], ids: NDArray[np.object_], named: int, rows: Rows, row: int
 ) -> tuple[int, list[int]]:
     """The client that has both nodes of a pair, and which they are."""
     for column, name in zip(ENDS, ids, strict=True):

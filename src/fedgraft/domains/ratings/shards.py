@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS
-from fedgraft.domains.examples import Examples
+from fedgraft.domains.examples import Examples, check_numbers, last_of
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -71,14 +71,8 @@ class Ratings:
     def __post_init__(self) -> None:
         n = len(self.rating)
         require(n > 0, "Ratings.rating", "at least one rating", n)
-        for name, ids, count in (
-            ("user", self.user, self.users),
-            ("item", self.item, self.items),
-            ("category", self.category, self.categories),
-        ):
-            require(len(ids) == n, f"Ratings.{name}", f"as long as the {n} ratings", len(ids))
-            ends = int(ids.min()), int(ids.max())
-            require(ends[0] >= 0 and ends[1] < count, f"Ratings.{name}", f"within 0..{count - 1}", ends)
+        counts = {"user": self.users, "item": self.items, "category": self.categories}
+        check_numbers("Ratings", counts, self, n, "ratings")
         per_row = n if self.client is None else len(self.client)
         require(per_row == n, "Ratings.client", f"as long as the {n} ratings", per_row)
         links = self.trust
@@ -129,8 +123,7 @@ def drop_repeats(ratings: Ratings) -> Ratings:
     pair = ratings.user * ratings.items + ratings.item
     if ratings.client is not None:
         pair = pair * (int(ratings.client.max()) + 1) + ratings.client
-    kept = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
-    kept.sort()
+    kept = last_of(pair)
     if dropped := len(pair) - len(kept):
         notes.append(f"{dropped:,} repeated ratings of one item by one user left out; the last row stands.")
 

@@ -44,11 +44,7 @@ NODES = Table(
 """One row per node; all but its id and its type is said of target nodes."""
 EDGES = Table(
     "edges",
-    (
-        Column("ends[0]", usual="source"),
-        Column("ends[1]", usual="target"),
-        *(Column(end, option=end) for end in ENDS),
-    ),
+    (Column("ends[0]", usual="source"), Column("ends[1]", usual="target"), *(Column(end, option=end) for end in ENDS)),
 )
 """One row per edge, listed one way or both, by the ids of its ends, in the order of the types."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
