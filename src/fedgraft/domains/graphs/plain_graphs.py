@@ -51,15 +51,15 @@ def plain_graphs(
         f"self.head = nn.Sequential(nn.Linear({read}, {width}), nn.ReLU(), nn.Linear({width}, {classes}))",
     ]
     forward = [
+        *(["x = torch.cat([x, places(edge_index, len(x))], 1)"] if places else []),
         "batch = edge_index.new_zeros(len(x)) if batch is None else batch",
         "x = torch.relu(self.inputs(x))",
         *forward,
     ]
     says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to logits [graphs, {classes}]."
     helpers = _PLACES.format(walks=places[0], degrees=places[1]) if places else ""
-    begin = ["x = torch.cat([x, places(edge_index, len(x))], 1)"] if places else []
     arguments, pool = "self, x, edge_index, batch=None", ["global_add_pool"]
-    source = source_of(layers, shard.classes, says, made, arguments, forward, pool, begin, helpers, imports)
+    source = source_of(layers, shard.classes, says, made, arguments, forward, pool, helpers, imports)
     return PlainModel(source, _arrays(model, encoder), _inputs(shard))
 
 

@@ -59,14 +59,8 @@ class LabelModel(nn.Module):
         read = "one" if inputs == self._sizes[-1] else "torch.cat([one + other, one * other], dim=1)"
         forward = ["states = self.network(*inputs)", "one, other = states[ends[0]], states[ends[-1]]"]
         forward.append(f"return self.head({read})")
-        text = module_text(
-            [],
-            f"\n\n{inspect.getsource(cls)}",
-            f"To {width} numbers of each example.",
-            made,
-            "self, inputs, ends",
-            forward,
-        )
+        says, source = f"To {width} numbers of each example.", f"\n\n{inspect.getsource(cls)}"
+        text = module_text([], source, says, made, "self, inputs, ends", forward)
         docstring = (
             f"- `inputs`: what `{cls.__name__}.forward` takes.\n"
             "- `ends`: int64 [1 or 2, examples], the things that each example is made of, by their place.\n"
