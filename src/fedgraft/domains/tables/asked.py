@@ -10,10 +10,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, unknown
-from fedgraft.wire.layouts import Array
 
 Places: TypeAlias = dict[int, int]
 """{client that has a node: which of its nodes}."""
@@ -37,11 +35,6 @@ def groups_of(new: Sequence[Hashable], pairs: Iterable[tuple[Hashable, Hashable]
     joined = sparse.coo_matrix((np.ones(len(inner)), (ends[0], ends[1])), shape=(len(number), len(number)))
     groups: list[int] = connected_components(joined, directed=False)[1].tolist()
     return groups
-
-
-def answered(ids: NDArray[np.object_], classes: Sequence[str], shares: Array) -> dict[str, Array]:
-    """Return the likeliest class of each node, and how likely it is, by float32 [nodes, classes], the probabilities."""
-    return {"node": ids, **likeliest(classes, shares)}
 
 
 def feature_columns(tables: Mapping[str, pd.DataFrame], width: int) -> list[str]:
