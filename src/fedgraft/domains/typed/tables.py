@@ -7,7 +7,6 @@ one of all nodes, whose column "type" says which type each is, and one of all ed
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,12 +60,6 @@ BOTH = ("ends[0]", "ends[1]")
 Texts = NDArray[np.str_]
 Tables = Given | Mapping[str, Given]
 """One table of all, or one for each type or pair of types."""
-
-
-def usual_names(options: Any = None, **renamed: Any) -> dict[str, Any]:
-    """Return what a data set's options, or these, call the columns of nodes and of edges."""
-    ends = {} if options is None else {"ends[0]": options.ends[0], "ends[1]": options.ends[1]}
-    return NODES.names(options, **renamed) | EDGES.names(**ends)
 
 
 def read_typed_graph(

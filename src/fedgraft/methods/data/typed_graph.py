@@ -14,12 +14,12 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
-from fedgraft.domains.tables.schema import check_one_client, check_roles, check_said, renamed
+from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import with_features
 from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
-from fedgraft.domains.typed.tables import NODES, read_typed_graph, usual_names
+from fedgraft.domains.typed.tables import BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError, require
 
 SHARES = 10
@@ -60,6 +60,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
 
     task: ClassVar[str] = "typed_node"
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
+    schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
 
     nodes: str | Path | pd.DataFrame | dict[str, Any] | Any
     target: str
@@ -81,7 +82,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
     def __post_init__(self) -> None:
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self._dealing()
-        NODES.check("TypedGraph", usual_names(self), only=("node", "label", "client", "split", "features"))
+        NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         check_roles("TypedGraph", [("ends", column) for column in self.ends])
         self._check_given("nodes", self.nodes)
         if is_object(self.nodes):
@@ -116,6 +117,10 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
         parts = self._dealing().load(self.read(), seed, self.clients)
         return [with_features(part) for part in parts]
 
+    def names(self, **renamed: Any) -> Names:
+        """Return {role: name} of the columns; the option `ends` names two of them."""
+        return super().names(**dict(zip(BOTH, self.ends, strict=True)), **renamed)
+
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
         if isinstance(self.nodes, str | Path) and not self._in_memory(self.edges):
@@ -123,7 +128,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
         collection = self.read()
         if is_object(self.nodes):
             tell(collection.notes)  # of what is in no table
-        tables = tables_of(collection, usual_names(self))
+        tables = tables_of(collection, self.names())
         return {
             name: table
             for name, table in tables.items()
@@ -136,7 +141,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
             dealt = "masks leave"
         else:
-            names = usual_names(self)
+            names = self.names()
             collection = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
@@ -173,7 +178,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
-        known = self.target, usual_names(self), self.metapaths or task.metapaths, "--data", task.class_names
+        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
         collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         part = replace(collection.whole, name=purpose.name)
