@@ -85,12 +85,19 @@ def new_features(
 
     Raises `InputError` for a new node without any feature: its id is taken for wrong, not for new.
     """
+    check_given(rows, columns, ids, near)
+    if not len(rows):
+        return like
+    what = f"a feature of new node {ids[0]!r}"
+    return known_features(rows, columns, not isinstance(like, np.ndarray), what, ("node", "client"))
+
+
+def check_given(
+    rows: Rows, columns: Sequence[str], ids: NDArray[np.object_], near: Callable[[int], Iterable[str]]
+) -> None:
+    """Raise `InputError` for a new node without any feature; arguments as `new_features`."""
     without = rows.frame[[name for name in columns if name in rows.frame]].isna().all(axis=1).to_numpy()
     if without.any():
         first = int(without.argmax())
         end = f".{nearest(ids[first], near(first))} A new node needs its features, in columns {some(columns)}."
         raise rows.error(without, f"no client has a node {ids[first]!r}", end=end)
-    if not len(rows):
-        return like
-    what = f"a feature of new node {ids[0]!r}"
-    return known_features(rows, columns, not isinstance(like, np.ndarray), what, ("node", "client"))

@@ -15,7 +15,7 @@ from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, undirected
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.asked import Places, feature_columns, groups_of, ids_near, owners_of, places_known
-from fedgraft.domains.tables.features import new_features
+from fedgraft.domains.tables.features import check_given, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, nearest
@@ -154,8 +154,9 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     new = np.flatnonzero(place < 0)
     columns = feature_columns(tables, shards[0].width)
     listed, near = nodes.take(new), ids_near(known, client[new])
-    features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
+    check_given(listed, columns, ids[new], near)
     newcomers = Newcomers(shards, owners, ids[new], listed, edges)
+    features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
     client[new] = newcomers.clients(client[new])
     for number in np.unique(client[new]).tolist():
         mine = new[client[new] == number]
