@@ -125,21 +125,19 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
     pairs = list(dict.fromkeys(pair for part in parts for pair in part.edges))
     suggested = tuple(metapaths) or shortest_metapaths(parts[0].target, pairs)
     is_sparse = any(not isinstance(part.features, np.ndarray) for part in parts)
-    parts_alike = []
-    for part in parts:
-        number = np.array([classes.index(name) for name in part.classes], np.int64)
-        features = sparse.csr_matrix(part.features) if is_sparse else part.features
-        parts_alike.append(
-            replace(
-                part,
-                ids={kind: part.ids.get(kind, np.zeros(0, dtype=object)) for kind in kinds},
-                features=features,
-                label=np.where(part.label >= 0, number[part.label], -1),
-                classes=classes,
-                edges={pair: part.edges.get(pair, np.zeros((2, 0), np.int32)) for pair in pairs},
-                metapaths=suggested,
-            )
+    parts_alike = [
+        replace(
+            part,
+            ids={kind: part.ids.get(kind, np.zeros(0, dtype=object)) for kind in kinds},
+            features=sparse.csr_matrix(part.features) if is_sparse else part.features,
+            # Of label -1, which is unknown, the last entry.
+            label=np.array([*map(classes.index, part.classes), -1])[part.label],
+            classes=classes,
+            edges={pair: part.edges.get(pair, np.zeros((2, 0), np.int32)) for pair in pairs},
+            metapaths=suggested,
         )
+        for part in parts
+    ]
     for metapath in suggested:
         metapath_types(metapath, parts_alike[0], "TypedGraph.metapaths")
     return parts_alike
