@@ -177,7 +177,7 @@ def test_workers_make_no_difference():
     assert here["bytes"] == there["bytes"]
 
 
-@pytest.mark.parametrize("recipe", ["fedais", "fedall"])
+@pytest.mark.parametrize("recipe", ["fedais", pytest.param("fedall", marks=pytest.mark.slow)])
 def test_hidden_states_of_nodes_stay_as_they_were(recipe):
     def scores(tried):
         experiment, shards = small(recipe)

@@ -132,7 +132,7 @@ def test_a_round_that_is_lost_is_served_anew_to_the_same_bits(recipe):
         assert packed(again.memory) == packed(served.memory)
 
 
-@pytest.mark.parametrize("recipe", ["fedais", "fedall", "fedlocal"])
+@pytest.mark.parametrize("recipe", ["fedais", pytest.param("fedall", marks=pytest.mark.slow), "fedlocal"])
 def test_a_score_is_the_same_whoever_relayed_and_whatever_is_left_of_it(recipe):
     changes = {} if recipe == "fedlocal" else {"sharing__name": "fedper", "model__hidden": [6, 5, 4]}
     experiment, shards = small(recipe, rounds=4, **changes)
@@ -232,7 +232,9 @@ def test_no_round_costs_a_client_more_than_was_said_before(recipe, changes, rows
     assert all(0 < cost <= most[client] for (_, client), cost in spent.items()), (spent, most)
 
 
-@pytest.mark.parametrize("budget", [60_000, 90_000, 200_000])
+@pytest.mark.parametrize(
+    "budget", [60_000, pytest.param(90_000, marks=pytest.mark.slow), pytest.param(200_000, marks=pytest.mark.slow)]
+)
 def test_a_budget_is_kept_however_often_clients_wait(budget):
     experiment, shards = often(rounds=50, budget__bytes=budget)
     state, rows, _ = run(experiment, shards=shards)

@@ -34,7 +34,7 @@ def two_are_many(monkeypatch):
     monkeypatch.setattr(cohorts, "SAMPLED", 1)
 
 
-@pytest.mark.parametrize("law", held(SELECTORS))
+@pytest.mark.parametrize("law", held(SELECTORS, slow=[f"{name}-runs_sixty_rounds" for name in SELECTORS]))
 def test_keeps_the_law(law):
     law()
 

@@ -130,7 +130,7 @@ def test_equal_runs_are_equal_and_lossy_codecs_are_survived():
     assert all(np.array_equal(lossy[1][name], lossy[-1][name]) for name in lossy[1] if name.startswith("generator."))
 
 
-@pytest.mark.parametrize("pull", ["changed", "asked"])
+@pytest.mark.parametrize("pull", ["changed", pytest.param("asked", marks=pytest.mark.slow)])
 def test_samplers_that_refresh_pull_embeddings_before_their_steps(pull):
     halo = {}
     for refresh in (False, True):
@@ -155,7 +155,7 @@ def test_killed_and_resumed_it_ends_as_if_it_had_not_been(tmp_path, dying):
     assert RunFolder.open(tmp_path / "run").load()[1] == RunFolder.open(tmp_path / "whole").load()[1]
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("is_sparse", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_no_piece_of_a_row_of_features_is_in_any_message(is_sparse):
     experiment, shards = small("fedsage_plus", rounds=3, sharing__rounds=2)
     shards = list(random_features(shards, is_sparse))

@@ -188,7 +188,7 @@ def test_without_a_split_it_is_fedavg(option):
     assert same(clustered.sharing["models"], [average.sharing["model"]])
 
 
-@pytest.mark.parametrize("series", [False, True])
+@pytest.mark.parametrize("series", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_odd_client_gets_a_model_of_its_own(series):
     different = {"name": "helpers.toy:Lines", "shift": 6.0}
     sharing = {"name": "gcfl", **ALWAYS, "after": 3, "smallest": 4, "series": series, "length": 3}

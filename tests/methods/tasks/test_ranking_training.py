@@ -45,7 +45,11 @@ def made():
     return Catalogue(users=200, items=100, count=5000, clients=1).load(1)[0]
 
 
-@pytest.mark.parametrize("options", [{}, {"objective": "margin", "tied": False}], ids=["softmax", "margin"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"objective": "margin", "tied": False}, marks=pytest.mark.slow)],
+    ids=["softmax", "margin"],
+)
 def test_it_learns_tastes_and_knows_nothing_at_the_start(made, options):
     task, data, model = trained(made, 0, **options)
     assert scored(task, data, model)["auc"] == pytest.approx(0.5, abs=0.03)

@@ -61,7 +61,7 @@ def test_of_many_neighbours_some_are_drawn_and_count_for_the_others():
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 11)), min_size=4, max_size=30), st.integers(0, 99))
-@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("layers", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_batch_is_told_what_it_is_told_among_all(layers, edges, seed):
     shard, g = shard_of(8, [(0, 1), *edges], halo=4), torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
