@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.shards import TypedGraph
+from fedgraft.domains.typed.shards import TypedGraph, once
 
 WRITES = [(0, 0), (0, 1), (1, 1), (2, 2), (3, 2), (3, 0), (4, 3), (5, 3)]
 """Papers p0 .. p5 and authors a0 .. a3."""

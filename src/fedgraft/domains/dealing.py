@@ -1,13 +1,19 @@
-"""Deal examples over clients, and choose those that test, for domains that cut one graph over clients."""
+"""Deal examples over clients, sort them by client, and choose those that test."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.data import Purpose
+from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.errors import InputError, require
+from fedgraft.domains.notes import LOG, tell
+from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
 FOLDS = 5
@@ -20,24 +26,133 @@ FEWEST = 5
 DRAWS = 1000
 """Draws of the shares of clients with too few nodes before a partition is given up; a draw costs little."""
 
+Whole = TypeVar("Whole", bound=Any)
+Part = TypeVar("Part", bound=Any)
 
-def check_dealt(owner: str, is_split: bool, fold: int, named: int, clients: int, said: Mapping[str, str]) -> None:
-    """Raise `InputError` for options of splitting and dealing where the data say how.
+
+@dataclass(frozen=True, eq=False)
+class Collection(Generic[Whole]):
+    """The data of all clients together, as a user's own tables or objects hold them.
 
     Args:
-        owner: what errors call the data set.
-        is_split: whether the data name a split.
-        fold: the option.
-        named: how many clients the data name; 0 = none.
-        clients: the option.
-        said: {option: value, as errors show it} of those that are not as usual.
+        whole: all of it, in no split where none was given.
+        client: int64 [examples]; client_names: one per client; none where the data name no clients.
+        split: whether a split was given.
+        notes: what was left out, for people to read.
+        feature_names: of the columns of features, where they have names.
+        parts: of the clients, where each came in a file of its own; else none.
     """
-    if is_split and fold:
-        raise InputError(f"{owner}.fold = {fold} is for data without a split; these have one.")
-    if named:
-        require(clients in (0, named), f"{owner}.clients", f"{named}, as the data name, or 0", clients)
-        for option, value in said.items():
-            raise InputError(f"{owner}.{option} = {value} is for data without clients; these name {named}.")
+
+    whole: Whole
+    client: Indices
+    client_names: tuple[str, ...]
+    split: bool
+    notes: tuple[str, ...]
+    feature_names: tuple[str, ...] = ()
+    parts: tuple[Whole, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dealing(ABC, Generic[Whole, Part]):
+    """Options of dealing a graph to clients and of splitting it, which data sets of nodes share.
+
+    Args:
+        of: what errors call the options: "PygNodes" for PygNodes.clients ...
+        clients: how many, >= 1.
+        partition: one of `partitions`.
+        alpha: of the Dirichlet distribution, > 0.
+        fold: which of the five folds is the test set, or is halved for validation and test.
+        shares: of training, validation and test nodes, one of `allowed`.
+    """
+
+    partitions: ClassVar[tuple[str, ...]]
+    allowed: ClassVar[tuple[str, ...]]
+    alpha_shown: ClassVar[str] = "{:g}"
+    """How errors show `alpha`."""
+
+    of: str
+    clients: int
+    partition: str
+    alpha: float = 0.5
+    fold: int = 0
+    shares: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.clients >= 1, f"{self.of}.clients", "at least 1", self.clients)
+        require_one_of(f"{self.of}.partition", self.partition, self.partitions)
+        require(0 < self.alpha < np.inf, f"{self.of}.alpha", "above 0", self.alpha)
+        require(0 <= self.fold < FOLDS, f"{self.of}.fold", f"0..{FOLDS - 1}", self.fold)
+        require_one_of(f"{self.of}.shares", self.shares, self.allowed)
+
+    def deal(self, graph: Whole, seed: int, split: bool = True) -> list[Part]:
+        """Return one part per client. Who holds a node depends on the seed, `clients`, `partition` and `alpha` alone.
+
+        Args:
+            graph: the whole.
+            seed: of partition, split and what else is drawn, each by itself.
+            split: whether to split its nodes; else they stay as they are.
+        """
+        if self.partition != "dirichlet" and self.alpha != Dealing.alpha:
+            LOG.warning(f"{self.of}.alpha = {self.alpha:g} is of 'dirichlet' alone; partition is {self.partition!r}.")
+        owner = self.owner(graph, generator(seed, "partition"))
+        names = [f"{graph.name}-{k}" for k in range(self.clients)]
+        return self.cut(self.split(graph, seed) if split else graph, owner, names, seed)
+
+    def load(self, collection: Collection[Whole], seed: int, clients: int, split: bool = True) -> list[Part]:
+        """Return one part per client of a user's own data, dealt and split by `seed` where these do not say how.
+
+        Args:
+            collection: the data; its notes are logged.
+            seed: as of `deal`.
+            clients: the option; 0 = as many as the data name.
+            split: whether nodes are to be in splits.
+        """
+        tell(collection.notes)
+        names, whole, split = collection.client_names, collection.whole, split and not collection.split
+        self.check_free(collection.split, len(names), clients)
+        if not names:
+            # The graph is named after its file, for errors; clients have names that are the same in every place.
+            return [replace(part, name=f"graph-{k}") for k, part in enumerate(self.deal(whole, seed, split))]
+        whole = self.split(whole, seed) if split else whole
+        if not collection.parts:
+            return self.cut(whole, collection.client, names, seed)
+        splits = np.split(whole.split, np.cumsum([len(part.split) for part in collection.parts])[:-1])
+        return [replace(part, split=each) for part, each in zip(collection.parts, splits, strict=True)]
+
+    def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
+        """Return a client's own data, split by the seed unless they are; `where` is what errors call their table."""
+        self.check_free(is_split)
+        if is_split:
+            return part
+        g = generator(purpose.seed, "split", client=purpose.client)
+        return replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
+
+    def check_free(self, is_split: bool, named: int = 0, clients: int = 0) -> None:
+        """Raise `InputError` for options of splitting and dealing where data say how; `named`: clients that they name.
+
+        `clients` is the option; 0 = not said.
+        """
+        if is_split and self.fold:
+            raise InputError(f"{self.of}.fold = {self.fold} is for data without a split; these have one.")
+        if named:
+            require(clients in (0, named), f"{self.of}.clients", f"{named}, as the data name, or 0", clients)
+            for option, shown in (("partition", "{!r}"), ("alpha", self.alpha_shown)):
+                if (value := getattr(self, option)) != getattr(type(self), option):
+                    value = shown.format(value)
+                    raise InputError(f"{self.of}.{option} = {value} is for data without clients; these name {named}.")
+
+    def split(self, graph: Whole, seed: int) -> Whole:
+        """Return the graph, split by the seed."""
+        g = generator(seed, "split")
+        return replace(graph, split=split_nodes(graph.label, self.fold, g, graph.name, self.shares))
+
+    @abstractmethod
+    def owner(self, graph: Whole, g: np.random.Generator) -> NDArray[np.int32]:
+        """Return the client whose node each is, int32 [nodes]."""
+
+    @abstractmethod
+    def cut(self, graph: Whole, owner: NDArray[np.integer], names: Sequence[str], seed: int) -> list[Part]:
+        """Return the part of each client, by name, from the number of each node's client, [nodes]."""
 
 
 def iid(nodes: int, clients: int, g: np.random.Generator) -> NDArray[np.int32]:
@@ -108,3 +223,18 @@ def split_nodes(
     every = FOLDS - 1 if shares == SHARES[2] else FOLDS
     split[held[1::2] if halved else rest[2::every]] = SPLITS.index("validation")
     return split
+
+
+def by_key(key: Indices, keys: int) -> tuple[Indices, Indices]:
+    """Return rows in the order of their keys, ties in their own, and where each key's begin.
+
+    Args:
+        key: int64 [n], of each row, in 0..keys-1.
+        keys: how many there are, of which some may have no row.
+
+    Returns:
+        int64 [n], numbers of rows; int64 [keys + 1], of which the last is n.
+    """
+    starts = np.zeros(keys + 1, np.int64)
+    np.cumsum(np.bincount(key, minlength=keys), out=starts[1:])
+    return np.argsort(key, kind="stable"), starts

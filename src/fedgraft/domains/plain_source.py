@@ -77,28 +77,26 @@ def source_of(
     arguments: str,
     forward: Sequence[str],
     layers: Sequence[str] = (),
-    begin: Sequence[str] = (),
     helpers: str = "",
     imports: Sequence[str] = (),
 ) -> str:
-    """Return the text of a Python module with the class `Model`, CLASSES, their names in order, and `load`.
+    """Return the text of a Python module as `module_text` does, with CLASSES, their names in order.
 
     Args:
         encoder: gives the convolutions; None without any.
         classes: names of the classes.
-        says: docstring of the class.
-        made: lines that make its layers.
-        arguments: of `forward`.
-        forward: its lines.
+        says: as of `module_text`.
+        made: likewise.
+        arguments: likewise.
+        forward: likewise.
         layers: further names of `torch_geometric.nn`.
-        begin: lines of `forward` that need the edges as they are given.
         helpers: functions that its lines call.
         imports: further lines that import something.
     """
     names = sorted({*layers, *([encoder.layer] if encoder and encoder.layer else [])})
     lines = [*([f"from torch_geometric.nn import {', '.join(names)}"] if names else []), *imports]
     before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n", helpers) if text)
-    return module_text(lines, before, says, made, arguments, [*begin, *forward])
+    return module_text(lines, before, says, made, arguments, forward)
 
 
 def listed(encoder: PlainEncoder, widths: Sequence[int]) -> str:

@@ -43,16 +43,17 @@ def ridge(features: Any, numbers: Floats, parts: Parts, penalties: tuple[float, 
     # In the space of training examples or of columns, whichever is smaller: a sum of squares of either is symmetric.
     train = rows[parts.train]
     wide = train.shape[1] > train.shape[0]
-    gram = _dense(train @ train.T if wide else train.T @ train)
+    gram = train @ train.T if wide else train.T @ train
+    gram = gram.toarray() if sparse.issparse(gram) else np.asarray(gram)
     values, vectors = np.linalg.eigh(gram)
     target = vectors.T @ ((known - mean) if wide else np.asarray(train.T @ (known - mean)))
     best, least = np.full(rows.shape[0], mean), np.inf
     for penalty in penalties:
         solved = vectors @ (target / (np.maximum(values, 0) + penalty))
-        told = mean + np.asarray(rows @ (train.T @ solved if wide else solved))
-        error = float(np.square(told[judges] - numbers[judges]).mean())
+        predicted = mean + np.asarray(rows @ (train.T @ solved if wide else solved))
+        error = float(np.square(predicted[judges] - numbers[judges]).mean())
         if error < least:
-            best, least = told, error
+            best, least = predicted, error
     return best
 
 
@@ -63,8 +64,3 @@ def _standardised(features: Any, train: Indices) -> Any:
     rows = rows - rows[train].mean(axis=0)
     spread = rows[train].std(axis=0)
     return rows / np.where(spread > 0, spread, 1.0)
-
-
-def _dense(matrix: Any) -> Floats:
-    found: Floats = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
-    return found

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.ratings.client_tables import OWN_TABLES, OwnRatings, client_ratings
-from fedgraft.domains.ratings.tables import Format
+from fedgraft.domains.ratings.tables import OWN_TABLES, STARS, OwnRatings, client_ratings
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 
@@ -27,7 +26,7 @@ def test_every_rating_is_known_and_links_to_strangers_are_left_out(caplog) -> No
 
 def test_categories_are_read_where_there_are_any(tmp_path: Path) -> None:
     OWN.assign(category=["hot", "cold", "hot"]).to_csv(tmp_path / "own.csv", index=False)
-    shard = client_ratings(Format("data", low=1, high=5), {"data": tmp_path / "own.csv"})
+    shard = client_ratings(STARS, {"data": tmp_path / "own.csv"})
     assert shard.category.tolist() == [1, 0, 1]
     assert shard.trust.shape == (2, 0)
 

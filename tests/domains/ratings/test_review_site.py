@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgraft.domains.ratings.review_site import ReviewSite
+from fedgraft.domains.ratings.mat_files import ReviewSite
 from fedgraft.errors import InputError
 from fedgraft.methods.data.ciao import Ciao
 from fedgraft.methods.data.epinions import Epinions

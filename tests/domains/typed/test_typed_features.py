@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.typed.features import compact, structural_features
-from fedgraft.domains.typed.partitions import Dealing, parts_of
+from fedgraft.domains.examples import compact
+from fedgraft.domains.typed.features import structural_features
+from fedgraft.domains.typed.partitions import TypedDealing, parts_of
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.errors import InputError
 from helpers.toy_typed import APPEARS, WRITES, papers
@@ -73,7 +74,7 @@ def test_features_of_a_few_numbers_tell_classes_apart() -> None:
     g = np.random.default_rng(0)
     label = np.arange(120) % 2
     writes = [(v, int(g.integers(10)) + 10 * label[v]) for v in range(120) for _ in range(2)]
-    parts = Dealing("Toy", 4).deal(papers(label, writes, [(v, 0) for v in range(120)]), 1)
+    parts = TypedDealing("Toy", 4).deal(papers(label, writes, [(v, 0) for v in range(120)]), 1)
     features = np.concatenate([structural_features(part) for part in parts])
     label = np.concatenate([part.label for part in parts])
     train = np.arange(120) % 3 > 0

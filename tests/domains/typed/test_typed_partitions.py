@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.domains.typed.edges import adjacencies
-from fedgraft.domains.typed.partitions import Dealing, parts_of, reached
-from fedgraft.domains.typed.shards import TypedGraph, merge_graphs
+from fedgraft.domains.typed.partitions import TypedDealing, parts_of, reached
+from fedgraft.domains.typed.shards import TypedGraph, adjacencies, merge_graphs
 from fedgraft.errors import InputError
 from helpers.toy_typed import named, papers, same
 
@@ -64,11 +63,11 @@ def test_as_many_steps_as_half_of_the_longest_metapath() -> None:
 
 def test_other_nodes_are_divided_where_that_is_asked_for() -> None:
     graph = many()
-    parts = Dealing("Toy", 4, others="divided").deal(graph, 1)
+    parts = TypedDealing("Toy", 4, others="divided").deal(graph, 1)
     for kind in ("author", "venue"):
         held = [name for part in parts for name in part.ids[kind]]
         assert sorted(held) == sorted(graph.ids[kind]), "each at one client"
-    shared = Dealing("Toy", 4).deal(graph, 1)
+    shared = TypedDealing("Toy", 4).deal(graph, 1)
     assert owners(parts) == owners(shared), "who holds a paper does not depend on it"
     assert (
         sum(ends.shape[1] for part in parts for ends in part.edges.values()) < graph.edges["paper", "author"].shape[1]
@@ -78,7 +77,7 @@ def test_other_nodes_are_divided_where_that_is_asked_for() -> None:
 def test_no_metapath_between_own_papers_is_broken() -> None:
     graph = many()
     whole = {kind: graph.adjacency("paper", kind) for kind in ("author", "venue")}
-    for part in Dealing("Toy", 5, **DIRICHLET).deal(graph, 3):
+    for part in TypedDealing("Toy", 5, **DIRICHLET).deal(graph, 3):
         rows = np.flatnonzero(np.isin(graph.ids["paper"], part.ids["paper"]))
         for kind, matrix in whole.items():
             there = part.adjacency("paper", kind)
@@ -87,7 +86,7 @@ def test_no_metapath_between_own_papers_is_broken() -> None:
 
 def test_all_parts_together_are_the_whole_graph() -> None:
     graph = many()
-    merged = merge_graphs(Dealing("Toy", 5).deal(graph, 3, split=False))
+    merged = merge_graphs(TypedDealing("Toy", 5).deal(graph, 3, split=False))
     assert named(merged) == named(graph)
     assert sorted(merged.ids["author"]) == sorted(set(graph.ids["author"]))
 
@@ -104,16 +103,16 @@ def test_a_type_without_nodes_stays_with_none() -> None:
 
 def test_uniform_is_equal_in_numbers_and_by_the_seed() -> None:
     graph = many()
-    parts = Dealing("Toy", 7).deal(graph, 1)
+    parts = TypedDealing("Toy", 7).deal(graph, 1)
     assert sorted(part.targets for part in parts) == [28, 28, 28, 29, 29, 29, 29]
     assert [part.name for part in parts] == [f"toy-{k}" for k in range(7)]
-    same(Dealing("Toy", 7).deal(graph, 1), parts)
-    assert owners(Dealing("Toy", 7).deal(graph, 2)) != owners(parts)
+    same(TypedDealing("Toy", 7).deal(graph, 1), parts)
+    assert owners(TypedDealing("Toy", 7).deal(graph, 2)) != owners(parts)
 
 
 def test_dirichlet_is_of_classes_and_leaves_nodes_without_one_at_random() -> None:
     graph = many(600, unknown=100)
-    parts = Dealing("Toy", 5, "dirichlet", 0.1).deal(graph, 1)
+    parts = TypedDealing("Toy", 5, "dirichlet", 0.1).deal(graph, 1)
     unknown = [int((part.label < 0).sum()) for part in parts]
     assert unknown == [20] * 5
     counts = np.stack([np.bincount(part.label[part.label >= 0], minlength=2) for part in parts])
@@ -126,7 +125,7 @@ def test_dirichlet_is_of_classes_and_leaves_nodes_without_one_at_random() -> Non
 def test_the_split_is_of_the_whole_graph(shares: str, counts: list[int]) -> None:
     graph, tested = many(), []
     for fold in range(5):
-        parts = Dealing("Toy", 4, fold=fold, shares=shares).deal(graph, 1)
+        parts = TypedDealing("Toy", 4, fold=fold, shares=shares).deal(graph, 1)
         split = np.concatenate([part.split for part in parts])
         assert np.bincount(split[split >= 0]).tolist() == counts
         assert (split[np.concatenate([part.label for part in parts]) < 0] == -1).all()
@@ -138,7 +137,7 @@ def test_the_split_is_of_the_whole_graph(shares: str, counts: list[int]) -> None
 def test_whatever_the_seed_each_paper_is_at_one_client(seed: int) -> None:
     graph = many(60, unknown=10)
     for options in ({}, {"others": "divided"}, DIRICHLET):
-        parts = Dealing("Toy", 4, **options).deal(graph, seed)
+        parts = TypedDealing("Toy", 4, **options).deal(graph, seed)
         assert sorted(name for part in parts for name in part.ids["paper"]) == sorted(graph.ids["paper"])
 
 
@@ -146,7 +145,7 @@ def test_a_given_split_stays(caplog: pytest.LogCaptureFixture) -> None:
     graph = many()
     given = TypedGraph(**{**vars(graph), "split": np.where(graph.label >= 0, 1, -1).astype(np.int8)})
     with caplog.at_level(logging.WARNING):
-        parts = Dealing("Toy", 2).deal(given, 1, split=False)
+        parts = TypedDealing("Toy", 2).deal(given, 1, split=False)
     assert {int(split) for part in parts for split in part.split} == {-1, 1}
     assert "toy: 2 of 2 clients have no training nodes; they do not train." in caplog.text
 
@@ -158,12 +157,12 @@ def test_a_client_without_target_nodes_is_named() -> None:
     with pytest.raises(InputError, match=r"toy: client 'b' has no nodes of type 'paper' \(1 such clients\); every"):
         parts_of(papers(), np.zeros(6, np.int64), ("a", "b"), "shared", 1)
     with pytest.raises(InputError, match=r"Toy.clients must be at most 6, the nodes of type 'paper' of toy; got 7"):
-        Dealing("Toy", 7).deal(papers(), 1)
+        TypedDealing("Toy", 7).deal(papers(), 1)
 
 
 def test_alpha_without_dirichlet_is_noted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        Dealing("Toy", 2, alpha=0.1).deal(many(), 1)
+        TypedDealing("Toy", 2, alpha=0.1).deal(many(), 1)
     assert "Toy.alpha = 0.1 is of 'dirichlet' alone; partition is 'uniform'." in caplog.text
 
 
@@ -180,4 +179,4 @@ def test_alpha_without_dirichlet_is_noted(caplog: pytest.LogCaptureFixture) -> N
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Dealing(**{"of": "Toy", "clients": 2, **options})  # type: ignore[arg-type]
+        TypedDealing(**{"of": "Toy", "clients": 2, **options})  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.contracts.values import Questions
-from fedgraft.domains.tables.asked import answered
+from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.typed.features import structural_features
 from fedgraft.domains.typed.partitions import parts_of
 from fedgraft.domains.typed.queries import split_typed_nodes_asked, with_new_nodes
@@ -185,7 +185,8 @@ def test_features_that_are_made_of_what_a_client_holds_are_made_anew() -> None:
 
 def test_answers() -> None:
     questions = asked(pd.DataFrame({"node": ["p4", "p3"]}))[1]
-    found = answered(questions.asked.ids, ("class 0", "class 1"), np.array([[0.25, 0.75], [0.5, 0.5]], np.float32))
+    shares = np.array([[0.25, 0.75], [0.5, 0.5]], np.float32)
+    found = {"node": questions.asked.ids, **likeliest(("class 0", "class 1"), shares)}
     told = [["p4", "p3"], ["class 1", "class 0"], [0.75, 0.5], [0.25, 0.5], [0.75, 0.5]]
     assert [list(column) for column in found.values()] == told
     assert [*found] == ["node", "class", "probability", "probability_class 0", "probability_class 1"]

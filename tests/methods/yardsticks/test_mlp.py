@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.neural_network import MLPClassifier
 
-from fedgraft.domains.nodes.base.pooled_graph import of_length, pooled
+from fedgraft.domains.examples import scaled
+from fedgraft.domains.nodes.base.pooled_graph import pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import InputError
@@ -128,11 +129,11 @@ def test_it_is_fitted_as_by_scikit_learn(classes, hidden):
         features=features, label=label, classes=tuple(map(str, range(classes))), own=60, rows=lambda _: np.arange(60)
     )
     found = Perceptron(hidden, alphas=(0.1,), epochs=3, batch_size=16, patience=9)
-    scaled = of_length(features, found.length)
+    inputs = scaled(features, found.length)
     model = MLPClassifier(hidden, alpha=0.1, batch_size=16, learning_rate_init=found.learning_rate, random_state=0)
     best, most = None, -1
     for _ in range(3):
-        model.partial_fit(scaled, label, classes=np.arange(classes))
-        if (right := int((model.predict(scaled) == label).sum())) > most:
-            best, most = model.predict_proba(scaled), right
+        model.partial_fit(inputs, label, classes=np.arange(classes))
+        if (right := int((model.predict(inputs) == label).sum())) > most:
+            best, most = model.predict_proba(inputs), right
     assert np.array_equal(found.probabilities(graph), best)

@@ -6,7 +6,8 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from fedgraft.domains.nodes.base.pooled_graph import of_length, pooled
+from fedgraft.domains.examples import scaled
+from fedgraft.domains.nodes.base.pooled_graph import pooled
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
@@ -20,7 +21,7 @@ BLOCKS = Blocks(nodes=300, classes=3, clients=3, features=20)
 
 def products(graph: NodeShard, hops: int) -> np.ndarray:
     """[X, SX ...] in full."""
-    features = of_length(graph.features, 1.0)
+    features = scaled(graph.features, 1.0)
     parts = [features.toarray() if sparse.issparse(features) else features]
     ones = np.ones(len(graph.senders))
     loops = sparse.csr_matrix((ones, graph.senders, graph.pointers), (graph.own, graph.own)).toarray() + np.eye(

@@ -188,7 +188,7 @@ class _Table(NamedTuple):
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
 
     def take(self, rows: Indices) -> tuple[Indices, Indices, Floats]:
-        """Entries of some rows, numbered from 0 in this order: rows, columns, values."""
+        """Entries of some rows, numbered from 0 in this order: rows, columns, values, [entries] each."""
         first = self.pointers[rows]
         lengths = self.pointers[rows + 1] - first
         places = ranges(first, lengths)
@@ -200,5 +200,5 @@ def _received(shard: GraphShard, before: Indices, example: Indices) -> tuple[Ind
     number = np.full(len(before), -1)
     number[example] = np.arange(len(example))
     receiver, sender = shard.edges
-    asked = number[receiver] >= 0
-    return number[receiver[asked]], before[sender[asked]]
+    known = number[receiver] >= 0
+    return number[receiver[known]], before[sender[known]]

@@ -17,10 +17,10 @@ from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
-from fedgraft.domains.graphs.queries import split_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
+from fedgraft.domains.graphs.tables import split_graphs
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import require, require_one_of
 from fedgraft.nn.layers import device_of
@@ -175,8 +175,8 @@ class GraphTask(
         """Return the labels' sums."""
         device, sums = device_of(model), {}
         for split in SCORED_SPLITS:
-            told = ((model(batch), batch.label) for batch in data.on(device, split))
-            sums[split] = self.labels.sums_of(told, data.unit)
+            outputs = ((model(batch), batch.label) for batch in data.on(device, split))
+            sums[split] = self.labels.sums_of(outputs, data.unit)
         return sums
 
     def predict(
@@ -187,7 +187,7 @@ class GraphTask(
         return {"graph": asked.ids, **self.labels_of(shard).answers(outputs, self.unit_of(shard))}
 
     def represent(self, model: nn.Module, data: GraphData) -> tuple[Array, Array] | None:
-        """The head's hidden layer over the test graphs, and their classes or in which fifth of these each number is."""
+        """The head's hidden layer [test graphs, width], and their classes or in which fifth each number is."""
         hidden, label = [], []
         with torch.no_grad():
             for batch in data.on(device_of(model), "test"):
@@ -220,14 +220,14 @@ class GraphTask(
 
     def _collator(self, shard: GraphShard) -> Collator:
         """With nodes' places if the model looks at them."""
-        found = places(shard, self.walks, self.degrees) if self.places or self.structure else None
+        encodings = places(shard, self.walks, self.degrees) if self.places or self.structure else None
         subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
         if self.places:
-            shard = replace(shard, attributes=np.concatenate([shard.attributes, found], 1), attribute_names=())
+            shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1), attribute_names=())
         if isinstance(self.encoder, NetworkEncoder):
             return Collator(shard, None, True, subtrees=subtrees)
         if self.structure:
-            return Collator(shard, self.encoder.depth, True, found, subtrees)
+            return Collator(shard, self.encoder.depth, True, encodings, subtrees)
         return Collator(shard, self.encoder.depth, self.encoder.by_degree, subtrees=subtrees)
 
     def _batches(self, collator: Collator, graphs: Indices) -> list[Batch]:

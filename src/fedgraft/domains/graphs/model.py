@@ -89,12 +89,12 @@ class GraphModel(nn.Module):
 
     def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
         """Return logits, float32 [graphs, classes], of the last hidden layer and, if they have a say, of subtrees."""
-        told = self.heads(hidden, batch)
-        return told[0] if len(told) == 1 else self.labels.together(told)
+        outputs = self.heads(hidden, batch)
+        return outputs[0] if len(outputs) == 1 else self.labels.together(outputs)
 
     def losses(self, hidden: Tensor, batch: Batch) -> Tensor:
         """Return the losses of graphs, float32 [graphs], summed over heads: each learns as if it were alone."""
-        each = [self.labels.losses(told, batch.label) for told in self.heads(hidden, batch)]
+        each = [self.labels.losses(outputs, batch.label) for outputs in self.heads(hidden, batch)]
         return each[0] if len(each) == 1 else torch.stack(each).sum(0)
 
     def heads(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
@@ -118,8 +118,8 @@ class GraphModel(nn.Module):
         state = self.inputs(batch)
         if self.whole:
             network, layer = self.convolutions[0], batch.layers[0]
-            given: Tensor = network(state, layer.block)
-            return given if network.pools else layer.counts @ given
+            outputs: Tensor = network(state, layer.block)
+            return outputs if network.pools else layer.counts @ outputs
         place = None if self.structure is None else self.structure.start(batch)
         counts, pooled = batch.counts, [batch.counts @ state]
         for number, (convolution, layer) in enumerate(zip(self.convolutions, batch.layers, strict=True)):
@@ -153,7 +153,7 @@ class Together(nn.Module):
         return self.labels.together([model(batch) for model in self.models])
 
     def represent(self, batch: Batch) -> Tensor:
-        """The first model's last hidden layer."""
+        """The first model's last hidden layer, float32 [graphs, width]."""
         first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
         return first
 
@@ -212,7 +212,7 @@ class Structure(nn.Module):
         return states
 
     def step(self, number: int, place: Tensor, block: Block) -> Tensor:
-        """Tanh of a graph convolution with self loops."""
+        """Tanh of a graph convolution with self loops, float32 [nodes, width]."""
         scaled = (block.degree_from + 1.0).rsqrt()[:, None] * place
         gathered = (block.degree + 1.0).rsqrt()[:, None] * (block.own(scaled) + block.sums(scaled))
         mapped: Tensor = self.layers[number](gathered)

@@ -51,15 +51,15 @@ def plain_graphs(
         f"self.head = nn.Sequential(nn.Linear({read}, {width}), nn.ReLU(), nn.Linear({width}, {classes}))",
     ]
     forward = [
+        *(["x = torch.cat([x, places(edge_index, len(x))], 1)"] if places else []),
         "batch = edge_index.new_zeros(len(x)) if batch is None else batch",
         "x = torch.relu(self.inputs(x))",
         *forward,
     ]
     says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to logits [graphs, {classes}]."
     helpers = _PLACES.format(walks=places[0], degrees=places[1]) if places else ""
-    begin = ["x = torch.cat([x, places(edge_index, len(x))], 1)"] if places else []
     arguments, pool = "self, x, edge_index, batch=None", ["global_add_pool"]
-    source = source_of(layers, shard.classes, says, made, arguments, forward, pool, begin, helpers, imports)
+    source = source_of(layers, shard.classes, says, made, arguments, forward, pool, helpers, imports)
     return PlainModel(source, _arrays(model, encoder), _inputs(shard))
 
 
@@ -109,11 +109,11 @@ def _arrays(model: GraphModel, encoder: PlainEncoder | NetworkEncoder) -> Tensor
 
 def _inputs(shard: GraphShard) -> str:
     kinds = "".join(f"  - {number}: {name}\n" for number, name in enumerate(shard.kind_names))
-    told = "their degrees" if shard.degrees else "their kinds; a row of zeros for none"
-    said = f"- `x`: float32 [nodes, {shard.kinds + shard.attributes.shape[1]}]: one-hot columns of {told}"
+    kind = "their degrees" if shard.degrees else "their kinds; a row of zeros for none"
+    first = f"- `x`: float32 [nodes, {shard.kinds + shard.attributes.shape[1]}]: one-hot columns of {kind}"
     more = f", then attributes: {', '.join(shard.attribute_names) or 'as in the training data'}"
     return (
-        f"{said}{more if shard.attributes.shape[1] else ''}.\n{kinds}- `edge_index`: int64 [2, edges], source over "
+        f"{first}{more if shard.attributes.shape[1] else ''}.\n{kinds}- `edge_index`: int64 [2, edges], source over "
         "target; an undirected edge both ways, no loops, none twice.\n- `batch`: int64 [nodes], the graph of each "
         "node; None = one graph.\n"
     )

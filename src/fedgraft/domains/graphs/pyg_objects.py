@@ -1,6 +1,5 @@
 """Turns PyG `Data` objects into the three tables of a user's own graphs: one way in, and one that a run can store."""
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -8,11 +7,10 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.pyg_objects import UNREAD, ends_of, numpy_of, rows_of
+from fedgraft.domains.notes import LOG
+from fedgraft.domains.tables.pyg_objects import UNREAD, ends_of, numpy_of, rows_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 
 def tables_of(
@@ -78,8 +76,8 @@ def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str)
 
 
 def _features(graph: Any, where: str) -> Array:
-    given = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else numpy_of(graph.x)
-    x: Array = rows_of(given, f"{where}.x").astype(np.float64)
+    values = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else numpy_of(graph.x)
+    x: Array = rows_of(values, f"{where}.x").astype(np.float64)
     if not np.isfinite(x).all():
         raise InputError(f"{where}.x must hold finite numbers; it does not.")
     return x

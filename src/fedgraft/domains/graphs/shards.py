@@ -11,20 +11,18 @@ Rules, the same for every source:
               each class a training graph unless a part would be left empty.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Examples, check_ends
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 HELD_OUT = 0.1
 """Share of a client's graphs in each of validation and test; 8:1:1 as in Xie et al., "FedStar", AAAI 2023."""
@@ -39,7 +37,7 @@ Edges = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class GraphShard:
+class GraphShard(Examples):
     """One client's own graphs; NumPy only, so that it can be sent to a worker process.
 
     Args:
@@ -116,11 +114,6 @@ class GraphShard:
         """int64 [nodes]: how many neighbours; its running sum is the row pointer of a CSR whose columns are senders."""
         return np.bincount(self.edges[0], minlength=self.nodes).astype(np.int64)
 
-    def rows(self, split: str) -> Indices:
-        """Positions of the graphs of "train", "validation" or "test"."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
-
     def take(self, graphs: Indices) -> "GraphShard":
         """The shard of these graphs, in this order; the vocabularies stay."""
         sizes = self.sizes[graphs]
@@ -150,14 +143,7 @@ def tidy_edges(ends: Indices, sizes: Indices, where: str, base: int = 0) -> tupl
         base: the number of the first node, as the errors should say it.
     """
     nodes = int(sizes.sum())
-    missing = ((ends < 0) | (ends >= nodes)).any(axis=0)
-    if missing.any():
-        row = int(missing.argmax())
-        node = next(int(end) for end in ends[:, row] if not 0 <= end < nodes)
-        raise InputError(
-            f"{where} {row + 1}: there is no node {node + base}; nodes are {base}..{nodes - 1 + base} "
-            f"({int(missing.sum())} such edges)."
-        )
+    check_ends(ends, nodes, where, base)
     graph = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     across = graph[ends[0]] != graph[ends[1]]
     if across.any():
@@ -203,7 +189,7 @@ def check_graphs(shard: GraphShard, source: str = "") -> None:
         )
     broken = ~np.isfinite(shard.attributes)
     if broken.any():
-        node, column = (int(found[0]) for found in np.nonzero(broken))
+        node, column = (int(axis[0]) for axis in np.nonzero(broken))
         graph = int(np.searchsorted(shard.node_starts, node, side="right")) - 1
         name = shard.attribute_names[column] if shard.attribute_names else str(column)
         raise InputError(
@@ -219,10 +205,10 @@ def check_labels(shard: GraphShard, source: str = "") -> None:
         raise InputError(
             f"{where}: at least {FEWEST} graphs are needed, for training, validation and test; got {shard.graphs}."
         )
-    found = np.unique(shard.label)
-    if shard.classes and len(found) < 2:
+    present = np.unique(shard.label)
+    if shard.classes and len(present) < 2:
         raise InputError(
-            f"{where}: all {shard.graphs} graphs have the class {shard.classes[found[0]]!r}; "
+            f"{where}: all {shard.graphs} graphs have the class {shard.classes[present[0]]!r}; "
             "graphs of at least two classes are needed."
         )
 
@@ -250,7 +236,7 @@ def split_graphs(label: Array, g: np.random.Generator) -> NDArray[np.int8]:
 
 
 def stratified(label: Array, count: int, g: np.random.Generator) -> Indices:
-    """`count` positions, ascending: of each class its share of the count, rounded up or down; which ones is drawn."""
+    """int64 [count], positions, ascending: of each class its share, rounded up or down; which ones is drawn."""
     order = g.permutation(len(label))
     order = order[np.argsort(label[order], kind="stable")]
     steps = (g.random() + np.arange(count)) * (len(label) / max(count, 1))
@@ -258,7 +244,7 @@ def stratified(label: Array, count: int, g: np.random.Generator) -> Indices:
 
 
 def deal(label: Array, clients: int, alpha: float | None, g: np.random.Generator, name: str) -> list[Indices]:
-    """Positions of each client's graphs, ascending: equal random shares, or shares that differ class by class.
+    """int64 [graphs] for each client, positions, ascending: equal random shares, or shares that differ by class.
 
     With `alpha` every class is dealt by proportions drawn from a symmetric Dirichlet distribution (Hsu et al.,
     arXiv:1909.06335); without, at random in equal numbers. What leaves a client with fewer than `FEWEST` graphs or with
@@ -296,7 +282,11 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
     for other in shards[1:]:
         for what, mine, its in (
             ("kinds", first.kind_names or first.kinds, other.kind_names or other.kinds),
-            ("attributes", first.attribute_names or first.attributes.shape[1], other.attribute_names or _width(other)),
+            (
+                "attributes",
+                first.attribute_names or first.attributes.shape[1],
+                other.attribute_names or other.attributes.shape[1],
+            ),
             ("classes", first.classes, other.classes),
         ):
             if mine != its:
@@ -316,10 +306,6 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
         split=np.concatenate([shard.split for shard in shards]),
         ids=np.concatenate([shard.ids for shard in shards]),
     )
-
-
-def _width(shard: GraphShard) -> int:
-    return int(shard.attributes.shape[1])
 
 
 def _shown(names: tuple[str, ...] | int) -> str:

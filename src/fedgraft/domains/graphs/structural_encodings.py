@@ -65,8 +65,8 @@ def _parts(graphs: Indices, sizes: Indices) -> Iterator[Indices]:
 
 def _sparse(one: scipy.sparse.csr_matrix, steps: int) -> Doubles:
     """diag(one^k) for k = 1 .. steps, [nodes, steps]."""
-    found = _returns(one, steps, lambda left, right: np.asarray(left.multiply(right.T).sum(1)).ravel())
-    return np.stack([one.diagonal(), *found], 1)
+    chances = _returns(one, steps, lambda left, right: np.asarray(left.multiply(right.T).sum(1)).ravel())
+    return np.stack([one.diagonal(), *chances], 1)
 
 
 def _dense(one: scipy.sparse.csr_matrix, sizes: Indices, steps: int) -> Doubles:
@@ -76,8 +76,8 @@ def _dense(one: scipy.sparse.csr_matrix, sizes: Indices, steps: int) -> Doubles:
     entries = one.tocoo()
     single = np.zeros((len(sizes), sizes.max(), sizes.max()))
     single[graph[entries.row], place[entries.row], place[entries.col]] = entries.data
-    found = _returns(single, steps, lambda left, right: np.einsum("gij,gji->gi", left, right))
-    return np.stack([each[graph, place] for each in (np.einsum("gii->gi", single), *found)], 1)
+    chances = _returns(single, steps, lambda left, right: np.einsum("gij,gji->gi", left, right))
+    return np.stack([each[graph, place] for each in (np.einsum("gii->gi", single), *chances)], 1)
 
 
 def _returns(one: Any, steps: int, diagonal: Callable[[Any, Any], Doubles]) -> Iterator[Doubles]:

@@ -3,26 +3,24 @@
 A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept as text, as written ("007" is not "7").
 """
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.table_files import Given
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import SPLITS, Indices, Questions
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.labels.known import classes_hint, numbers_hint
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.features import some
-from fedgraft.domains.tables.reader import read
+from fedgraft.domains.tables.reader import OWNER, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, unknown
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 GRAPHS = Table(
     "graphs",
@@ -36,9 +34,9 @@ ASKED = tuple(Table(table.name, (*GRAPHS.columns, *NODES.columns, *EDGES.columns
 """Questions; columns are known whichever table they stand in."""
 
 
-def names_of(options: object = None) -> Names:
-    """Return what a data set's options call the columns of all three tables; None for their usual names."""
-    return GRAPHS.names(options) | NODES.names(options) | EDGES.names(options)
+def names_of() -> Names:
+    """Return the usual names of the columns of all three tables."""
+    return GRAPHS.names() | NODES.names() | EDGES.names()
 
 
 def read_graphs(
@@ -94,32 +92,32 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    found = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edges.notes))
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edges.notes))
     if labelled:
-        found = _with_labels(found, graphs, are_numbers)
-        _one_width(found, nodes, order)
-    return found
+        collection = _with_labels(collection, graphs, are_numbers)
+        _one_width(collection, nodes, order)
+    return collection
 
 
-def _with_labels(found: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
+def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
     """The graphs with what their own table says of them: labels, splits and clients."""
-    cells, label, classes = graphs["label"], found.whole.label, np.array([], dtype=str)
+    cells, label, classes = graphs["label"], collection.whole.label, np.array([], dtype=str)
     if are_numbers:
         label = cells.numbers(classes_hint("graph"))
     else:
         cells.check_classes(numbers_hint("graph"))
         label, classes = cells.codes()
-    client, clients = graphs.clients() or (found.client, np.array([], dtype=str))
-    split = found.whole.split if "split" not in graphs else graphs.read("split")
-    whole = replace(found.whole, label=label, classes=tuple(classes.tolist()), split=split)
-    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, found.notes)
+    client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
+    split = collection.whole.split if "split" not in graphs else graphs.read("split")
+    whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
+    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, collection.notes)
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:
     """Kinds of nodes by number, int64 [nodes], -1 where there are none; and their names."""
     if "kind" in nodes and nodes.names["kind"] not in (nodes.names["attributes"] or ()):
-        found: tuple[Indices, Array] = nodes.read("kind")
-        return found
+        kinds: tuple[Indices, Array] = nodes.read("kind")
+        return kinds
     return np.full(len(nodes), -1), np.array([], dtype=str)
 
 
@@ -167,15 +165,15 @@ def _attributes(nodes: Rows) -> tuple[Array, tuple[str, ...]]:
     return values, names
 
 
-def _one_width(found: Collection[GraphShard], nodes: Rows, order: Indices) -> None:
+def _one_width(collection: Collection[GraphShard], nodes: Rows, order: Indices) -> None:
     """Raise `InputError` where some nodes of a client have an attribute and others do not."""
-    whole, owner = found.whole, np.empty(len(nodes), np.int64)
-    owner[order] = np.repeat(found.client, whole.sizes)
+    whole, owner = collection.whole, np.empty(len(nodes), np.int64)
+    owner[order] = np.repeat(collection.client, whole.sizes)
     for name in whole.attribute_names:
         missing = nodes.column(name).values.isna().to_numpy()
         has = np.bincount(owner, ~missing) > 0
         if (wrong := missing & has[owner]).any():
-            who = f" of client {found.client_names[owner[wrong.argmax()]]!r}" if found.client_names else ""
+            who = f" of client {collection.client_names[owner[wrong.argmax()]]!r}" if collection.client_names else ""
             what = f"{name!r} is empty, but other nodes{who} have it"
             raise nodes.error(wrong, what, end="; all nodes of a client need features of one width.")
 
@@ -222,7 +220,45 @@ def read_queries(
             f"{where}: no column {names['kind']!r} ({owner}.kind); client {trained.name!r} was trained with kinds "
             f"{some(trained.kind_names)}."
         )
-    for note in notes:
-        LOG.warning(note)
+    tell(notes)
     split = np.full(whole.graphs, SPLITS.index("test"), np.int8)
     return replace(whole, name=trained.name, classes=trained.classes, split=split)
+
+
+def split_graphs(shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+    """{client: its graphs}, of tables "nodes", "edges" and, where there is one, "graphs".
+
+    Raises `InputError` for what is missing, and for graphs of no known client.
+    """
+    for name in ("nodes", "edges"):
+        if name not in tables:
+            raise InputError(f"{OWNER}: a table of {name} is needed, one row each; give --{name}.")
+    for name, table in tables.items():
+        if "graph" not in table:
+            raise InputError(f"{OWNER}.{name}: no column 'graph'; got {', '.join(map(str, table)) or 'none'}.")
+    graphs = tables.get("graphs", tables["nodes"].drop_duplicates("graph"))
+    client = _clients(shards, graphs)
+    questions = {}
+    for number in np.unique(client).tolist():
+        rows = np.flatnonzero(client == number)
+        wanted = graphs["graph"].iloc[rows].astype(str)
+        parts = {name: tables[name] for name in ("nodes", "edges")}
+        own = {name: table[table["graph"].astype(str).isin(wanted)] for name, table in parts.items()}
+        own["graphs"] = graphs.iloc[rows].drop(columns="client", errors="ignore")
+        questions[number] = Questions(rows, read_queries(shards[number], own))
+    return questions
+
+
+def _clients(shards: Sequence[GraphShard], graphs: pd.DataFrame) -> np.ndarray:
+    names = [shard.name for shard in shards]
+    if "client" not in graphs:
+        if len(shards) > 1:
+            raise InputError(
+                f"{OWNER}: whose graphs are these? Give --client, or a column 'client' of the graphs, with one of "
+                f"{', '.join(names)}."
+            )
+        return np.zeros(len(graphs), np.int64)
+    for name in graphs["client"].astype(str).unique():
+        if name not in names:
+            raise unknown("client", name, names)
+    return np.array([names.index(name) for name in graphs["client"].astype(str)], np.int64)

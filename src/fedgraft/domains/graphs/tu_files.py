@@ -11,7 +11,6 @@ read again.
 """
 
 import hashlib
-import logging
 import os
 import tempfile
 import zipfile
@@ -26,11 +25,10 @@ import torch
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, tidy_edges, with_degrees
 from fedgraft.domains.graphs.tu_sets import NUMBERED
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array, Arrays
-
-LOG = logging.getLogger("fedgraft.data")
 
 ADDRESS = "https://www.chrsmrrs.com/graphkerneldatasets/{}.zip"
 FORMAT = 1
@@ -52,8 +50,7 @@ def read_set(root: Path, name: str, attributes: str = "auto", number: int = 0) -
     Where neither labels nor attributes are taken, a node's kind is its degree.
     """
     arrays = _kept(name, *_find(root, name))
-    for note in arrays["notes"].tolist():
-        LOG.warning(f"{name}: {note}")
+    tell(arrays["notes"].tolist(), f"{name}: ")
     taken = attributes == "always" or (attributes == "auto" and len(arrays["kind_names"]) == 0)
     values = arrays["attributes"] if taken else arrays["attributes"][:, :0]
     label, classes = arrays["label"], tuple(arrays["classes"].tolist())
@@ -88,8 +85,8 @@ def _find(root: Path, name: str) -> tuple[Callable[[list[Path], str], Arrays], l
     """Return how to read a set, and its files."""
     for folder in (root / name / "raw", root / name):
         if (folder / f"{name}_A.txt").is_file():
-            told = "graph_attributes" if name in NUMBERED.values() else "graph_labels"
-            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", told)]
+            labels = "graph_attributes" if name in NUMBERED.values() else "graph_labels"
+            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", labels)]
             for path in files:
                 if not path.is_file():
                     raise InputError(f"TU: no file {path}; {_hint(root, name)}")
@@ -224,8 +221,7 @@ def _check_nodes(path: Path, count: int, indicator: Path, nodes: int) -> None:
 
 
 def _column(path: Path) -> Indices:
-    numbers: Indices = _table(path, int, columns=1)[:, 0]
-    return numbers
+    return np.asarray(_table(path, int, columns=1)[:, 0])
 
 
 def _table(path: Path, number: type[int] | type[float], columns: int = 0) -> Any:
@@ -259,10 +255,10 @@ def _damaged(path: Path, lines: list[str], before: int, number: type[int] | type
     wanted = f"{columns} {'whole ' if number is int else ''}number{'s' if columns > 1 else ''}"
     for place, line in enumerate(lines):
         try:
-            found = [number(field) for field in line.split(",")]
+            numbers = [number(field) for field in line.split(",")]
         except ValueError:
-            found = []
-        if len(found) != columns or (number is int and max(map(abs, found)) > np.iinfo(np.int64).max):
+            numbers = []
+        if len(numbers) != columns or (number is int and max(map(abs, numbers)) > np.iinfo(np.int64).max):
             return InputError(f"{path}, line {before + place + 1}: {wanted} expected; got {line.strip()!r}.")
     return InputError(f"{path}, after line {before}: {wanted} a line expected.")
 

@@ -46,7 +46,8 @@ def refine(shard: GraphShard, features: NDArray[np.float32], layers: int, degree
         hashes = mixed(hashes + shard.degree.astype(np.uint64))
     for column in (features + np.float32(0)).T:  # which makes a zero of minus zero
         hashes = mixed(hashes + column.view(np.uint32))
-    return [_colours(found) for found in refined(shard, hashes, layers)]
+    steps = (np.unique(step, return_index=True, return_inverse=True) for step in refined(shard, hashes, layers))
+    return [Colours(of, example) for _, example, of in steps]
 
 
 def refined(shard: GraphShard, hashes: Hashes, layers: int) -> Iterator[Hashes]:
@@ -62,11 +63,6 @@ def refined(shard: GraphShard, hashes: Hashes, layers: int) -> Iterator[Hashes]:
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(hashes * NEIGHBOUR)[sender], dtype=np.uint64)])
         hashes = mixed(mixed(hashes * OWN) + sums[ends[1:]] - sums[ends[:-1]])
         yield hashes
-
-
-def _colours(hashes: Hashes) -> Colours:
-    _, example, of = np.unique(hashes, return_index=True, return_inverse=True)
-    return Colours(of, example)
 
 
 def mixed(hashes: Hashes) -> Hashes:

@@ -38,7 +38,7 @@ class LabelModel(nn.Module):
         self._sizes = tuple(sizes)
 
     def represent(self, inputs: Inputs, ends: Tensor) -> Tensor:
-        """Return what the last layer reads: the state of one thing; of two their sum and their product."""
+        """Return what the last layer reads, [examples, n]: the state of one; of two their sum and product."""
         states = self.network(*inputs)
         one, other = states[ends[0]], states[ends[-1]]
         return one if len(ends) == 1 else torch.cat([one + other, one * other], dim=1)
@@ -59,16 +59,10 @@ class LabelModel(nn.Module):
         read = "one" if inputs == self._sizes[-1] else "torch.cat([one + other, one * other], dim=1)"
         forward = ["states = self.network(*inputs)", "one, other = states[ends[0]], states[ends[-1]]"]
         forward.append(f"return self.head({read})")
-        text = module_text(
-            [],
-            f"\n\n{inspect.getsource(cls)}",
-            f"To {width} numbers of each example.",
-            made,
-            "self, inputs, ends",
-            forward,
-        )
-        told = (
+        says, source = f"To {width} numbers of each example.", f"\n\n{inspect.getsource(cls)}"
+        text = module_text([], source, says, made, "self, inputs, ends", forward)
+        docstring = (
             f"- `inputs`: what `{cls.__name__}.forward` takes.\n"
             "- `ends`: int64 [1 or 2, examples], the things that each example is made of, by their place.\n"
         )
-        return PlainModel(text, self.state_dict(), told, _USAGE, outputs)
+        return PlainModel(text, self.state_dict(), docstring, _USAGE, outputs)

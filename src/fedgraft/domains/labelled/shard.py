@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Examples
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.labels.numbers import Numbers
@@ -23,7 +24,7 @@ def labels_of(class_names: Sequence[str], label_names: Sequence[str]) -> Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledShard:
+class LabelledShard(Examples):
     """One client's own things and examples; a domain's shard inherits it, and adds what things are told by.
 
     Args:
@@ -57,7 +58,3 @@ class LabelledShard:
     def labels(self) -> Labels:
         """The kind."""
         return labels_of(self.classes, self.label_names)
-
-    def rows(self, split: str) -> Indices:
-        """Positions of the examples of "train", "validation" or "test"."""
-        return np.flatnonzero(self.split == SPLITS.index(split))

@@ -131,7 +131,7 @@ class LabelTask(
         return LabelModel(self.network, self.sizes, self.ends or 1, self.labels.width, g)
 
     def loss(self, model: nn.Module, data: LabelledData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return the labels' losses."""
+        """Return the labels' losses, float32 [n]."""
         rows = data.rows["train"][draw.examples]
         outputs = self._outputs(model, data.inputs, data.ends[:, rows])
         return self.labels.losses(outputs, data.label[rows].to(outputs.device))
@@ -139,11 +139,11 @@ class LabelTask(
     def evaluate(self, model: nn.Module, data: LabelledData) -> dict[str, Sums]:
         """Return the labels' sums."""
         rows = {split: data.rows[split] for split in SCORED_SPLITS}
-        told = {split: self._outputs(model, data.inputs, data.ends[:, of]).cpu() for split, of in rows.items()}
-        return {split: self.labels.sums_of([(told[split], data.label[of])], data.unit) for split, of in rows.items()}
+        outputs = {split: self._outputs(model, data.inputs, data.ends[:, of]).cpu() for split, of in rows.items()}
+        return {split: self.labels.sums_of([(outputs[split], data.label[of])], data.unit) for split, of in rows.items()}
 
     def represent(self, model: nn.Module, data: LabelledData) -> tuple[Array, Array] | None:
-        """What the last layer reads of the test examples, and their classes or in which fifth the first number is."""
+        """What the last layer reads, [test examples, n], and their classes or in which fifth the first number is."""
         test, device = data.rows["test"], device_of(model)
         with torch.no_grad():
             inputs = tuple(each.to(device) for each in data.inputs)
@@ -154,18 +154,18 @@ class LabelTask(
         """Examples by the ids of their things, each of the client whose they are."""
         rows = read_asked(tables, EXAMPLES[self.ends or 1])
         ids = np.stack([rows[column].texts() for column in rows.table.roles if column != "client"])
-        said = clients_said(rows, [shard.name for shard in shards])
+        client = clients_said(rows, [shard.name for shard in shards])
         places = [{str(name): place for place, name in enumerate(shard.ids)} for shard in shards]
-        found: dict[int, list[int]] = {}
-        for row, asked in enumerate(ids.T.tolist()):
+        rows_of: dict[int, list[int]] = {}
+        for row, names in enumerate(ids.T.tolist()):
             having = [
-                k for k, known in enumerate(places) if said[row] in (-1, k) and all(name in known for name in asked)
+                k for k, known in enumerate(places) if client[row] in (-1, k) and all(name in known for name in names)
             ]
             if len(having) != 1:
-                raise InputError(f"{rows.row(row)}: {' and '.join(map(repr, asked))} must be of one client alone.")
-            found.setdefault(having[0], []).append(row)
-        ends = {k: [[places[k][name] for name in asked] for asked in ids[:, of].tolist()] for k, of in found.items()}
-        return {k: Questions(np.array(of), np.array(ends[k], np.int64)) for k, of in sorted(found.items())}
+                raise InputError(f"{rows.row(row)}: {' and '.join(map(repr, names))} must be of one client alone.")
+            rows_of.setdefault(having[0], []).append(row)
+        ends = {k: [[places[k][name] for name in names] for names in ids[:, of].tolist()] for k, of in rows_of.items()}
+        return {k: Questions(np.array(of), np.array(ends[k], np.int64)) for k, of in sorted(rows_of.items())}
 
     def predict(
         self, model: nn.Module, shard: Labelled, remembered: Mapping[str, Any], asked: Indices

@@ -52,7 +52,7 @@ class Classes(Labels):
         return Unit()
 
     def told(self, label: Array, unit: Unit) -> Array:
-        """Return the classes as they are."""
+        """Return the classes as they are, int64 [n]."""
         return label
 
     def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
@@ -60,17 +60,17 @@ class Classes(Labels):
         return nn.functional.cross_entropy(outputs, label, reduction="none")
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Return the logarithm of the mean of probabilities."""
+        """Return the logarithm of the mean of probabilities, float32 [n, classes]."""
         return torch.stack([each.log_softmax(1) for each in outputs]).logsumexp(0) - math.log(len(outputs))
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return right answers, examples and summed cross-entropies."""
-        found = dict.fromkeys(("correct", "count", "loss"), 0.0)
+        sums = dict.fromkeys(("correct", "count", "loss"), 0.0)
         for logits, label in batches:
-            found["correct"] += float((logits.argmax(1) == label).sum())
-            found["count"] += len(label)
-            found["loss"] += float(nn.functional.cross_entropy(logits, label, reduction="sum"))
-        return found
+            sums["correct"] += float((logits.argmax(1) == label).sum())
+            sums["count"] += len(label)
+            sums["loss"] += float(nn.functional.cross_entropy(logits, label, reduction="sum"))
+        return sums
 
     def score(self, sums: Sums) -> float:
         """Return the accuracy."""
@@ -96,7 +96,7 @@ class Classes(Labels):
         return likeliest(names, outputs.softmax(1).numpy())
 
     def constant(self, label: Array) -> Array:
-        """Return the most frequent class; of equally frequent ones the first."""
+        """Return the most frequent class, int64 []; of equally frequent ones the first."""
         return np.asarray(np.bincount(label, minlength=1).argmax())
 
     def agreement(self, predicted: Array, label: Array) -> float:

@@ -22,7 +22,7 @@ class View(Protocol):
 
     @property
     def split(self) -> NDArray[Any]:
-        """Index into `SPLITS` of each example; -1 = in none."""
+        """Index into `SPLITS` of each example, [examples]; -1 = in none."""
 
 
 class Constant(Yardstick[Shard]):
@@ -40,8 +40,8 @@ class Constant(Yardstick[Shard]):
         train = [view.label[view.split == 0] for view in views]
         own = self.own and all(map(len, train))
         every = np.zeros(0) if own else labels.constant(np.concatenate(train))
-        told = [labels.constant(each) if self.own and len(each) else every for each in train]
-        pairs = zip(told, views, strict=True)
+        constants = [labels.constant(each) if self.own and len(each) else every for each in train]
+        pairs = zip(constants, views, strict=True)
         return agreement(labels, views, [np.broadcast_to(each, view.label.shape) for each, view in pairs])
 
     def kind(self, shards: Sequence[Shard]) -> Labels:

@@ -74,5 +74,4 @@ def _bins(probabilities: Array) -> Indices:
     with np.errstate(divide="ignore"):
         odds = np.log(exact) - np.log1p(-exact) + np.log(max(1, probabilities.shape[1] - 1))
     part = (np.arcsinh(odds / NEAR) / np.arcsinh(FAR / NEAR) + 1) / 2 * BINS
-    bins: Indices = np.clip(part, 0, BINS - 1).astype(np.int64)
-    return bins
+    return np.asarray(np.clip(part, 0, BINS - 1).astype(np.int64))

@@ -15,9 +15,8 @@ GROUPS: Final = 5
 
 
 def is_known(label: Any) -> NDArray[np.bool_]:
-    """Return which labels are known, bool of the same shape: a class other than -1, or a number."""
-    found: NDArray[np.bool_] = np.isfinite(label) if label.dtype.kind == "f" else label >= 0
-    return found
+    """Return which labels are known, bool [n] or [n, labels] as they are: a class other than -1, or a number."""
+    return np.asarray(np.isfinite(label) if label.dtype.kind == "f" else label >= 0)
 
 
 def groups_of(label: Any) -> Indices:
@@ -28,8 +27,7 @@ def groups_of(label: Any) -> Indices:
     if label.ndim > 1:
         label = label[:, 0]
     if label.dtype.kind != "f":
-        found: Indices = label
-        return found
+        return np.asarray(label)
     known = np.isfinite(label)
     if not known.any():
         return np.full(len(label), -1)

@@ -45,7 +45,7 @@ class Numbers(Labels):
         return Unit(mean, spread if spread > 0 else 1.0, mean)
 
     def told(self, label: Array, unit: Unit) -> Array:
-        """Return the numbers in a unit, float32."""
+        """Return the numbers in a unit, float32 [n]."""
         return unit.told(label)
 
     def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
@@ -55,17 +55,17 @@ class Numbers(Labels):
         return 0.5 * (outputs[:, 0] - label).square()
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Return the mean."""
+        """Return the mean, float32 [n, 1]."""
         return torch.stack(list(outputs)).mean(0)
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return `SUMS` in the user's unit."""
         parts = [(outputs[:, 0].numpy(force=True), label.numpy(force=True)) for outputs, label in batches]
-        told, label = zip(*parts, strict=True) if parts else ([np.zeros(0)], [np.zeros(0)])
-        predicted, numbers = (unit.meant(np.concatenate(each)) for each in (told, label))
+        guesses, label = zip(*parts, strict=True) if parts else ([np.zeros(0)], [np.zeros(0)])
+        predicted, numbers = (unit.meant(np.concatenate(each)) for each in (guesses, label))
         error, deviation = predicted - numbers, numbers - unit.centre
-        found = (np.square(error).sum(), len(error), np.abs(error).sum(), np.square(deviation).sum())
-        return dict(zip(SUMS, map(float, found), strict=True))
+        sums = (np.square(error).sum(), len(error), np.abs(error).sum(), np.square(deviation).sum())
+        return dict(zip(SUMS, map(float, sums), strict=True))
 
     def score(self, sums: Sums) -> float:
         """Return the RMSE."""
@@ -87,7 +87,7 @@ class Numbers(Labels):
         return {"prediction": unit.meant(outputs[:, 0].numpy())}
 
     def constant(self, label: Array) -> Array:
-        """Return the mean; nan without any."""
+        """Return the mean, float64 []; nan without any."""
         return np.asarray(label.mean() if len(label) else math.nan, np.float64)
 
     def agreement(self, predicted: Array, label: Array) -> float:

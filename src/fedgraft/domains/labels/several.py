@@ -64,7 +64,7 @@ class Several(Labels):
         return Unit(*(np.array(column, np.float64) for column in columns))
 
     def told(self, label: Array, unit: Unit) -> Array:
-        """Return the labels, each in its unit; what is missing stays so."""
+        """Return the labels [n, labels], each in its unit; what is missing stays so."""
         columns = [self.each.told(column, unit.of_label(number)) for number, column in enumerate(label.T)]
         return np.stack(columns, axis=1)
 
@@ -78,21 +78,21 @@ class Several(Labels):
         return total / known.sum(1).clamp(min=1)
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Return what several models or heads answer as one, label by label."""
+        """Return what several models or heads answer as one, label by label, float32 [n, width]."""
         parts = zip(*(self._parts(each) for each in outputs), strict=True)
         return torch.cat([self.each.together(part) for part in parts], dim=1)
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return every label's sums, of the examples that have it."""
-        seen, found = list(batches), {}
+        seen, sums_by_label = list(batches), {}
         for number in range(len(self.names)):
             having = []
             for outputs, label in seen:
                 rows = np.flatnonzero(is_known(label[:, number].numpy(force=True)))
                 having.append((self._parts(outputs)[number][rows], label[rows, number]))
             sums = self.each.sums_of(having, unit.of_label(number))
-            found.update({f"{name}_{number}": value for name, value in sums.items()})
-        return found
+            sums_by_label.update({f"{name}_{number}": value for name, value in sums.items()})
+        return sums_by_label
 
     def score(self, sums: Sums) -> float:
         """Return the mean over labels of the metric."""
@@ -105,18 +105,18 @@ class Several(Labels):
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return the means over labels of all measures, and the metric of each label by its name."""
         parts = self._by_label(sums)
-        told = [self.each.measures(part) for part in parts]
-        means = {name: _mean([each[name] for each in told]) for name in told[0]}
+        measures = [self.each.measures(part) for part in parts]
+        means = {name: _mean([each[name] for each in measures]) for name in measures[0]}
         scores = [self.each.score(part) for part in parts]
         return {**means, **{f"{self.metric}_{name}": each for name, each in zip(self.names, scores, strict=True)}}
 
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return the columns of every label, with its name behind theirs."""
-        found = {}
+        answers = {}
         for number, (name, part) in enumerate(zip(self.names, self._parts(outputs), strict=True)):
             columns = self.each.answers(part, unit.of_label(number))
-            found.update({f"{column}_{name}": values for column, values in columns.items()})
-        return found
+            answers.update({f"{column}_{name}": values for column, values in columns.items()})
+        return answers
 
     def constant(self, label: Array) -> Array:
         """Return what is best said of each label, [labels]."""

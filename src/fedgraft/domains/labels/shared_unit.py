@@ -38,8 +38,8 @@ class SharedUnit(LabelledTask[Shard, Prepared], PublishingTask[Shard, Prepared])
 
     def statistics(self, shard: Shard) -> Arrays:
         """Return what a client publishes."""
-        found = super().statistics(shard)
-        return found if self.labels.numbers is None else {**found, **moments_of(self.training_labels(shard))}
+        published = super().statistics(shard)
+        return published if self.labels.numbers is None else {**published, **moments_of(self.training_labels(shard))}
 
     def check(self, statistics: Arrays) -> None:
         """Finite numbers, none of the counts and variances negative; the rest as without."""
@@ -54,8 +54,8 @@ class SharedUnit(LabelledTask[Shard, Prepared], PublishingTask[Shard, Prepared])
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Return what clients are told anyway, and the unit that all have in common."""
-        found = super().combine(statistics)
-        return found if self.labels.numbers is None else with_units(found, statistics)
+        combined = super().combine(statistics)
+        return combined if self.labels.numbers is None else with_units(combined, statistics)
 
     def common(self, shared: Arrays) -> Arrays:
         """Return the unit, beside what all are told alike anyway."""
@@ -72,8 +72,8 @@ class SharedUnit(LabelledTask[Shard, Prepared], PublishingTask[Shard, Prepared])
 
 def moments_of(numbers: Array) -> Arrays:
     """Return what a client publishes of its training examples, [examples] or [examples, labels]; zeros for none."""
-    found = [_moments(column[np.isfinite(column)]) for column in np.atleast_2d(numbers.T)]
-    return {MOMENTS: np.array(found if numbers.ndim > 1 else found[0], np.float64)}
+    moments = [_moments(column[np.isfinite(column)]) for column in np.atleast_2d(numbers.T)]
+    return {MOMENTS: np.array(moments if numbers.ndim > 1 else moments[0], np.float64)}
 
 
 def check_moments(statistics: Arrays) -> None:
@@ -87,8 +87,8 @@ def with_units(combined: Mapping[int, Arrays], statistics: Mapping[int, Arrays])
     """Return what clients get back, with the unit that all training examples have together."""
     moments = np.stack([each[MOMENTS] for each in statistics.values()])
     several = moments.ndim > 2
-    found = [_together(moments[:, label]) for label in range(moments.shape[1])] if several else _together(moments)
-    unit = np.array(found, np.float64)
+    units = [_together(moments[:, label]) for label in range(moments.shape[1])] if several else _together(moments)
+    unit = np.array(units, np.float64)
     return Made(statistics, lambda client: {**(combined[client] if combined else {}), UNIT: unit})
 
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.links.shards import LinkShard, codes_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows, inner_products, scaled
+from fedgraft.domains.nodes.base.features import FeatureRows, inner_products
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.shards import Features
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.neighbour_sampling import scattered
 from fedgraft.nn.layers import device_of
@@ -103,8 +103,7 @@ class LinkData:
             for first in range(0, max(1, pairs.shape[1]), AT_ONCE):
                 some = pairs[:, first : first + AT_ONCE].astype(np.int64)
                 odds.append(model(embeddings, *_on(device, torch.from_numpy(some), self._cosines(some))).cpu())
-        found: NDArray[np.float32] = torch.cat(odds).numpy()
-        return found
+        return torch.cat(odds).numpy()
 
     def _cosines(self, pairs: NDArray[np.integer]) -> Tensor | None:
         return None if self.directions is None else torch.from_numpy(inner_products(self.directions, pairs))
@@ -121,23 +120,22 @@ class LinkData:
             int64 [2, n * count]; and bool [n * count], false where none was found.
         """
         numbers = (examples[:, None] * count + np.arange(count)).ravel()
-        pairs, found = np.zeros((2, len(numbers)), np.int64), np.zeros(len(numbers), bool)
+        pairs, sure = np.zeros((2, len(numbers)), np.int64), np.zeros(len(numbers), bool)
         for attempt in range(TRIES):
-            open_ = np.flatnonzero(~found)
+            open_ = np.flatnonzero(~sure)
             if not len(open_):
                 break
             first = (numbers[open_] * TRIES + attempt) * 2
             ends = [scattered(first + end, seed) % np.uint64(self.nodes.own) for end in range(2)]
             drawn = np.stack(ends).astype(np.int64)
-            pairs[:, open_], found[open_] = drawn, (drawn[0] != drawn[1]) & ~self._joined(drawn)
-        return pairs, found
+            pairs[:, open_], sure[open_] = drawn, (drawn[0] != drawn[1]) & ~self._joined(drawn)
+        return pairs, sure
 
     def _joined(self, pairs: Indices) -> NDArray[np.bool_]:
         """Whether there is a training edge, bool [n]."""
         codes = codes_of(pairs, self.nodes.own)
         place = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        joined: NDArray[np.bool_] = self._codes[place] == codes
-        return joined
+        return np.asarray(self._codes[place] == codes)
 
     @cached_property
     def _codes(self) -> Indices:

@@ -36,10 +36,10 @@ def ranked(scores: Scores, edge: NDArray[np.bool_], k: int) -> tuple[float, floa
     below, not_above = (np.searchsorted(no, yes, side) for side in ("left", "right"))
     auc = float((below + not_above).mean() / 2 / len(no))
     ascending = np.sort(yes)
-    found = len(yes) - np.searchsorted(ascending, yes, "left")
+    above = len(yes) - np.searchsorted(ascending, yes, "left")
     wrong = (len(no) - below) * (len(yes) / len(no))
     hits = float((yes > no[-k]).mean()) if k <= len(no) else 1.0
-    return auc, float((found / (found + wrong)).mean()), hits
+    return auc, float((above / (above + wrong)).mean()), hits
 
 
 def sums_of(shard: LinkShard, scores: Scores, k: int = HITS) -> dict[str, Sums]:
@@ -52,11 +52,11 @@ def sums_of(shard: LinkShard, scores: Scores, k: int = HITS) -> dict[str, Sums]:
     """
     sums = {}
     for split in SCORED_SPLITS:
-        found = np.zeros(len(SUMS))
+        totals = np.zeros(len(SUMS))
         for part in shard.rankings(split):
             yes, edge = float(shard.edge[part].sum()), shard.edge[part]
-            found += yes * np.array([1.0, *ranked(scores[part], edge, k)])
-        sums[split] = dict(zip(SUMS, found.tolist(), strict=True))
+            totals += yes * np.array([1.0, *ranked(scores[part], edge, k)])
+        sums[split] = dict(zip(SUMS, totals.tolist(), strict=True))
     return sums
 
 
@@ -90,6 +90,6 @@ def held_against(shards: Sequence[LinkShard], score: Callable[[LinkShard], Score
         score: returns scores of one client's pairs, float [n].
     """
     sums = [sums_of(shard, score(shard)) for shard in shards]
-    found = {split: measures(add(each[split] for each in sums)) for split in SCORED_SPLITS}
-    others = {name: value for name, value in found["test"].items() if name != "auc"}
-    return {**{split: found[split]["auc"] for split in SCORED_SPLITS}, **others}
+    values = {split: measures(add(each[split] for each in sums)) for split in SCORED_SPLITS}
+    others = {name: value for name, value in values["test"].items() if name != "auc"}
+    return {**{split: values[split]["auc"] for split in SCORED_SPLITS}, **others}

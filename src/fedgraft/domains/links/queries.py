@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.new_nodes import ends_of, nowhere
-from fedgraft.domains.nodes.reading.queries import Asked, split_nodes_asked
+from fedgraft.domains.nodes.reading.queries import Asked, ends_of, nowhere, split_nodes_asked
 from fedgraft.domains.nodes.reading.tables import ASKED_PAIRS
 from fedgraft.domains.tables.asked import Places, clients_said, owners_of
 from fedgraft.domains.tables.reader import OWNER, named_once, read_asked
@@ -45,19 +44,19 @@ def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     """
     rows = read_asked(tables, ASKED_PAIRS)
     ids = ends_of(rows).astype(object)
-    said = clients_said(rows, [shard.name for shard in shards])
+    client_of_row = clients_said(rows, [shard.name for shard in shards])
     known = owners_of([shard.ids for shard in shards], {*ids.ravel().tolist()})
-    new = _new_nodes(shards, tables, ids, said, known) if "nodes" in tables else {}
+    new = _new_nodes(shards, tables, ids, client_of_row, known) if "nodes" in tables else {}
     for who, questions in new.items():
         places = zip(questions.asked.ids.tolist(), questions.asked.nodes.tolist(), strict=True)
         known |= {name: {who: place} for name, place in places if place >= shards[who].own}
-    found = [_placed(shards, known, ids[:, row], int(said[row]), rows, row) for row in range(len(rows))]
-    client, pairs = np.array([who for who, _ in found]), np.array([pair for _, pair in found], np.int64).T
+    placed = [_placed(shards, known, ids[:, row], int(client_of_row[row]), rows, row) for row in range(len(rows))]
+    client, pairs = np.array([who for who, _ in placed]), np.array([pair for _, pair in placed], np.int64).T
     answers = {}
     for each in np.unique(client).tolist():
         mine = np.flatnonzero(client == each)
-        asked = new[each].asked if each in new else None
-        answers[each] = Questions(mine, AskedPairs(ids[:, mine], pairs[:, mine], asked))
+        nodes = new[each].asked if each in new else None
+        answers[each] = Questions(mine, AskedPairs(ids[:, mine], pairs[:, mine], nodes))
     return answers
 
 
@@ -65,7 +64,7 @@ def _new_nodes(
     shards: Sequence[NodeShard],
     tables: Mapping[str, pd.DataFrame],
     ids: NDArray[np.object_],
-    said: Indices,
+    client_of_row: Indices,
     known: Mapping[str, Places],
 ) -> dict[int, Questions]:
     """{client: nodes of the table "nodes"}."""
@@ -73,7 +72,7 @@ def _new_nodes(
     edges = tables.get("edges")
     joined = set() if edges is None else {str(end) for column in ENDS if column in edges for end in edges[column]}
     near: dict[str, str] = {}
-    for (one, other), who in zip(ids.T.tolist(), said.tolist(), strict=True):
+    for (one, other), who in zip(ids.T.tolist(), client_of_row.tolist(), strict=True):
         for name, partner in ((one, other), (other, one)):
             places = [who] if who >= 0 else list(known.get(partner, {}))
             if name not in known and name not in joined and len(places) == 1:
@@ -86,19 +85,14 @@ def _new_nodes(
 
 
 def _placed(
-    shards: Sequence[NodeShard],
-    known: Mapping[str, Places],
-    ids: NDArray[np.object_],
-    said: int,
-    rows: Rows,
-    row: int,
+    shards: Sequence[NodeShard], known: Mapping[str, Places], ids: NDArray[np.object_], named: int, rows: Rows, row: int
 ) -> tuple[int, list[int]]:
     """The client that has both nodes of a pair, and which they are."""
     for column, name in zip(ENDS, ids, strict=True):
         if name not in known:
             raise nowhere(rows, row, column, name, known, shards)
     one, other = (known[name] for name in ids)
-    both = [client for client in one if client in other and said in (-1, client)]
+    both = [client for client in one if client in other and named in (-1, client)]
     if len(both) == 1:
         return both[0], [one[both[0]], other[both[0]]]
     if both:
@@ -108,5 +102,5 @@ def _placed(
         f"{name!r} is of {' and '.join(repr(shards[client].name) for client in places)}"
         for name, places in zip(ids, (one, other), strict=True)
     )
-    wanted = f"client {shards[said].name!r}, which the row names" if said >= 0 else "one client, which scores it"
+    wanted = f"client {shards[named].name!r}, which the row names" if named >= 0 else "one client, which scores it"
     raise InputError(f"{rows.row(row)}: both nodes of a pair must be of {wanted}; {whose}.")

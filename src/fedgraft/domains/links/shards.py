@@ -71,8 +71,8 @@ class LinkShard:
     def rankings(self, split: str) -> list[Indices]:
         """Return places of the pairs that are ranked together, int64 [n] each: those of a client with both kinds."""
         mine = self.split == SPLITS.index(split)
-        found = [np.flatnonzero(mine & (self.part == part)) for part in np.unique(self.part[mine])]
-        return [each for each in found if 0 < self.edge[each].sum() < len(each)]
+        places = [np.flatnonzero(mine & (self.part == part)) for part in np.unique(self.part[mine])]
+        return [each for each in places if 0 < self.edge[each].sum() < len(each)]
 
 
 def edges_of(graph: NodeShard) -> Indices:
@@ -85,8 +85,7 @@ def edges_of(graph: NodeShard) -> Indices:
 def codes_of(pairs: NDArray[np.integer], nodes: int) -> Indices:
     """Return a number for each pair of so many nodes, int64 [n], the same whichever of the two is first."""
     low, high = (end(pairs[0], pairs[1]).astype(np.int64) for end in (np.minimum, np.maximum))
-    codes: Indices = low * nodes + high
-    return codes
+    return np.asarray(low * nodes + high)
 
 
 def whole(shard: NodeShard) -> LinkShard:
@@ -153,12 +152,12 @@ def _no_edges(edges: Indices, nodes: int, count: int, g: np.random.Generator) ->
     if pairs <= 8 * (len(known) + count):  # few enough to look at each; drawing would find the last ones late
         low, high = np.triu_indices(nodes, 1)
         free = np.setdiff1d(low * nodes + high, known)
-        found = g.permutation(free)[:count]
+        codes = g.permutation(free)[:count]
     else:
-        found = np.zeros(0, np.int64)
-        while len(found) < count:
+        codes = np.zeros(0, np.int64)
+        while len(codes) < count:
             ends = g.integers(0, nodes, (2, 2 * count))
             drawn = codes_of(ends[:, ends[0] != ends[1]], nodes)
-            every = np.concatenate([found, drawn[~np.isin(drawn, known)]])
-            found = every[np.sort(np.unique(every, return_index=True)[1])][:count]
-    return np.stack([found // nodes, found % nodes])
+            every = np.concatenate([codes, drawn[~np.isin(drawn, known)]])
+            codes = every[np.sort(np.unique(every, return_index=True)[1])][:count]
+    return np.stack([codes // nodes, codes % nodes])

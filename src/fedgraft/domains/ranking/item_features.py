@@ -65,7 +65,7 @@ def sources_of(owner: str, features: str | Mapping[str, str], images: object, wi
     if features == "none":
         return {}
     table = {_modality(features): features} if isinstance(features, str) else dict(features)
-    found = {}
+    sources = {}
     for modality, source in table.items():
         library, _, name = source.partition(":")
         if not (source == "text" or source.endswith(".npy") or (library in ENCODERS and name)):
@@ -74,8 +74,8 @@ def sources_of(owner: str, features: str | Mapping[str, str], images: object, wi
             require_one_of(f"{owner}.features", source, [each for each in known if each != source])
         if library == "timm":
             require(images is not None, f"{owner}.images", f"the folder of images that {source!r} is to encode", images)
-        found[modality] = str(Path(source).resolve()) if source.endswith(".npy") else source
-    return found
+        sources[modality] = str(Path(source).resolve()) if source.endswith(".npy") else source
+    return sources
 
 
 def make_features(owner: str, sources: Mapping[str, str], items: Items, images: object, width: int) -> dict[str, Rows]:
@@ -125,8 +125,7 @@ def text_features(texts: Sequence[str], width: int) -> Rows:
 
 def on_grid(rows: NDArray[np.float64]) -> Rows:
     """Return rows rounded to multiples of 1 / GRID, float32."""
-    rounded: Rows = (np.rint(GRID * rows) / GRID).astype(np.float32)
-    return rounded
+    return (np.rint(GRID * rows) / GRID).astype(np.float32)
 
 
 def read_rows(path: Path, parameter: str, items: Items) -> Rows:
@@ -219,5 +218,5 @@ def _loaded(owner: str, source: str, load: Any) -> Any:
     try:
         return load()
     except Exception as error:
-        said = " ".join(str(error).split())[:300]
-        raise InputError(f"{owner}.features = {source!r}: no such encoder can be loaded ({said}).") from error
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(f"{owner}.features = {source!r}: no such encoder can be loaded ({reason}).") from error

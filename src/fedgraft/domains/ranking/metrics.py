@@ -51,33 +51,28 @@ def score_users(scores: NDArray[np.float32], known: ItemLists, relevant: ItemLis
     """
     require(k >= 1, "k", "at least 1", k)
     users = np.flatnonzero(relevant.counts)
-    found, masked = relevant.counts[users], known.counts[users]
-    place = np.arange(found.max(initial=0)) < found[:, None]
+    relevant_count, masked = relevant.counts[users], known.counts[users]
+    place = np.arange(relevant_count.max(initial=0)) < relevant_count[:, None]
     items = np.zeros(place.shape, np.int64)
     items[place] = relevant.of(users)
     ranked = scores[users]
     finite = np.isfinite(ranked).all(axis=1)
     ranked[np.repeat(np.arange(len(users)), masked), known.of(users)] = -np.inf
-    asked = np.take_along_axis(ranked, items, axis=1)
+    wanted = np.take_along_axis(ranked, items, axis=1)
     ranked.sort(axis=1)
-    below, not_above = (_counts(ranked, asked, side)[place] for side in ("left", "right"))
-    row = np.repeat(np.arange(len(users)), found)
+    tensors = torch.from_numpy(ranked), torch.from_numpy(wanted)
+    below, not_above = (torch.searchsorted(*tensors, side=side).numpy()[place] for side in ("left", "right"))
+    row = np.repeat(np.arange(len(users)), relevant_count)
     above, ties = scores.shape[1] - not_above, not_above - below
 
     def total(values: Floats) -> Floats:
         return np.where(finite, np.bincount(row, values, len(users)), np.nan)
 
     # Over all pairs of relevant items, those below and half of those equal, each to itself too, are half of them.
-    others = scores.shape[1] - masked - found
-    pairs = total((below + not_above) / 2) - found * masked - found * found / 2
-    auc = np.where(others > 0, pairs / np.maximum(found * others, 1), np.where(finite, 0.5, np.nan))
+    others = scores.shape[1] - masked - relevant_count
+    pairs = total((below + not_above) / 2) - relevant_count * masked - relevant_count * relevant_count / 2
+    auc = np.where(others > 0, pairs / np.maximum(relevant_count * others, 1), np.where(finite, 0.5, np.nan))
     gains = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))])
     first, last = np.minimum(above, k), np.minimum(above + ties, k)
-    ndcg = total((gains[last] - gains[first]) / ties) / gains[np.minimum(found, k)]
-    return UserScores(users, auc, ndcg, total((last - first) / ties) / found)
-
-
-def _counts(ranked: NDArray[np.float32], asked: NDArray[np.float32], side: str) -> Ids:
-    """Return how many of each row are below ("left"), or not above ("right"), the values asked of that row."""
-    found: Ids = torch.searchsorted(torch.from_numpy(ranked), torch.from_numpy(asked), side=side).numpy()
-    return found
+    ndcg = total((gains[last] - gains[first]) / ties) / gains[np.minimum(relevant_count, k)]
+    return UserScores(users, auc, ndcg, total((last - first) / ties) / relevant_count)

@@ -1,4 +1,4 @@
-"""Reads the files of MovieLens in their three formats: u.data and u.item, ratings.dat and movies.dat, or CSV.
+"""Read the files of MovieLens in their three formats, and make shards of them by options that its data sets share.
 
 Rules: every rating is a positive, whatever its stars; a pair counts once; a movie occurs if it has a rating. Movies are
 in the order of their file, users in that of their numbers. A broken line is told with its file and number.
@@ -7,15 +7,21 @@ in the order of their file, users in that of their numbers. A broken line is tol
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from fedgraft.domains.ranking.shards import Ids, last_of_pairs
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.table_files import Given
+from fedgraft.domains.ranking.item_features import Items, make_features, sources_of
+from fedgraft.domains.ranking.partition import check_partition, make_shards
+from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
+from fedgraft.domains.ranking.tables import INTERACTIONS, Catalogue, read_own
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -107,13 +113,13 @@ def read_movielens(root: str | Path, form: Format, owner: str, address: str) -> 
     user_ids, user = np.unique(user, return_inverse=True)
     rated, item = np.unique(number, return_inverse=True)
     order = np.argsort(numbers, kind="stable")
-    found = order[np.minimum(np.searchsorted(numbers, rated, sorter=order), len(numbers) - 1)]
-    if len(unknown := np.flatnonzero(numbers[found] != rated)):
+    line = order[np.minimum(np.searchsorted(numbers, rated, sorter=order), len(numbers) - 1)]
+    if len(unknown := np.flatnonzero(numbers[line] != rated)):
         row = int((item == unknown[0]).argmax()) + 1 + form.header
         raise InputError(
             f"{folder / form.ratings}, line {row}: movie {rated[unknown[0]]} is not in {folder / form.movies}."
         )
-    place, rank = np.sort(found), np.argsort(np.argsort(found, kind="stable"), kind="stable")
+    place, rank = np.sort(line), np.argsort(np.argsort(line, kind="stable"), kind="stable")
     item = rank[item]
     kept = last_of_pairs(user, item)
     tags = _tags(folder / form.tags) if form.tags and (folder / form.tags).is_file() else {}
@@ -137,8 +143,8 @@ def text_of(title: str, genres: Sequence[str], tags: Sequence[str] = ()) -> str:
     'Alien (1979). 1970s. Horror, Sci-Fi. in space.'
     """
     year = _YEAR.search(title)
-    told = [genre for genre in genres if genre not in NO_GENRES]
-    parts = [title, f"{year[1][:3]}0s" if year else "", ", ".join(told), ", ".join(tags)]
+    known = [genre for genre in genres if genre not in NO_GENRES]
+    parts = [title, f"{year[1][:3]}0s" if year else "", ", ".join(known), ", ".join(tags)]
     return " ".join(f"{part}." for part in parts if part and part not in NO_GENRES)
 
 
@@ -230,13 +236,72 @@ def _parsed(path: Path, number: int, line: str, parse: Callable[[str], Movie]) -
 
 def _tags(path: Path) -> dict[int, list[str]]:
     """Return {number of a movie: its tags, those given most often first}."""
-    given: dict[int, Counter[str]] = {}
+    counts: dict[int, Counter[str]] = {}
     with path.open(encoding="utf-8", newline="") as lines:
         rows = csv.reader(lines)
         next(rows, None)
         for row in rows:
             if len(row) != 4 or not row[1].isdigit():
                 raise InputError(f"{path}, line {rows.line_num} must be user,movie,tag,time; got {','.join(row)!r}.")
-            given.setdefault(int(row[1]), Counter())[" ".join(row[2].lower().split())] += 1
-    first = {movie: sorted(tags.items(), key=lambda tag: (-tag[1], tag[0]))[:TAGS] for movie, tags in given.items()}
+            counts.setdefault(int(row[1]), Counter())[" ".join(row[2].lower().split())] += 1
+    first = {movie: sorted(tags.items(), key=lambda tag: (-tag[1], tag[0]))[:TAGS] for movie, tags in counts.items()}
     return {movie: [tag for tag, _ in tags] for movie, tags in first.items()}
+
+
+@dataclass(frozen=True)
+class MovieLensSet(OwnShardData[RankingShard]):
+    """Ability of MovieLens sets: read files of one format; options as of `methods/data/ml100k.py`.
+
+    One client's own table, `data`, has columns "user" and "item", the set's numbers of movies; the set's files must be
+    there, as they tell what is known of movies.
+    """
+
+    task: ClassVar[str] = "ranking"
+    own_tables: ClassVar[tuple[str, ...]] = ("data",)
+    form: ClassVar[Format]
+    """Format of the files."""
+    page: ClassVar[str]
+    """Page of the set at GroupLens, such as "100k/"."""
+
+    root: str | Path
+    clients: int = 8
+    partition: str = "exponential"
+    ubi: float = 0.1172
+    features: str | dict[str, str] = "text"
+    images: str | Path | None = None
+    width: int = 64
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        check_partition(owner, self.clients, self.partition, self.ubi)
+        sources = sources_of(owner, self.features, self.images, self.width)
+        if ".npy" in "".join(sources.values()):
+            object.__setattr__(self, "features", sources)  # paths, absolute, so that a run resumes anywhere
+
+    def movies(self) -> Movies:
+        """Read the whole set, without features."""
+        return read_movielens(self.root, self.form, type(self).__name__, ADDRESS + self.page)
+
+    def interactions(self) -> Interactions:
+        """Return the whole set, before it is dealt to clients."""
+        movies, owner = self.movies(), type(self).__name__
+        items = Items(movies.item_ids, movies.texts, movies.place, movies.listed, self.form.movies)
+        sources = sources_of(owner, self.features, self.images, self.width)
+        return Interactions(
+            user=movies.user,
+            item=movies.item,
+            user_ids=movies.user_ids,
+            item_ids=movies.item_ids,
+            features=make_features(owner, sources, items, self.images, self.width),
+            titles=movies.titles,
+        )
+
+    def load(self, seed: int) -> list[RankingShard]:
+        """Load one shard per client, dealt and split by `seed`."""
+        return make_shards(self.interactions(), self.clients, self.partition, self.ubi, seed)
+
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
+        """Read one client's interactions with movies of the set; those with others are left out, with a note."""
+        whole = self.interactions()
+        known = Catalogue(whole.item_ids, whole.titles, whole.features, self.form.movies)
+        return read_own(INTERACTIONS.names(), tables["data"], known, "movies")

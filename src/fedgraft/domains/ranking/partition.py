@@ -8,7 +8,6 @@ Split       8:1:1 of all interactions, before users are dealt: the same for ever
             one training interaction.
 """
 
-import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,11 +16,10 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import by_key
+from fedgraft.domains.notes import tell
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
-from fedgraft.domains.sorting import by_key
 from fedgraft.errors import InputError, require, require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
 
 PARTITIONS = ("exponential", "linear", "uniform")
 """Shapes of the portions that clients get."""
@@ -48,8 +46,7 @@ def portions(clients: int, partition: str, ubi: float) -> NDArray[np.float64]:
     check_partition("portions", clients, partition, ubi)
     step = np.arange(clients) / max(1, clients - 1)
     weights = {"exponential": ubi**step, "linear": 1 - (1 - ubi) * step, "uniform": np.ones(clients)}[partition]
-    shares: NDArray[np.float64] = weights / weights.sum()
-    return shares
+    return np.asarray(weights / weights.sum())
 
 
 def deal_users(counts: Ids, shares: NDArray[np.float64], g: np.random.Generator) -> Ids:
@@ -126,8 +123,7 @@ def deal(data: Interactions, clients: int | None, partition: str, ubi: float, se
         ubi: user balance index; not used with "given" and "uniform".
         seed: the experiment's.
     """
-    for note in data.notes:
-        LOG.warning(note)
+    tell(data.notes)
     if partition == "given":
         client, names = _given(data, clients)
     else:
@@ -143,8 +139,7 @@ def deal(data: Interactions, clients: int | None, partition: str, ubi: float, se
 
 def site_shard(data: Interactions, purpose: Purpose) -> RankingShard:
     """Return one client with all of the data, split as the data say or by itself; the notes of `data` go to the log."""
-    for note in data.notes:
-        LOG.warning(note)
+    tell(data.notes)
     split = data.split
     if split is None:
         split = split_rows(data.user, generator(purpose.seed, "split", client=purpose.client), data.time)

@@ -117,7 +117,7 @@ class Ranker(nn.Module):
         return self._summed(products, users, parts)[:, 0] + items.bias
 
     def ranking(self, users: Tensor, items: Items) -> Tensor:
-        """Return the same as `crossed`, made part by part; no gradient."""
+        """Return the same as `crossed`, float32 [users, items], made part by part; no gradient."""
         with torch.no_grad():
             return torch.cat([self.crossed(part, items) for part in torch.split(users, CHUNK, 1)])
 

@@ -59,10 +59,10 @@ class PooledUsers:
         size = max(1, PART // self.items)
         for begin in range(0, self.users, size):
             part = np.arange(begin, min(self.users, begin + size))
-            told = scores(part)
+            every = scores(part)
             for split, lists in self.held_out.items():
-                found = score_users(told, lists_of(self.taken, part), lists_of(lists, part), LISTED)
-                sums[split].append(found.sums())
+                result = score_users(every, lists_of(self.taken, part), lists_of(lists, part), LISTED)
+                sums[split].append(result.sums())
         means = {split: _means(add(parts)) for split, parts in sums.items()}
         aucs = {split: values["auc"] for split, values in means.items()}
         return {**aucs, **{f"{name}_at_{LISTED}": means["test"][name] for name in ("ndcg", "recall")}}

@@ -90,12 +90,12 @@ class RankingData:
         place[drawn] = np.arange(len(drawn))
         column = place[self.taken.of(users)]
         row = np.repeat(np.arange(len(users)), self.taken.counts[users])
-        found = np.zeros((len(users), len(drawn)), np.bool_)
-        found[row[column >= 0], column[column >= 0]] = True
-        return found
+        taken = np.zeros((len(users), len(drawn)), np.bool_)
+        taken[row[column >= 0], column[column >= 0]] = True
+        return taken
 
     def tensor(self, values: NDArray[np.int64] | NDArray[np.bool_]) -> Tensor:
-        """Return an array where the model is."""
+        """Return an array where the model is, [n] as it is."""
         return torch.from_numpy(values).to(self.device)
 
     @cached_property

@@ -43,7 +43,7 @@ def asked_users(shards: Sequence[RankingShard], users: pd.DataFrame) -> dict[int
     place = [{str(name): number for number, name in enumerate(shard.user_ids)} for shard in shards]
     client = _clients(shards, users, place)
     most = _lengths(users)
-    found = {}
+    questions = {}
     for number in np.unique(client).tolist():
         shard, rows = shards[number], np.flatnonzero(client == number)
         user = np.array([place[number][name] for name in users["user"].iloc[rows].astype(str)], np.int64)
@@ -52,8 +52,8 @@ def asked_users(shards: Sequence[RankingShard], users: pd.DataFrame) -> dict[int
             name = str(shard.user_ids[user[np.argmin(left)]])
             raise InputError(f"{OWNER}.users: user {name!r} has every one of the {shard.items:,} items; none is left.")
         count = np.minimum(most[rows], left)
-        found[number] = Questions(np.repeat(rows, count), {"user": user, "count": count})
-    return found
+        questions[number] = Questions(np.repeat(rows, count), {"user": user, "count": count})
+    return questions
 
 
 def best_items(scores: NDArray[np.float32], had: ItemLists, users: Ids, count: Ids) -> dict[str, Array]:
@@ -93,7 +93,7 @@ def _lengths(users: pd.DataFrame) -> Ids:
     if "k" not in users:
         return np.full(len(users), ASKED)
     lengths = pd.to_numeric(users["k"], errors="coerce").to_numpy(np.float64)
-    for told, length in zip(users["k"], lengths, strict=True):
+    for value, length in zip(users["k"], lengths, strict=True):
         sound = length == np.floor(length) and 1 <= length <= LONGEST
-        require(bool(sound), f"{OWNER}.k", f"a whole number in [1, {LONGEST:,}]", told)
+        require(bool(sound), f"{OWNER}.k", f"a whole number in [1, {LONGEST:,}]", value)
     return lengths.astype(np.int64)

@@ -98,7 +98,9 @@ class _Attended(torch.autograd.Function):
             items.append(scale * steep.sum_to_size(ctx.shapes[1]))
         levels = torch.stack([logit.sum() for logit in logits])
         weights = levels[:, None] - 2 * torch.stack(products, 1)
-        return torch.stack(users), torch.stack(items), *(_centred(part) for part in (weights, levels)), *back
+        # Before the others' the first channel's part: what makes the sum zero.
+        centred = [torch.cat([-part.sum(0, keepdim=True), part]) for part in (weights, levels)]
+        return torch.stack(users), torch.stack(items), *centred, *back
 
 
 def _weighted(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
@@ -107,8 +109,3 @@ def _weighted(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     for tensor, weight in zip(tensors[1:], weights[1:], strict=True):
         total.add_(tensor, alpha=weight)
     return total
-
-
-def _centred(others: Tensor) -> Tensor:
-    """With the first channel's part before the others': what makes the sum zero."""
-    return torch.cat([-others.sum(0, keepdim=True), others])

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import SPLITS
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.domains.examples import Examples, check_numbers, last_of
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array
 
 Ids = NDArray[np.int64]
@@ -44,7 +44,7 @@ class ItemLists:
         return np.diff(self.pointers)
 
     def of(self, users: Ids) -> Ids:
-        """Return the lists of some users, one after the other, int64."""
+        """Return the lists of some users, one after the other, int64 [n]."""
         counts = self.counts[users]
         starts = self.pointers[users] - np.cumsum(counts) + counts
         places: Ids = np.arange(counts.sum()) + np.repeat(starts, counts)
@@ -52,7 +52,7 @@ class ItemLists:
 
 
 @dataclass(frozen=True, eq=False)
-class RankingShard:
+class RankingShard(Examples):
     """One client's own users and their interactions, and the catalogue.
 
     Users belong to one client. The catalogue, its order of items and its features are the same at every client.
@@ -91,11 +91,6 @@ class RankingShard:
     def items(self) -> int:
         """int, number of items in the catalogue."""
         return len(self.item_ids)
-
-    def rows(self, split: str) -> Ids:
-        """Return the positions of a split's interactions, int64."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
 
     def lists(self, split: str) -> ItemLists:
         """Return the items of each user in a split."""
@@ -142,10 +137,8 @@ class Interactions:
 
 
 def last_of_pairs(user: Ids, item: Ids) -> Ids:
-    """Return the rows, int64 ascending, of each pair's last interaction."""
-    pair = user * (int(item.max(initial=0)) + 1) + item
-    kept = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
-    return np.sort(kept)
+    """Return the rows, int64 [pairs] ascending, of each pair's last interaction."""
+    return last_of(user * (int(item.max(initial=0)) + 1) + item)
 
 
 def merge_shards(shards: Sequence[RankingShard]) -> RankingShard:
@@ -168,10 +161,7 @@ def _check_pairs(what: str, data: RankingShard | Interactions) -> None:
     """Raise `InputError` unless interactions are of the users and items that are named, and features of all items."""
     n, items = len(data.item), len(data.item_ids)
     require(n > 0, f"{what}.item", "at least one interaction", n)
-    for name, numbers, count in (("user", data.user, len(data.user_ids)), ("item", data.item, items)):
-        require(len(numbers) == n, f"{what}.{name}", f"as long as the {n} interactions", len(numbers))
-        ends = int(numbers.min()), int(numbers.max())
-        require(ends[0] >= 0 and ends[1] < count, f"{what}.{name}", f"within 0..{count - 1}", ends)
+    check_numbers(what, {"user": len(data.user_ids), "item": items}, data, n, "interactions")
     require(len(data.titles) in (0, items), f"{what}.titles", f"as many as the {items} items", len(data.titles))
     for modality, rows in data.features.items():
         sound = rows.ndim == 2 and len(rows) == items and rows.shape[1] > 0 and bool(np.isfinite(rows).all())

@@ -1,6 +1,5 @@
 """Reads a user's own interactions and items from tables, with errors that name file, row, column and value."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, is_folder
+from fedgraft.domains.notes import LOG
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
 from fedgraft.domains.tables.reader import read
@@ -17,8 +17,6 @@ from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 OWNER = "Interactions"
 """What errors call the data set of a user's own tables."""
@@ -76,8 +74,8 @@ def read_catalogue(
     if items is not None:
         return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make)
     sources = sources or {}
-    if given := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
-        raise InputError(f"{OWNER}.items must be given, a table of items: features {given[0]!r} need it.")
+    if columns := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
+        raise InputError(f"{OWNER}.items must be given, a table of items: features {columns[0]!r} need it.")
     known = item_features.Items(taken, [""] * len(taken), np.arange(len(taken)), len(taken), "the catalogue")
     return Catalogue(taken, np.zeros(0, np.str_), make(sources, known), known.where)
 
@@ -132,7 +130,7 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
     kept = last_of_pairs(user, item)
     repeats = len(user) - len(kept)
     user, item = user[kept], item[kept]
-    split, time = (None if found is None else found[kept] for found in map(rows.read, ("split", "time")))
+    split, time = (None if column is None else column[kept] for column in map(rows.read, ("split", "time")))
     if split is not None:
         _check_split(rows, user, split, user_ids)
     return Interactions(

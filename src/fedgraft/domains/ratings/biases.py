@@ -64,7 +64,7 @@ def fit_grid(
     shrinkages: Sequence[tuple[float, float]],
     sweeps: int = 10,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """User and item biases of ratings less their mean, for one pair of shrinkages after another."""
+    """User biases [n_users] and item biases [n_items] of `residual` [n], for one pair of shrinkages after another."""
     require(sweeps >= 1, "sweeps", "at least 1", sweeps)
     ones = np.ones(len(user))
     by_user = scipy.sparse.csr_matrix((ones, (user, item)), shape=(n_users, n_items))
@@ -176,5 +176,4 @@ def tune_biases(
 
 
 def _inverse(weights: NDArray[np.floating]) -> Floats:
-    inverse: Floats = np.divide(1.0, weights, out=np.zeros(len(weights)), where=weights > 0)
-    return inverse
+    return np.asarray(np.divide(1.0, weights, out=np.zeros(len(weights)), where=weights > 0))

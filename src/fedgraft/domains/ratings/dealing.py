@@ -1,6 +1,5 @@
 """From a whole set of ratings to each client's part of it."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +9,8 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import by_key
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ratings.shards import (
     SHARES,
     Ids,
@@ -20,10 +21,7 @@ from fedgraft.domains.ratings.shards import (
     partition_by_category,
     split,
 )
-from fedgraft.domains.sorting import by_key
 from fedgraft.errors import InputError, require
-
-LOG = logging.getLogger("fedgraft.data")
 
 
 def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int) -> list[RatingShard]:
@@ -42,8 +40,7 @@ def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Cl
         seed: the experiment's.
     """
     ratings = drop_repeats(ratings)
-    for note in ratings.notes:
-        LOG.warning(note)
+    tell(ratings.notes)
     if partition == "given":
         owner, names = _given(ratings, clients)
     elif ratings.categories == 1 and (clients or 0) > 1:
@@ -84,8 +81,7 @@ def whole_shard(ratings: Ratings, purpose: Purpose) -> RatingShard:
         purpose: to train, or to answer by.
     """
     ratings = drop_repeats(ratings)
-    for note in ratings.notes:
-        LOG.warning(note)
+    tell(ratings.notes)
     owner = np.full(len(ratings.rating), purpose.client, np.int64)
     shard = _Dealt(ratings, owner, [purpose.name] * (purpose.client + 1), purpose.seed).shard(purpose.client)
     return shard if purpose.trains else replace(shard, split=np.zeros_like(shard.split))
@@ -94,8 +90,8 @@ def whole_shard(ratings: Ratings, purpose: Purpose) -> RatingShard:
 def _given(ratings: Ratings, clients: int | None) -> tuple[Ids, list[str]]:
     if ratings.client is None:
         raise InputError("partition='given' needs data that name each rating's client; these do not.")
-    found = int(ratings.client.max()) + 1
-    names = list(ratings.client_names) or [f"client {client}" for client in range(found)]
+    clients_there = int(ratings.client.max()) + 1
+    names = list(ratings.client_names) or [f"client {client}" for client in range(clients_there)]
     require(clients is None or clients == len(names), "clients", f"{len(names)}, as many as the data name", clients)
     counts = np.bincount(ratings.client, minlength=len(names))
     if (counts == 0).any():
@@ -166,6 +162,6 @@ class _Dealt:
         begin, counts = self._sources[users], self._sources[users + 1] - self._sources[users]
         place = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
         source, target = self._ratings.trust[:, np.sort(self._links[place])]
-        found = np.minimum(np.searchsorted(users, target), len(users) - 1)
-        here = users[found] == target
-        return np.stack([np.searchsorted(users, source[here]), found[here]])
+        place_of_target = np.minimum(np.searchsorted(users, target), len(users) - 1)
+        here = users[place_of_target] == target
+        return np.stack([np.searchsorted(users, source[here]), place_of_target[here]])

@@ -57,12 +57,12 @@ class Known:
 
     @cached_property
     def user(self) -> Ids:
-        """Local user of each known rating."""
+        """int64 [ratings], the local user of each known rating."""
         return self.shard.user[self.rows]
 
     @cached_property
     def item(self) -> Ids:
-        """Local item of each known rating."""
+        """int64 [ratings], the local item of each known rating."""
         return self.shard.item[self.rows]
 
     @cached_property
@@ -72,7 +72,7 @@ class Known:
 
     @cached_property
     def biases(self) -> tuple[float, Floats, Floats]:
-        """Mean, user biases, item biases; where no rating is known, the middle of the scale and zeros."""
+        """Mean, biases [users] and [items]; where no rating is known, the middle of the scale and zeros."""
         return fit_biases(
             self.user,
             self.item,
@@ -91,7 +91,7 @@ class Known:
 
     @cached_property
     def residual(self) -> Floats:
-        """Ratings less mean and both biases."""
+        """float64 [ratings], ratings less mean and both biases."""
         _, user_bias, item_bias = self.biases
         return self.centred - user_bias[self.user] - item_bias[self.item]
 
@@ -122,7 +122,7 @@ class Known:
         return scipy.sparse.csr_matrix((values, (self.item, self.user)), shape=(self.items, self.users))
 
     def base(self, user: Ids, item: Ids) -> Floats:
-        """The prediction that biases make, for pairs of local ids."""
+        """float64 [pairs], the prediction that biases make, for pairs of local ids."""
         mean, user_bias, item_bias = self.biases
         return mean + user_bias[user] + item_bias[item]
 
@@ -149,35 +149,34 @@ class Side:
 
     @cached_property
     def ratings(self) -> Ids:
-        """float64, the number of ratings of each."""
+        """int64 [count], the number of ratings of each."""
         return np.bincount(self.index, minlength=self.count)
 
     @cached_property
     def spread(self) -> Floats:
-        """Root mean square residual, shrunk to the client's, less the client's."""
+        """float64 [count], root mean square residual, shrunk to the client's, less the client's."""
         squares = self.known.residual**2
         overall = _mean(squares)
-        spread: Floats = np.sqrt(self._shrunk(squares, overall)) - np.sqrt(overall)
-        return spread
+        return np.asarray(np.sqrt(self._shrunk(squares, overall)) - np.sqrt(overall))
 
     @cached_property
     def mean(self) -> Floats:
-        """Mean rating less the client's mean, shrunk to 0 by three pseudo-ratings."""
+        """float64 [count], mean rating less the client's mean, shrunk to 0 by three pseudo-ratings."""
         return np.bincount(self.index, self.known.centred, self.count) / (self.ratings + 3.0)
 
     @cached_property
     def other_bias(self) -> Floats:
-        """Mean bias at the other end of its ratings, shrunk to 0."""
+        """float64 [count], mean bias at the other end of its ratings, shrunk to 0."""
         return np.bincount(self.index, self.others, self.count) / (self.ratings + self.shrinkage)
 
     @cached_property
     def best(self) -> Floats:
-        """Share of its ratings at the top of the scale, shrunk to the client's, less the client's."""
+        """float64 [count], share of its ratings at the top of the scale, shrunk to the client's, less the client's."""
         return self._share(self.known.rating >= self.known.shard.scale[1])
 
     @cached_property
     def poor(self) -> Floats:
-        """Share of its ratings in the lowest quarter of the scale, likewise."""
+        """float64 [count], share of its ratings in the lowest quarter of the scale, likewise."""
         low, high = self.known.shard.scale
         return self._share(self.known.rating <= low + (high - low) / 4)
 
@@ -192,8 +191,7 @@ class Side:
 
 
 def _clipped(features: Floats) -> Features:
-    clipped: Features = np.clip(features, -CLIP, CLIP).astype(np.float32)
-    return clipped
+    return np.clip(features, -CLIP, CLIP).astype(np.float32)
 
 
 def _mean(values: Floats) -> float:
@@ -282,23 +280,23 @@ def _category_features(known: Known, user: Ids, category: Ids) -> tuple[Floats, 
     here, place = np.unique(np.concatenate([known.shard.category[known.rows], category]), return_inverse=True)
     categories, known_category, category = len(here), place[: len(known.rows)], place[len(known.rows) :]
     cell = known.user * categories + known_category
-    asked = user * categories + category
+    wanted = user * categories + category
     count = np.bincount(cell, minlength=known.users * categories)
     total = np.bincount(cell, known.residual, known.users * categories)
     category_count = np.bincount(known_category, minlength=categories)
     category_total = np.bincount(known_category, known.residual, categories)
     # Without shrinkage, who has no rating in the category would have 0 / 0.
-    taste = total[asked] / np.maximum(count[asked] + known.user_bias_shrinkage, 1.0)
+    taste = total[wanted] / np.maximum(count[wanted] + known.user_bias_shrinkage, 1.0)
     category_bias = category_total / (category_count + CATEGORY_SHRINKAGE)
-    return taste, count[asked], category_bias[category], category_count[category]
+    return taste, count[wanted], category_bias[category], category_count[category]
 
 
 def _friends_rating(known: Known, links: scipy.sparse.csr_matrix, user: Ids, item: Ids) -> tuple[Floats, Floats]:
     """Per pair: what the user's friends gave this very item, less their own biases, shrunk; and how many they are."""
     _, user_bias, _ = known.biases
-    given = known.at_items(known.centred - user_bias[known.user])
+    ratings = known.at_items(known.centred - user_bias[known.user])
     rated = known.at_items(np.ones(len(known.rows)))
     friends, raters = links[user], rated[item]
     count = np.asarray(friends.multiply(raters).sum(axis=1)).ravel()
-    total = np.asarray(friends.multiply(given[item]).sum(axis=1)).ravel()
+    total = np.asarray(friends.multiply(ratings[item]).sum(axis=1)).ravel()
     return total / (count + 1.0), count

@@ -7,11 +7,14 @@ and the duplicate rules of `fedgraft.domains.ratings.shards` apply.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import scipy.io
 
-from fedgraft.domains.ratings.shards import Ids, Ratings, drop_repeats
+from fedgraft.domains.ratings.dealing import make_shards
+from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition, drop_repeats
+from fedgraft.domains.ratings.tables import OwnRatings
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -96,8 +99,8 @@ def _matrix(path: Path, key: str, columns: int, owner: str) -> Ids:
     except Exception as error:  # SciPy raises another type for nearly every way a file can be broken
         raise InputError(f"{owner}: {path} is not a readable MATLAB file ({error}); get it at {ADDRESS}.") from error
     if key not in content:
-        found = ", ".join(name for name in content if not name.startswith("__")) or "nothing"
-        raise InputError(f"{owner}: {path} must hold a matrix {key!r}; it holds {found}.")
+        names = ", ".join(name for name in content if not name.startswith("__")) or "nothing"
+        raise InputError(f"{owner}: {path} must hold a matrix {key!r}; it holds {names}.")
     matrix = content[key]
     sound = matrix.ndim == 2 and matrix.shape[1] >= columns and len(matrix) > 0 and matrix.dtype.kind in "iuf"
     if not sound:
@@ -120,3 +123,31 @@ def _category_names(folder: Path) -> dict[int, str]:
                 raise InputError(f"{path}, line {number} must start with a category's number; got {line!r}.")
             names[int(identifier)] = name.strip()
     return names
+
+
+@dataclass(frozen=True)
+class ReviewSite(OwnRatings):
+    """Product ratings (1..5) and trust links of a review site; a client is a shop with whole categories.
+
+    Args:
+        root: folder that holds rating.mat and trustnetwork.mat, and category.txt for the categories' names.
+        clients: number of clients, 1..categories; FedACS uses 5, 10 and 20.
+        partition: "average", "skewed" or "extreme", how unequally categories are dealt.
+    """
+
+    task: ClassVar[str] = "rating"
+
+    root: str | Path
+    clients: int = 10
+    partition: str = "average"
+
+    def __post_init__(self) -> None:
+        check_partition(type(self).__name__, self.clients, self.partition)
+
+    def ratings(self) -> Ratings:
+        """Read the whole set, before it is partitioned."""
+        return to_ratings(published_subset(read_mat(self.root, type(self).__name__)))
+
+    def load(self, seed: int) -> list[RatingShard]:
+        """Load one shard per client, partitioned and split by `seed`."""
+        return make_shards(self.ratings(), self.clients, self.partition, seed)

@@ -90,9 +90,9 @@ def plain_ratings(
         _CLIENT.format(taste=_columns(TASTE), friends=_columns(FRIENDS)) if shard else "",
         ("import json",) if shard else (),
     )
-    said = {"usage": _USAGE if shard else _USAGE_ALONE, "outputs": _OUTPUTS}
+    texts = {"usage": _USAGE if shard else _USAGE_ALONE, "outputs": _OUTPUTS}
     names = {"users": [*map(str, shard.user_ids)], "items": [*map(str, shard.item_ids)]} if shard else {}
-    return PlainModel(source, arrays, _inputs(model, *widths), client=client or {}, names=names, **said)
+    return PlainModel(source, arrays, _inputs(model, *widths), client=client or {}, names=names, **texts)
 
 
 def client_tables(known: Known, view: GraphView, described: Callable[[Ids, Ids, Ids], Pairs]) -> Tensors:

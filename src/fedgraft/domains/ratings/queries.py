@@ -27,23 +27,22 @@ def route_pairs(shards: Sequence[RatingShard], queries: Mapping[str, Array]) -> 
     # In units of one rating: selling the item outweighs any number of ratings, which outweighs size.
     preference = np.tile(ratings / (ratings.sum() + 1.0), (len(queries["user"]), 1))
     for client, shard in enumerate(shards):
-        given = np.bincount(shard.user, minlength=len(shard.users))
+        counts = np.bincount(shard.user, minlength=len(shard.users))
         user = positions(shard.user_ids, queries["user"])
-        preference[:, client] += np.where(user >= 0, given[user], 0)
+        preference[:, client] += np.where(user >= 0, counts[user], 0)
         preference[:, client] += (ratings.sum() + 1.0) * (positions(shard.item_ids, queries["item"]) >= 0)
-    best: Ids = preference.argmax(axis=1)
-    return best
+    return np.asarray(preference.argmax(axis=1))
 
 
 def with_newcomers(shard: RatingShard, user_ids: Array, item_ids: Array) -> tuple[RatingShard, Ids, Ids]:
-    """The shard with users and items that it has not seen added, and the pairs' local indices in it."""
+    """The shard with users and items that it has not seen added, and the pairs' local indices in it, int64 [pairs]."""
     own_users, users, user = _extended(shard.user_ids, shard.users, user_ids)
     own_items, items, item = _extended(shard.item_ids, shard.items, item_ids)
     return replace(shard, user_ids=own_users, users=users, item_ids=own_items, items=items), user, item
 
 
 def item_categories(shard: RatingShard) -> Ids:
-    """The category of each item: that of its last rating; the client's most frequent one for items without any."""
+    """int64 [items], the category of each: that of its last rating; the client's most frequent one without any."""
     most = int(np.bincount(shard.category).argmax())
     categories = np.full(len(shard.items), most, dtype=np.int64)
     categories[shard.item] = shard.category
@@ -51,7 +50,7 @@ def item_categories(shard: RatingShard) -> Ids:
 
 
 def positions(ids: Array, wanted: Array) -> Ids:
-    """Return where each wanted id stands among `ids`, -1 where it does not; compared as text, as in files."""
+    """Return where each wanted id stands among `ids`, int64 [wanted], -1 for none; compared as text, as in files."""
     return places_of(_texts(ids), _texts(wanted))
 
 

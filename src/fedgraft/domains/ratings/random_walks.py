@@ -66,7 +66,7 @@ class Walks:
         matrix = self._structure.copy()
         matrix.data = weights
         step = (scipy.sparse.diags(inverse) @ matrix).tocsr()
-        found = np.zeros(len(weights))
+        chances = np.zeros(len(weights))
         block = max(1, CHUNK // (matrix.shape[0] + 1))
         for start in range(0, matrix.shape[0], block):
             stop = min(start + block, matrix.shape[0])
@@ -74,8 +74,8 @@ class Walks:
             for _ in range(steps - 1):
                 reached = reached @ step
             edges = slice(matrix.indptr[start], matrix.indptr[stop])
-            found[edges] = np.asarray(reached[self.receivers[edges] - start, self.senders[edges]]).ravel()
-        return found
+            chances[edges] = np.asarray(reached[self.receivers[edges] - start, self.senders[edges]]).ravel()
+        return chances
 
     @cached_property
     def _triangles(self) -> tuple[tuple[Ids, Ids, Ids], tuple[Ids, Ids, Ids]]:
@@ -121,5 +121,4 @@ def _reverse(symmetric: scipy.sparse.csr_matrix) -> Ids:
     )
     reverse = numbered.T.tocsr()
     reverse.sort_indices()
-    positions: Ids = reverse.data - 1
-    return positions
+    return np.asarray(reverse.data - 1)

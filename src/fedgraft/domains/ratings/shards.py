@@ -13,7 +13,6 @@ Rules, the same for every source:
                 training rating.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,11 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.examples import Examples, check_numbers, last_of
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
-
 
 PARTITIONS = ("average", "skewed", "extreme")
 """Ways to hand whole categories to clients."""
@@ -74,14 +71,8 @@ class Ratings:
     def __post_init__(self) -> None:
         n = len(self.rating)
         require(n > 0, "Ratings.rating", "at least one rating", n)
-        for name, ids, count in (
-            ("user", self.user, self.users),
-            ("item", self.item, self.items),
-            ("category", self.category, self.categories),
-        ):
-            require(len(ids) == n, f"Ratings.{name}", f"as long as the {n} ratings", len(ids))
-            ends = int(ids.min()), int(ids.max())
-            require(ends[0] >= 0 and ends[1] < count, f"Ratings.{name}", f"within 0..{count - 1}", ends)
+        counts = {"user": self.users, "item": self.items, "category": self.categories}
+        check_numbers("Ratings", counts, self, n, "ratings")
         per_row = n if self.client is None else len(self.client)
         require(per_row == n, "Ratings.client", f"as long as the {n} ratings", per_row)
         links = self.trust
@@ -96,7 +87,7 @@ class Ratings:
 
 
 @dataclass(frozen=True, eq=False)
-class RatingShard:
+class RatingShard(Examples):
     """One client's own ratings; NumPy only, so that it can be sent to a worker process.
 
     Args:
@@ -125,11 +116,6 @@ class RatingShard:
     user_ids: Array
     item_ids: Array
 
-    def rows(self, split: str) -> Ids:
-        """Positions of the ratings of "train", "validation" or "test"."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
-
 
 def drop_repeats(ratings: Ratings) -> Ratings:
     """Return the data under the rules for duplicates and trust links, with a note for each that left anything out."""
@@ -137,8 +123,7 @@ def drop_repeats(ratings: Ratings) -> Ratings:
     pair = ratings.user * ratings.items + ratings.item
     if ratings.client is not None:
         pair = pair * (int(ratings.client.max()) + 1) + ratings.client
-    kept = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
-    kept.sort()
+    kept = last_of(pair)
     if dropped := len(pair) - len(kept):
         notes.append(f"{dropped:,} repeated ratings of one item by one user left out; the last row stands.")
 
@@ -190,7 +175,7 @@ def category_bounds(categories: int, clients: int, partition: str) -> tuple[int,
 
 
 def partition_by_category(ratings: Ratings, clients: int, partition: str, g: np.random.Generator) -> list[Ids]:
-    """Hand every category to exactly one client: a list of ascending category ids, one entry per client.
+    """Hand every category to exactly one client: ascending category ids, int64 [categories], for each client.
 
     The number of categories of each client is drawn within `category_bounds`, then the categories are dealt at random.
     """

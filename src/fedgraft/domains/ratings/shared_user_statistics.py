@@ -56,16 +56,14 @@ class Elsewhere:
         friends = np.diff(known.trusts.indptr) + np.diff(known.trusted_by.indptr)
         trusted = (known.trusts @ shrunk + known.trusted_by @ shrunk) / (friends + FRIEND_SHRINKAGE)
         columns = np.stack([3.0 * shrunk[user], 0.5 * np.log1p(self.ratings[user]), 5.0 * trusted[user]], axis=1)
-        features: Features = np.clip(columns, -CLIP, CLIP).astype(np.float32)
-        return features
+        return np.asarray(np.clip(columns, -CLIP, CLIP).astype(np.float32))
 
     def node_columns(self, known: Known) -> Features:
         """Features of users and then items, float32 [users + items, NODE_COLUMNS]."""
         shrunk = 4.0 * self.residual * self.ratings / (self.ratings + USER_SHRINKAGE)
         users = np.stack([3.0 * shrunk, 0.5 * np.log1p(self.ratings)], axis=1)
         columns = np.concatenate([users, np.zeros((known.items, NODE_COLUMNS))])
-        features: Features = np.clip(columns, -CLIP, CLIP).astype(np.float32)
-        return features
+        return np.asarray(np.clip(columns, -CLIP, CLIP).astype(np.float32))
 
 
 PAIR_COLUMNS, NODE_COLUMNS = 3, 2
@@ -99,11 +97,11 @@ class Code(ABC):
         return weights
 
     def level(self, mean: Floats) -> NDArray[np.int64]:
-        """Return the nearest step to each mean, int64, from 0."""
+        """Return the nearest step to each mean, int64 [users], from 0."""
         return np.clip(np.rint((mean + RANGE) / (2 * RANGE) * self.levels), 0, self.levels).astype(np.int64)
 
     def mean(self, level: NDArray[np.int64]) -> Floats:
-        """Return the mean at each step."""
+        """Return the mean at each step, float64 [users]."""
         return np.asarray(level / self.levels * (2 * RANGE) - RANGE)
 
 
@@ -122,7 +120,7 @@ class Coarse(Code):
         return (self.level(mean) * self.counts + np.where(ratings > 0, power, 0)).astype(np.uint8)
 
     def decode(self, codes: Array) -> tuple[Floats, Floats]:
-        """Return means and numbers; the middle of 2-3, 4-7 ..., exact for none and one."""
+        """Return means and numbers, [users] each; the middle of 2-3, 4-7 ..., exact for none and one."""
         level, code = np.divmod(codes.astype(np.int64), self.counts)
         count = np.where(code > 0, np.where(code > 1, 1.5, 1.0) * 2.0 ** (code - 1), 0.0)
         return np.where(code > 0, self.mean(level), 0.0), count
@@ -143,16 +141,16 @@ class Fine(Code):
         return np.stack([self.level(mean), weight], axis=1).astype(np.uint8).ravel()
 
     def decode(self, codes: Array) -> tuple[Floats, Floats]:
-        """Return means and numbers."""
+        """Return means and numbers, float64 [users] each."""
         level, weight = codes.astype(np.int64).reshape(-1, 2).T
         return np.where(weight > 0, self.mean(level), 0.0), SPREAD * weight / (255.0 - np.minimum(weight, 254))
 
     def weights(self, ratings: NDArray[np.integer] | Floats) -> Floats:
-        """Return 255 v, rounded."""
+        """Return 255 v, rounded, float64 [users]."""
         return np.asarray(np.rint(255 * ratings / (ratings + SPREAD)))
 
     def ratings(self, weights: Floats) -> Floats:
-        """Return how many ratings would tell as much, were there no such effect."""
+        """Return how many ratings would tell as much, were there no such effect, float64 [users]."""
         return SPREAD * weights / 255
 
 
@@ -207,9 +205,9 @@ def combine(published: Mapping[int, Arrays], least: int, code: Code) -> dict[int
         having[ids] += 1
     answers = {}
     for client, ids in users.items():
-        told = having[ids] >= least
-        others = np.where(told, count[ids] - reported[client][1], 0.0)
-        rest = np.where(told, total[ids] - reported[client][0], 0.0)
+        enough = having[ids] >= least
+        others = np.where(enough, count[ids] - reported[client][1], 0.0)
+        rest = np.where(enough, total[ids] - reported[client][0], 0.0)
         mean = np.divide(rest, others, out=np.zeros(len(ids)), where=others > 0)
         answers[client] = {"codes": code.encode(mean * RANGE / code.levels, code.ratings(others))}
     return answers

@@ -45,8 +45,7 @@ class Links:
 
     def products(self, rows: Factors, columns: Factors) -> Factors:
         """Return the inner product of both ends' factors for each edge, float32 [edges]."""
-        found: Factors = np.einsum("nk,nk->n", rows[self.row], columns[self.column])
-        return found
+        return np.asarray(np.einsum("nk,nk->n", rows[self.row], columns[self.column]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ class PooledRatings:
 
     @cached_property
     def train(self) -> Ids:
-        """Positions of training ratings in the shard."""
+        """int64 [ratings], positions of training ratings in the shard."""
         return self.shard.rows("train")
 
     @cached_property
@@ -102,13 +101,13 @@ class PooledRatings:
     def scores(self, predict: Callable[[Ids, Ids], Factors]) -> Scores:
         """Return {"validation": RMSE, "test": RMSE} of predictions in [0, 1] from (users, items), clipped to it."""
         low, high = self.shard.scale
-        found = {}
+        scores = {}
         for split in SCORED_SPLITS:
             rows = self.shard.rows(split)
             predicted = predict(self.shard.user[rows], self.shard.item[rows])
             error = (np.clip(predicted, 0, 1) - self.scaled(self.shard.rating[rows])).astype(np.float64) * (high - low)
-            found[split] = root_mean_square(float((error**2).sum()), len(error))
-        return found
+            scores[split] = root_mean_square(float((error**2).sum()), len(error))
+        return scores
 
 
 def best_of(scores: Iterable[Scores]) -> Scores:

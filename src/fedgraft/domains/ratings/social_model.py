@@ -110,8 +110,7 @@ class Relations(nn.Module):
         absent = (parts == 0).all(2)
         absent[2] = False
         weights = torch.softmax(scores.masked_fill(absent, -1e9), 0)
-        mixed: Tensor = (weights[:, :, None] * parts).sum(0)
-        return mixed
+        return (weights[:, :, None] * parts).sum(0)
 
 
 def node_rows(shard: RatingShard, users: int, items: int, known: tuple[int, int]) -> Tensor:
@@ -182,11 +181,11 @@ def training_losses(
         return losses
     users = torch.unique(pairs.user[place])
     items = model.embeddings.items[pseudo[users.cpu()].to(users.device)]
-    told = pairs.base[0] + (nodes[users][:, None, :] * items).sum(2)
+    predicted = pairs.base[0] + (nodes[users][:, None, :] * items).sum(2)
     low, step = scale[0], (scale[1] - scale[0]) / (GRADES - 1)
-    label = low + ((told.detach().clamp(*scale) - low) / step).round() * step
+    label = low + ((predicted.detach().clamp(*scale) - low) / step).round() * step
     count = len(losses)
-    return (losses * count + ((told - label) ** 2).sum()) / (count + told.numel())
+    return (losses * count + ((predicted - label) ** 2).sum()) / (count + predicted.numel())
 
 
 def _rows(table: Tensor, ids: Tensor) -> Tensor:

@@ -10,10 +10,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, unknown
-from fedgraft.wire.layouts import Array
 
 Places: TypeAlias = dict[int, int]
 """{client that has a node: which of its nodes}."""
@@ -21,12 +19,12 @@ Places: TypeAlias = dict[int, int]
 
 def owners_of(ids: Sequence[Iterable[object]], wanted: Collection[str]) -> dict[str, Places]:
     """Return who has which of the wanted ids, of those of each client; compared as text, as files hold them."""
-    found: dict[str, Places] = {}
+    owners: dict[str, Places] = {}
     for number, own in enumerate(ids):
         for place, name in enumerate(map(str, own)):
             if name in wanted:
-                found.setdefault(name, {})[number] = place
-    return found
+                owners.setdefault(name, {})[number] = place
+    return owners
 
 
 def groups_of(new: Sequence[Hashable], pairs: Iterable[tuple[Hashable, Hashable]]) -> list[int]:
@@ -39,21 +37,16 @@ def groups_of(new: Sequence[Hashable], pairs: Iterable[tuple[Hashable, Hashable]
     return groups
 
 
-def answered(ids: NDArray[np.object_], classes: Sequence[str], shares: Array) -> dict[str, Array]:
-    """Return the likeliest class of each node, and how likely it is, by float32 [nodes, classes], the probabilities."""
-    return {"node": ids, **likeliest(classes, shares)}
-
-
 def feature_columns(tables: Mapping[str, pd.DataFrame], width: int) -> list[str]:
     """Return the columns of features: those that the table "features" names, else "0", "1" ..."""
     return [str(name) for name in (tables["features"]["name"] if "features" in tables else range(width))]
 
 
 def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
-    """Return the number of the client, of all by their names, that each row's column "client" says; -1 for none."""
-    said = np.full(len(rows), -1)
+    """Return the number of the client that each row's column "client" says, by its name, int64 [rows]; -1 for none."""
+    client = np.full(len(rows), -1)
     if "client" not in rows:
-        return said
+        return client
     number = {name: each for each, name in enumerate(names)}
     for row, value in enumerate(rows["client"].values.tolist()):
         if pd.isna(value):
@@ -62,8 +55,8 @@ def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
         name = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
         if name not in number:
             raise InputError(f"{rows.row(row)}: {unknown('client', name, number)}")
-        said[row] = number[name]
-    return said
+        client[row] = number[name]
+    return client
 
 
 def places_known(
@@ -81,14 +74,14 @@ def places_known(
     """
     client, place = clients_said(rows, names), np.full(len(ids), -1)
     for row, name in enumerate(ids):
-        every, said = owners(name), int(client[row])
-        mine = [number for number in every if said in (-1, number)]
+        every, named = owners(name), int(client[row])
+        mine = [number for number in every if named in (-1, number)]
         if len(mine) == 1:
             client[row], place[row] = mine[0], every[mine[0]]
         elif every:
             whose = " and ".join(repr(names[number]) for number in every)
             why = f"of clients {whose}; a column 'client' must say whose is meant"
-            why = why if mine else f"of client {whose}, not of {names[said]!r}"
+            why = why if mine else f"of client {whose}, not of {names[named]!r}"
             raise InputError(f"{rows.row(row)}: node {name!r} is {why}.")
     return client, place
 

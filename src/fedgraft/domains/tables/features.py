@@ -1,20 +1,15 @@
 """Features of nodes: columns of numbers that float32 holds."""
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.domains.examples import Features
+from fedgraft.domains.notes import LOG
 from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
 from fedgraft.errors import InputError, nearest
-
-Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
-"""float32 [nodes, f], dense or CSR."""
-
-LOG = logging.getLogger("fedgraft.data")
 
 SHOWN = 5
 """Names in a message before it breaks off."""
@@ -63,24 +58,17 @@ def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: st
     """
     place = {name: number for number, name in enumerate(columns)}
     there = dict.fromkeys(name for name in rows if name not in others)
-    given, missing = [name for name in columns if name in there], [name for name in columns if name not in there]
+    present, missing = [name for name in columns if name in there], [name for name in columns if name not in there]
     unknown = [name for name in there if name not in place]
-    if missing and not (is_sparse and given):
+    if missing and not (is_sparse and present):
         hint = nearest(missing[0], unknown)
         raise InputError(f"{rows.where}: no column {missing[0]!r}, {what} ({len(missing)} such columns).{hint}")
     if missing and unknown:
         LOG.warning(f"{rows.where}: column {unknown[0]!r} is no feature ({len(unknown)} such columns).")
     values = np.zeros((len(rows), len(columns)), np.float32)
-    for name in given:
+    for name in present:
         values[:, place[name]] = feature(rows.column(name), empty_is_zero=is_sparse)
     return sparse.csr_matrix(values) if is_sparse else values
-
-
-def stacked(known: Features, new: Features) -> Features:
-    """Return the features of known nodes with those of new ones behind them."""
-    if isinstance(known, np.ndarray):
-        return np.concatenate([known, np.asarray(new)])
-    return sparse.csr_matrix(sparse.vstack([known, new], format="csr"))
 
 
 def new_features(

@@ -17,14 +17,14 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]]:
-    """(class of each row, -1 where it is empty; names of the classes: whole numbers in their order, else as text).
+    """(class of each row, int64 [rows], -1 where it is empty; names: whole numbers in their order, else as text).
 
     `hint` ends the error where classes are fractions.
     """
     _check_some(cells, "class")
     cells.check_classes(hint)
-    code, found = cells.take(cells.filled).codes()
-    names = found.tolist()
+    code, distinct = cells.take(cells.filled).codes()
+    names = distinct.tolist()
     if all(map(_WHOLE.fullmatch, names)):
         ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
         code, names = np.argsort(ascending)[code], [names[place] for place in ascending]
@@ -34,7 +34,7 @@ def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]
 
 
 def read_numbers(cells: Cells) -> NDArray[np.float64]:
-    """Number of each row, nan where it is empty. Raises `InputError` for anything else, and where all are empty."""
+    """float64 [rows], nan where a cell is empty. Raises `InputError` for anything else, and where all are empty."""
     _check_some(cells, "number")
     label = np.full(len(cells), np.nan)
     label[cells.filled] = cells.take(cells.filled).numbers(classes_hint("node"))

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import GivenData, QueriedData, SiteData
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
-from fedgraft.domains.tables.schema import ALL_OTHERS, Table, renamed, with_text_names
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, renamed, with_text_names
 
 
 class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
@@ -19,21 +22,37 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
     asked: ClassVar[tuple[Table, ...]]
     """Of the tables of questions."""
 
+    def names(self, **renamed: Any) -> Names:
+        """Return {role: name} of the columns of all tables, as options say, or as `renamed` does."""
+        return {role: name for schema in self.schemas for role, name in schema.names(self, **renamed).items()}
+
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that options name, and those that the schema keeps unnamed."""
-        given = {schema: getattr(self, schema.name) for schema in self.schemas}
-        frames = {schema: with_text_names(table) for schema, table in given.items() if isinstance(table, pd.DataFrame)}
+        values = {schema: getattr(self, schema.name) for schema in self.schemas}
+        frames = {schema: with_text_names(table) for schema, table in values.items() if isinstance(table, pd.DataFrame)}
         named = {value for value in vars(self).values() if isinstance(value, str)}
-        found = {}
+        tables = {}
         for schema, table in frames.items():
             features = [getattr(self, column.role) for column in schema.columns if column.kind == "features"]
             every = schema.rest or ALL_OTHERS in features
             kept = named.union(*(map(str, columns or ()) for columns in features))
-            found[schema.name] = table[[name for name in table if every or name in kept]]
-        return found
+            tables[schema.name] = table[[name for name in table if every or name in kept]]
+        return tables
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return tables of questions by the usual names of columns."""
         return renamed(tables, {schema.name: schema.usual(schema.names(self)) for schema in self.asked})
+
+
+def columns_of(collection: Collection[Any], names: Names) -> dict[str, Any]:
+    """Return columns that say the label of each example and, where the data said them, its client and its split."""
+    whole = collection.whole
+    named_classes = [whole.classes[label] if label >= 0 else None for label in whole.label] if whole.classes else None
+    columns = {names["label"]: whole.label if named_classes is None else named_classes}
+    if collection.client_names:
+        columns[names["client"]] = np.array(collection.client_names, dtype=object)[collection.client]
+    if collection.split:
+        columns[names["split"]] = [SPLITS[split] if split >= 0 else None for split in whole.split]
+    return columns

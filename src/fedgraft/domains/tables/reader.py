@@ -88,12 +88,7 @@ def check_there(columns: Sequence[str], wanted: Mapping[str, str], where: str) -
 
 
 def _frame(
-    given: Given,
-    parameter: str,
-    wanted: Mapping[str, str],
-    optional: Collection[str],
-    rest: bool,
-    may_be_empty: bool,
+    given: Given, parameter: str, wanted: Mapping[str, str], optional: Collection[str], rest: bool, may_be_empty: bool
 ) -> tuple[pd.DataFrame, str, tuple[str, ...]]:
     """(the columns of one table that are read, what errors call it, names of the others)."""
     name = parameter if isinstance(given, pd.DataFrame) else str(given)

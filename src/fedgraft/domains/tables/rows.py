@@ -1,7 +1,7 @@
 """Rows that were read, with what each column holds and the one way in which errors name file, row, column and value."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -97,8 +97,7 @@ class Cells:
         if not len(self):
             return np.zeros(0, np.str_)
         code, names = self.codes()
-        found: NDArray[np.str_] = names[code]
-        return found
+        return names[code]
 
     def among(self, names: Array, must: str = "") -> Indices:
         """Return where the text of each cell stands among names, which are all different, int64 [n]; -1 for none.
@@ -202,8 +201,7 @@ class Rows:
 
     def clients(self) -> Coded | None:
         """Return the client of each row: of the column "client", or of a folder the file; None where neither says."""
-        coded: Coded | None = (self.file, np.array(self.files)) if self.files else self.read("client")
-        return coded
+        return (self.file, np.array(self.files)) if self.files else self.read("client")
 
     @property
     def where(self) -> str:
@@ -222,9 +220,7 @@ class Rows:
     def take(self, rows: Indices) -> "Rows":
         """Return some of the rows; each keeps its number in errors."""
         some = self.frame.iloc[rows].reset_index(drop=True)
-        return Rows(
-            self.table, self.names, some, self.source, self.places[rows], self.file[rows], self.files, self.unread
-        )
+        return replace(self, frame=some, places=self.places[rows], file=self.file[rows])
 
     def error(self, wrong: Array | Sequence[int], what: str, noun: str = "rows", end: str = ".") -> InputError:
         """Return the error "FILE, row 3: WHAT (2 such rows)." of the first wrong row.
@@ -251,18 +247,18 @@ def codes_of(values: Array, name: str, where: str) -> Coded:
 
 
 def repeated(keys: Array) -> Indices:
-    """Return the rows whose key a row before them has, ascending, int64."""
+    """Return the rows whose key a row before them has, ascending, int64 [n]."""
     return np.flatnonzero(pd.Index(keys).duplicated())
 
 
 def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
-    found = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
-    return np.asarray(found, np.int64).reshape(np.shape(wanted))
+    places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
+    return np.asarray(places, np.int64).reshape(np.shape(wanted))
 
 
 def as_numbers(values: pd.Series) -> NDArray[np.float64]:
-    """A column's numbers, nan where it holds none: of truths, dates, durations and complex numbers nothing is one."""
+    """float64 [cells], nan where there is no number: truths, dates, durations and complex numbers are none."""
     kinds, dtype = pd.api.types, values.dtype
     numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
     textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)

@@ -141,13 +141,13 @@ def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str,
 
     Raises `InputError` where two columns are the same to a task.
     """
-    found = {}
+    result = {}
     for name, table in tables.items():
         for own, column in (usual := names.get(name, {})).items():
             if own != column and {own, column} <= {*table.columns}:
                 raise InputError(f"--{name}: columns {own!r} and {column!r} both say the {column}; one is needed.")
-        found[name] = table.rename(columns=usual)
-    return found
+        result[name] = table.rename(columns=usual)
+    return result
 
 
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,8 +12,9 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Features, factors_to
 from fedgraft.domains.typed.metapath_graphs import page_rank
-from fedgraft.domains.typed.shards import Features, TypedGraph
+from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.nn.propagate import Sparse, States
 
 
@@ -50,22 +51,17 @@ class TypedData:
     @cached_property
     def centrality(self) -> NDArray[np.float32]:
         """float32 [targets], PageRank among the client's nodes of all types."""
-        rank: NDArray[np.float32] = page_rank(self.part)
-        return rank
+        return page_rank(self.part)
 
 
 def feature_states(features: Features, scale: float) -> States:
     """Return features as products want them, of such a root mean square in every row; 0 leaves them as they are."""
     if isinstance(features, np.ndarray):
-        factors = _factors(np.square(features).mean(1), scale)
+        factors = factors_to(scale, np.square(features).mean(1))
         return torch.from_numpy(np.ascontiguousarray(features * factors[:, None]) if scale else features.copy())
-    factors = _factors(np.asarray(features.multiply(features).mean(1)).ravel(), scale)
+    factors = factors_to(scale, np.asarray(features.multiply(features).mean(1)).ravel())
     entries = (sparse.diags(factors) @ features if scale else features).tocoo()
     order = np.lexsort((entries.col, entries.row))
     # Never with its zeros: a client's bag of words has a hundred times as many of them as of words.
     values = entries.data[order].astype(np.float32)
     return Sparse(entries.row[order], entries.col[order], values, features.shape, small=0)
-
-
-def _factors(squares: NDArray[np.float32], scale: float) -> NDArray[np.float32]:
-    return np.divide(scale, np.sqrt(squares), out=np.zeros(len(squares), np.float32), where=squares > 0)

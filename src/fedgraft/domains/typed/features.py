@@ -1,18 +1,15 @@
 """Features of target nodes: those that there are, kept small; and where there are none, some of what a client holds."""
 
 import hashlib
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.domains.typed.edges import Adjacencies, adjacencies
-from fedgraft.domains.typed.shards import Features, TypedGraph
+from fedgraft.domains.typed.shards import Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import require
 
-SPARSE = 0.25
-"""Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
 WIDTH = 64
 """Features for each type of neighbours."""
 SALT = b"fedgraft: signs"
@@ -21,11 +18,9 @@ WIDEST = 512
 """Most signs that one hash gives."""
 
 
-def compact(values: Features) -> Features:
-    """Return features sparse where few are other than zero, else as an array."""
-    if isinstance(values, np.ndarray):
-        return sparse.csr_matrix(values) if np.count_nonzero(values) < SPARSE * values.size else values
-    return values if values.nnz < SPARSE * values.shape[0] * values.shape[1] else values.toarray()
+def with_features(graph: TypedGraph) -> TypedGraph:
+    """Return a client's graph with features made of what it holds, unless it has some."""
+    return graph if graph.width else replace(graph, features=structural_features(graph))
 
 
 def structural_features(graph: TypedGraph, width: int = WIDTH) -> NDArray[np.float32]:
@@ -51,12 +46,9 @@ def structural_features(graph: TypedGraph, width: int = WIDTH) -> NDArray[np.flo
     near = sorted(around[graph.target])
     counts = [np.log1p(np.diff(around[graph.target][kind].indptr)) for kind in near]
     parts = [np.stack(counts, axis=1)] if counts else [np.zeros((graph.targets, 0))]
-    parts += [_projected(graph, around, kind, width) for kind in sorted({*near, *_behind(around, near)})]
+    behind = (kind for by in near for kind in around[by])
+    parts += [_projected(graph, around, kind, width) for kind in sorted({*near, *behind})]
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-def _behind(around: Adjacencies, near: Sequence[str]) -> set[str]:
-    return {kind for by in near for kind in around[by]}
 
 
 def _projected(graph: TypedGraph, around: Adjacencies, kind: str, width: int) -> NDArray[np.float32]:
@@ -68,16 +60,15 @@ def _projected(graph: TypedGraph, around: Adjacencies, kind: str, width: int) ->
         if kind not in around[by]:
             continue
         step, then = _mean(first[by]), _mean(around[by][kind])
-        found = step @ (then @ signs)
+        reached = step @ (then @ signs)
         if kind == graph.target:
             itself = np.asarray(step.multiply(then.T).sum(axis=1)).ravel()[:, None]
             left = 1 - itself
-            found = np.where(left > 1e-6, (found - itself * signs) / np.maximum(left, 1e-6), 0)
-        ways.append(found)
+            reached = np.where(left > 1e-6, (reached - itself * signs) / np.maximum(left, 1e-6), 0)
+        ways.append(reached)
     mean = np.mean(ways, axis=0, dtype=np.float32)
     size = np.sqrt((mean**2).mean(axis=1, keepdims=True))
-    scaled: NDArray[np.float32] = np.divide(mean, size, out=np.zeros_like(mean), where=size > 1e-6)
-    return scaled
+    return np.asarray(np.divide(mean, size, out=np.zeros_like(mean), where=size > 1e-6))
 
 
 def _mean(joined: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -28,21 +28,11 @@ def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.c
     half = len(steps) // 2 if types == types[::-1] and len(steps) % 2 == 0 else len(steps) - 1
     left, right = _product(steps[:half], graph.targets), _product(steps[half:], graph.targets)
     g = np.random.default_rng(zlib.crc32(metapath.encode()))
-    found = []
+    matrices = []
     for start in range(0, graph.targets, ROWS):
         paths = sparse.csr_matrix(left[start : start + ROWS] @ right)
-        found.append(_strongest(paths, most, g, start) if most else paths)
-    return _with_itself(sparse.csr_matrix(sparse.vstack(found, format="csr")))
-
-
-def metapath_means(graph: TypedGraph, metapath: str) -> sparse.csr_matrix:
-    """Return the matrix that averages over the others that a metapath joins to a node, float32 [targets, targets]."""
-    matrix = metapath_matrix(graph, metapath)
-    matrix.setdiag(0)
-    matrix.eliminate_zeros()
-    counts = np.diff(matrix.indptr)
-    matrix.data = np.repeat(1.0 / np.maximum(counts, 1), counts).astype(np.float32)
-    return matrix
+        matrices.append(_strongest(paths, most, g, start) if most else paths)
+    return _with_itself(sparse.csr_matrix(sparse.vstack(matrices, format="csr")))
 
 
 def page_rank(graph: TypedGraph, damping: float = 0.85, steps: int = 50) -> np.ndarray:

@@ -1,20 +1,18 @@
 """Partition target nodes of a typed graph over clients, and what they are joined to."""
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.dealing import FOLDS, SHARES, dirichlet, iid, split_nodes
-from fedgraft.domains.typed.edges import Adjacencies, adjacencies
-from fedgraft.domains.typed.shards import JOIN, TypedGraph
+from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
+from fedgraft.domains.notes import LOG
+from fedgraft.domains.typed.shards import JOIN, Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import InputError, require, require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
 
 PARTITIONS = ("uniform", "dirichlet")
 OTHERS = ("shared", "divided")
@@ -25,55 +23,27 @@ STEPS = 2
 
 
 @dataclass(frozen=True)
-class Dealing:
-    """Options of dealing a typed graph to clients and of splitting it, which typed data sets share.
+class TypedDealing(Dealing[TypedGraph, TypedGraph]):
+    """Options of dealing a typed graph: its target nodes, at random in equal numbers or class by class.
+
+    Nodes without a label are dealt at random in equal numbers.
 
     Args:
-        of: what errors call the options: "TypedSets" for TypedSets.clients ...
-        clients: how many, >= 1.
-        partition: of target nodes: "uniform", at random in equal numbers, or "dirichlet", class by class in drawn
-            proportions; those without a label at random in equal numbers.
-        alpha: of the Dirichlet distribution, > 0.
         others: who holds nodes of other types: "shared", every client that has a use for them, or "divided", one
             client at random.
-        fold: which of the five folds is the test set.
-        shares: of training, validation and test nodes, "60:20:20" or "64:16:20".
     """
 
-    of: str
-    clients: int
+    partitions: ClassVar[tuple[str, ...]] = PARTITIONS
+    allowed: ClassVar[tuple[str, ...]] = ALLOWED
+    alpha_shown: ClassVar[str] = "{!r}"
+
     partition: str = "uniform"
-    alpha: float = 0.5
-    others: str = "shared"
-    fold: int = 0
     shares: str = ALLOWED[0]
+    others: str = "shared"
 
     def __post_init__(self) -> None:
-        require(self.clients >= 1, f"{self.of}.clients", "at least 1", self.clients)
-        require_one_of(f"{self.of}.partition", self.partition, PARTITIONS)
-        require(0 < self.alpha < np.inf, f"{self.of}.alpha", "above 0", self.alpha)
+        super().__post_init__()
         require_one_of(f"{self.of}.others", self.others, OTHERS)
-        require(0 <= self.fold < FOLDS, f"{self.of}.fold", f"0..{FOLDS - 1}", self.fold)
-        require_one_of(f"{self.of}.shares", self.shares, ALLOWED)
-
-    def deal(self, graph: TypedGraph, seed: int, split: bool = True) -> list[TypedGraph]:
-        """Return one part per client. Who holds a target node does not depend on `others`, nor on `fold`.
-
-        Args:
-            graph: the whole.
-            seed: of partition, other nodes and split, each by itself.
-            split: whether to split its target nodes; else they stay as they are.
-        """
-        if self.partition != "dirichlet" and self.alpha != Dealing.alpha:
-            LOG.warning(f"{self.of}.alpha = {self.alpha:g} is of 'dirichlet' alone; partition is {self.partition!r}.")
-        owner = self.owner(graph, generator(seed, "partition"))
-        names = [f"{graph.name}-{k}" for k in range(self.clients)]
-        return parts_of(self.split(graph, seed) if split else graph, owner, names, self.others, seed)
-
-    def split(self, graph: TypedGraph, seed: int) -> TypedGraph:
-        """Return the graph, split by the seed."""
-        g = generator(seed, "split")
-        return replace(graph, split=split_nodes(graph.label, self.fold, g, graph.name, self.shares))
 
     def owner(self, graph: TypedGraph, g: np.random.Generator) -> NDArray[np.int32]:
         """int32 [targets]: the client whose target node each is."""
@@ -86,6 +56,10 @@ class Dealing:
         owner[known] = dirichlet(graph.label[known], self.clients, self.alpha, g, graph.name)
         owner[~known] = iid(int((~known).sum()), self.clients, g)
         return owner
+
+    def cut(self, graph: TypedGraph, owner: NDArray[np.integer], names: Sequence[str], seed: int) -> list[TypedGraph]:
+        """Return the clients' parts."""
+        return parts_of(graph, owner, names, self.others, seed)
 
 
 def parts_of(
@@ -147,8 +121,8 @@ def reached(graph: TypedGraph, around: Adjacencies, own: Indices) -> dict[str, I
     for _ in range(max(STEPS, longest // 2)):
         new: dict[str, Indices] = {}
         for kind in known:
-            found = [around[near][kind][rows].indices for near, rows in last.items() if kind in around[near]]
-            here = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+            nodes = [around[near][kind][rows].indices for near, rows in last.items() if kind in around[near]]
+            here = np.unique(np.concatenate(nodes)) if nodes else np.zeros(0, np.int64)
             new[kind] = here[~known[kind][here]]
         for kind, rows in new.items():
             known[kind][rows] = True

@@ -12,8 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.features import compact
-from fedgraft.domains.typed.shards import Features
+from fedgraft.domains.examples import Features, compact
 from fedgraft.errors import InputError
 
 
@@ -46,12 +45,12 @@ class Files:
     def numbers(self, name: str, columns: int, separator: str | None = None) -> Indices:
         """Whole numbers of 0 or more, int64 [rows, columns], of a file with a row per line; None is for blanks."""
         with self._opened(name) as path:
-            found = np.loadtxt(path, dtype=np.int64, delimiter=separator, ndmin=2)
-            if found.shape[1] != columns:
-                raise ValueError(f"{columns} numbers a line are needed, got {found.shape[1]}")
-            if found.min() < 0:
-                raise ValueError(f"numbers must be at least 0; line {(found < 0).any(axis=1).argmax() + 1} has less")
-        return found
+            numbers = np.loadtxt(path, dtype=np.int64, delimiter=separator, ndmin=2)
+            if numbers.shape[1] != columns:
+                raise ValueError(f"{columns} numbers a line are needed, got {numbers.shape[1]}")
+            if numbers.min() < 0:
+                raise ValueError(f"numbers must be at least 0; line {(numbers < 0).any(axis=1).argmax() + 1} has less")
+        return numbers
 
     def lists(self, name: str) -> Indices:
         """Pairs int64 [2, pairs] of a file with lines such as "3:8,9": a number, and those that it is joined to."""
@@ -65,18 +64,18 @@ class Files:
                     raise ValueError(f"line {line}: {error}") from error
             if not pairs:
                 raise ValueError("no pairs")
-        found = np.array(pairs, np.int64).T
-        if found.min() < 0:
-            raise self.wrong(name, f"numbers must be at least 0; got {found.min()}")
-        return found
+        pairs_found = np.array(pairs, np.int64).T
+        if pairs_found.min() < 0:
+            raise self.wrong(name, f"numbers must be at least 0; got {pairs_found.min()}")
+        return pairs_found
 
     def labels(self, name: str) -> Indices:
         """Whole numbers int64 [nodes] of an .npy file."""
         with self._opened(name) as path:
-            found = np.load(path, allow_pickle=False)
-            if found.ndim != 1 or not len(found) or (found % 1 != 0).any() or found.min() < 0:
-                raise ValueError(f"it must be one class a node, 0 or more; got {found.dtype} of {list(found.shape)}")
-            label: Indices = found.astype(np.int64)
+            values = np.load(path, allow_pickle=False)
+            if values.ndim != 1 or not len(values) or (values % 1 != 0).any() or values.min() < 0:
+                raise ValueError(f"it must be one class a node, 0 or more; got {values.dtype} of {list(values.shape)}")
+            label: Indices = values.astype(np.int64)
         return label
 
     def matrix(self, name: str) -> Features:
@@ -84,17 +83,17 @@ class Files:
         with self._opened(name) as path:
             if not zipfile.is_zipfile(path):  # np.load would leave it open
                 raise zipfile.BadZipFile("it is no .npz archive, or cut off")
-            found = sparse.load_npz(path).tocsr().astype(np.float32)
-            if not np.isfinite(found.data).all():
+            matrix = sparse.load_npz(path).tocsr().astype(np.float32)
+            if not np.isfinite(matrix.data).all():
                 raise ValueError("features must be finite numbers")
-            found.sort_indices()
-        return compact(found)
+            matrix.sort_indices()
+        return compact(matrix)
 
     def table(self, name: str, columns: Sequence[str]) -> pd.DataFrame:
         """Return some columns of a CSV file with a header, as text; empty fields are missing."""
         with self._opened(name) as path:
-            found: pd.DataFrame = pd.read_csv(path, usecols=list(columns), dtype=str)
-        return found
+            table: pd.DataFrame = pd.read_csv(path, usecols=list(columns), dtype=str)
+        return table
 
     def lines(self, name: str) -> list[list[str]]:
         """Return the words of each line that has some."""

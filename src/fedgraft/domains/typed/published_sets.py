@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.features import compact
+from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.typed.published_files import Files
-from fedgraft.domains.typed.shards import JOIN, EdgeType, Features, TypedGraph
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, once
 
 HECO = "https://github.com/liun-online/HeCo/raw/HEAD/data"
 GENRES = ("Action", "Comedy", "Drama")
@@ -68,9 +67,9 @@ def _folder(root: Path, published: Published) -> Path:
     """Return where most of a set's files are; where none is, where they should be by the name of the root."""
     parts = published.folder
     places = [root.joinpath(*parts[above:]) for above in range(len(parts) + 1)]
-    found = [sum((place / file).is_file() for file in published.files) for place in places]
-    if max(found):
-        return places[found.index(max(found))]
+    counts = [sum((place / file).is_file() for file in published.files) for place in places]
+    if max(counts):
+        return places[counts.index(max(counts))]
     named = [above for above in range(1, len(parts) + 1) if root.parts[-above:] == parts[:above]]
     return places[max(named, default=0)]
 
@@ -214,9 +213,9 @@ def _counted(texts: Sequence[Sequence[str]]) -> sparse.csr_matrix:
     place = {word: number for number, word in enumerate(sorted(w for w, count in several.items() if count >= LEAST))}
     row = [number for number, words in enumerate(texts) for word in words if word in place]
     column = [place[word] for words in texts for word in words if word in place]
-    found = sparse.csr_matrix((np.ones(len(row), np.float32), (row, column)), shape=(len(texts), len(place)))
-    found.sum_duplicates()
-    return found
+    matrix = sparse.csr_matrix((np.ones(len(row), np.float32), (row, column)), shape=(len(texts), len(place)))
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _imdb_nshe(files: Files, title: str) -> TypedGraph:

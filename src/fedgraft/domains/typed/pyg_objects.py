@@ -11,24 +11,23 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains import pyg_objects as pyg
-from fedgraft.domains.tables.collection import Collection, columns_of
-from fedgraft.domains.tables.rows import codes_of
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features
+from fedgraft.domains.tables import pyg_objects as pyg
+from fedgraft.domains.tables.own_tables import columns_of
+from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
-from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.features import compact
 from fedgraft.domains.typed.shards import (
     JOIN,
     EdgeType,
-    Features,
     TypedGraph,
     merge_graphs,
     metapath_types,
+    once,
     shortest_metapaths,
 )
 from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
 from fedgraft.errors import InputError, require_one_of
-from fedgraft.wire.layouts import Array
 
 IDS = ("node_id", "n_id")
 """What objects may call the ids of a type's nodes."""
@@ -55,11 +54,8 @@ def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str)
         return _of_folder(Path(given), target, metapaths, where)
     if isinstance(given, str | Path):
         given, where = pyg.read_object(Path(given), where, "HeteroData"), str(given)
-    graph, client, split, notes = _graph(given, target, metapaths, where)
-    named, names = np.zeros(graph.targets, np.int64), np.array([], dtype=str)
-    if client is not None:
-        named, names = codes_of(client, "client", f"{where}[{target!r}].client")
-    return Collection(graph, named, tuple(names.tolist()), split, notes, _numbers(graph))
+    graph, (client, names), split, notes = _graph(given, target, metapaths, where)
+    return Collection(graph, client, tuple(names.tolist()), split, notes, tuple(map(str, range(graph.width))))
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -84,8 +80,8 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
     edges = []
     for pair, ends in whole.edges.items():
         sides = zip(ENDS, BOTH, pair, ends, strict=True)
-        said = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
-        edges.append(pd.DataFrame(said[0] | said[1]))
+        columns_of_end = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
+        edges.append(pd.DataFrame(columns_of_end[0] | columns_of_end[1]))
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
 
 
@@ -100,10 +96,10 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, said = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
+        graph, _, split, of_file = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
-        notes += said
+        notes += of_file
     if len(set(splits)) > 1:
         lacking, having = paths[splits.index(False)], paths[splits.index(True)]
         raise InputError(f"{lacking} has no {pyg.MASKS[0]}, but {having} has one; all files need masks, or none.")
@@ -119,7 +115,7 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    return Collection(whole, client, names, splits[0], tuple(notes), _numbers(whole), tuple(parts))
+    return Collection(whole, client, names, splits[0], tuple(notes), tuple(map(str, range(whole.width))), tuple(parts))
 
 
 def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedGraph]:
@@ -129,24 +125,22 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
     pairs = list(dict.fromkeys(pair for part in parts for pair in part.edges))
     suggested = tuple(metapaths) or shortest_metapaths(parts[0].target, pairs)
     is_sparse = any(not isinstance(part.features, np.ndarray) for part in parts)
-    found = []
-    for part in parts:
-        number = np.array([classes.index(name) for name in part.classes], np.int64)
-        features = sparse.csr_matrix(part.features) if is_sparse else part.features
-        found.append(
-            replace(
-                part,
-                ids={kind: part.ids.get(kind, np.zeros(0, dtype=object)) for kind in kinds},
-                features=features,
-                label=np.where(part.label >= 0, number[part.label], -1),
-                classes=classes,
-                edges={pair: part.edges.get(pair, np.zeros((2, 0), np.int32)) for pair in pairs},
-                metapaths=suggested,
-            )
+    parts_alike = [
+        replace(
+            part,
+            ids={kind: part.ids.get(kind, np.zeros(0, dtype=object)) for kind in kinds},
+            features=sparse.csr_matrix(part.features) if is_sparse else part.features,
+            # Of label -1, which is unknown, the last entry.
+            label=np.array([*map(classes.index, part.classes), -1])[part.label],
+            classes=classes,
+            edges={pair: part.edges.get(pair, np.zeros((2, 0), np.int32)) for pair in pairs},
+            metapaths=suggested,
         )
+        for part in parts
+    ]
     for metapath in suggested:
-        metapath_types(metapath, found[0], "TypedGraph.metapaths")
-    return found
+        metapath_types(metapath, parts_alike[0], "TypedGraph.metapaths")
+    return parts_alike
 
 
 # --- one object -------------------------------------------------------------------------------------------------------
@@ -154,8 +148,8 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
 
 def _graph(
     data: Any, target: str, metapaths: Sequence[str], where: str, client: str = ""
-) -> tuple[TypedGraph, Array | None, bool, tuple[str, ...]]:
-    """(graph, client of each target node if said, whether a split was given, notes).
+) -> tuple[TypedGraph, Coded, bool, tuple[str, ...]]:
+    """(graph, client of each target node and names of clients, whether a split was given, notes).
 
     `where` is what errors call the object, and the name of the graph; `client` goes before ids that are numbers
     within a file.
@@ -176,7 +170,7 @@ def _graph(
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
     label, classes = _labels(own, count, what)
-    split, given = pyg.split_of(own, count, what, counted=False)
+    split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
     graph = TypedGraph(
@@ -193,22 +187,21 @@ def _graph(
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    named = pyg.clients_of(own["client"], count, what) if "client" in own else None
-    return graph, named, given, notes
+    return graph, pyg.clients_of(own.get("client"), count, what), is_split, notes
 
 
 def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, ...]]:
     """({types, in the order of their names: int64 [2, listed]}, notes); all relations between two types are one."""
-    found: dict[EdgeType, list[Indices]] = {}
+    by_types: dict[EdgeType, list[Indices]] = {}
     for one, relation, other in data.edge_types:
         edge_index = data[one, relation, other]["edge_index"]
         ends = pyg.ends_of(edge_index, f"{where}[{one!r}, {relation!r}, {other!r}].edge_index")
         pair = (one, other) if one <= other else (other, one)
-        found.setdefault(pair, []).append(ends if one <= other else ends[::-1])
-    if not found:
+        by_types.setdefault(pair, []).append(ends if one <= other else ends[::-1])
+    if not by_types:
         raise InputError(f"{where} has no edges.")
-    joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in found.items()}
-    several = [JOIN.join(pair) for pair, some in found.items() if len(some) > 2]
+    joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in by_types.items()}
+    several = [JOIN.join(pair) for pair, some in by_types.items() if len(some) > 2]
     notes = [f"{where}: {name}: several relations are taken as one." for name in several]
     held = {key for kind in data.edge_types for key in pyg.UNREAD if key in data[kind]}
     return joined, (*notes, *(f"{where}.{key} is not read." for key in sorted(held)))
@@ -248,24 +241,15 @@ def _features(store: Any, count: int, where: str) -> Features:
     x = store.get("x")
     if x is None:
         return np.zeros((count, 0), np.float32)
-    x = pyg.rows_of(x, f"{where}.x", count)
-    if isinstance(x, np.ndarray):
-        rows, columns = np.nonzero(~np.isfinite(x))
-        _check_finite(x[rows, columns], rows, columns, where)
-        return compact(np.ascontiguousarray(x, dtype=np.float32))
-    values, row, column = pyg.entries_of(x)
-    _check_finite(values, row, column, where)
-    return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
-
-
-def _check_finite(values: Array, rows: Indices, columns: Indices, where: str) -> None:
-    """Raise `InputError` where a value is not finite, with its row and column."""
-    if len(broken := np.flatnonzero(~np.isfinite(values))):
+    features = pyg.features_of(x, f"{where}.x", count)
+    listed = sparse.coo_matrix(features)
+    if len(broken := np.flatnonzero(~np.isfinite(listed.data))):
         first = broken[0]
         raise InputError(
-            f"{where}.x must be finite numbers; got {values[first]} at node {rows[first]}, feature {columns[first]} "
-            f"({len(broken)} such values)."
+            f"{where}.x must be finite numbers; got {listed.data[first]} at node {listed.row[first]}, feature "
+            f"{listed.col[first]} ({len(broken)} such values)."
         )
+    return features
 
 
 def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...]]:
@@ -273,13 +257,6 @@ def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
     y = pyg.classes_of(store["y"], count, f"{where}.y")
-    classes, label = np.unique(y[y >= 0], return_inverse=True)
-    if not len(classes):
+    if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
-    found = np.full(count, -1, np.int64)
-    found[y >= 0] = label
-    return found, tuple(map(str, classes.tolist()))
-
-
-def _numbers(graph: TypedGraph) -> tuple[str, ...]:
-    return tuple(map(str, range(graph.width)))
+    return pyg.occurring(y)

@@ -1,7 +1,6 @@
 """Questions about target nodes of typed graphs: whose they are, which are new, and a client's graph with these."""
 
-import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,18 +8,188 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.tables.asked import feature_columns, ids_near, places_known
-from fedgraft.domains.tables.features import new_features, stacked
+from fedgraft.domains.examples import Features, stacked
+from fedgraft.domains.notes import LOG
+from fedgraft.domains.tables import asked
+from fedgraft.domains.tables.asked import Places, feature_columns, ids_near, places_known
+from fedgraft.domains.tables.features import new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.typed.edges import once
 from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.new_nodes import Newcomers, Node, owners_of, placed, read_links
-from fedgraft.domains.typed.shards import EdgeType, Features, TypedGraph
-from fedgraft.domains.typed.tables import ASKED_NODES
-from fedgraft.errors import InputError, nearest
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, once
+from fedgraft.domains.typed.tables import ASKED_EDGES, ASKED_ENDS, ASKED_NODES, ENDS
+from fedgraft.errors import InputError, nearest, unknown
 
-LOG = logging.getLogger("fedgraft.data")
+Node = tuple[str, str]
+"""A type, and an id as text."""
+Owners = Mapping[Node, Places]
+"""{node: everybody who has it, and where}."""
+Link = tuple[Node, Node]
+"""Both ends of an edge."""
+
+
+def read_links(tables: Mapping[str, pd.DataFrame], graph: TypedGraph) -> tuple[list[Link], Rows]:
+    """Return the edges of the table "edges", none without one, and the rows that list them.
+
+    Raises `InputError` for a type that is none of the graph of a client, and for types that have no edges.
+    """
+    rows = read_asked(tables, ASKED_EDGES)
+    kinds, ids = ([rows[role].texts().tolist() for role in roles] for roles in (ENDS, ASKED_ENDS))
+    joined = {*graph.edges, *(pair[::-1] for pair in graph.edges)}
+    for row, pair in enumerate(zip(*kinds, strict=True)):
+        for column, kind in zip(ENDS, pair, strict=True):
+            if kind not in graph.ids:
+                raise InputError(f"{rows.row(row)}: {column!r}: {unknown('node type', kind, graph.ids)}")
+        if pair not in joined:
+            there = ", ".join(JOIN.join(known) for known in graph.edges)
+            raise InputError(f"{rows.row(row)}: there are no edges {JOIN.join(pair)}; there are {there}.")
+    ends = [list(zip(kinds[end], ids[end], strict=True)) for end in (0, 1)]
+    return list(zip(*ends, strict=True)), rows
+
+
+def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
+    """Return who has which of these nodes, compared as text, as files hold them."""
+    names: dict[str, set[str]] = {}
+    for kind, name in wanted:
+        names.setdefault(kind, set()).add(name)
+    owners_by_node: dict[Node, Places] = {}
+    for kind, some in names.items():
+        owners = asked.owners_of([shard.ids.get(kind, ()) for shard in shards], some)
+        owners_by_node |= {(kind, name): places for name, places in owners.items()}
+    return owners_by_node
+
+
+class Newcomers:
+    """Nodes that no client has, in groups that edges between them make; one client answers for a group.
+
+    Args:
+        shards: all clients' own parts.
+        owners: of the other nodes that `links` names.
+        listed: {id of a new target node: its row in the table of nodes}.
+        said: {id of a new target node: the client that its row names}.
+        nodes: the rows of that table.
+        pairs: both ends of each edge.
+        edges: the rows that list them.
+
+    Raises `InputError` for edges to target nodes that are none, and without a new end.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[TypedGraph],
+        owners: Owners,
+        listed: Mapping[str, int],
+        said: Mapping[str, int],
+        nodes: Rows,
+        pairs: Sequence[Link],
+        edges: Rows,
+    ) -> None:
+        self._shards, self._owners, self._listed, self._said = shards, owners, listed, said
+        self._nodes, self._pairs, self._edges, self._target = nodes, pairs, edges, shards[0].target
+        for row, pair in enumerate(pairs):
+            self._check_ends(row, pair)
+        ends = [end for pair in pairs for end in pair if end not in owners]
+        new = list(dict.fromkeys([*((self._target, name) for name in listed), *ends]))
+        self._group = dict(zip(new, asked.groups_of(new, pairs), strict=True))
+        self._rows: dict[int, list[int]] = {}
+        for row, pair in enumerate(pairs):
+            self._rows.setdefault(next(self._group[end] for end in pair if end in self._group), []).append(row)
+        self._client: dict[int, int] = {}
+
+    @property
+    def others(self) -> dict[str, list[str]]:
+        """{type: ids of new nodes that are no target nodes}."""
+        ids: dict[str, list[str]] = {}
+        for kind, name in self._group:
+            if kind != self._target:
+                ids.setdefault(kind, []).append(name)
+        return ids
+
+    def _check_ends(self, row: int, pair: Link) -> None:
+        for column, node in zip(ASKED_ENDS, pair, strict=True):
+            if node[0] == self._target and node not in self._owners and node[1] not in self._listed:
+                known = [str(name) for shard in self._shards for name in shard.ids[self._target]]
+                hint = nearest(node[1], [*self._listed, *known])
+                raise InputError(
+                    f"{self._edges.row(row)}: {column!r} must be a node of type {self._target!r} of a client, or "
+                    f"a new one of --nodes; got {node[1]!r}.{hint}"
+                )
+        if all(node in self._owners for node in pair):
+            got = " and ".join(f"{kind} {name!r}" for kind, name in pair)
+            raise InputError(f"{self._edges.row(row)}: one end must be new; got {got}, whose edges their clients know.")
+
+    def client(self, node: Node) -> int:
+        """Return who answers for a new node.
+
+        That is the client that a row of its group names, or whose target nodes the group is joined to; else the one
+        that alone has all other nodes that the group is joined to. Raises `InputError` where none is, or several are.
+        """
+        group = self._group[node]
+        if group not in self._client:
+            self._client[group] = self._found(node, group)
+        return self._client[group]
+
+    def _found(self, node: Node, group: int) -> int:
+        if len(self._shards) == 1:
+            return 0
+        firm: dict[int, str] = {}
+        for name, client in self._said.items():
+            if self._group[self._target, name] == group:
+                firm.setdefault(client, self._nodes.row(self._listed[name]))
+        among: set[int] | None = None
+        for number in self._rows.get(group, ()):
+            for end in self._pairs[number]:
+                whose = self._owners.get(end, {})
+                if end[0] == self._target and len(whose) == 1:
+                    firm.setdefault(next(iter(whose)), self._edges.row(number))
+                elif whose:
+                    among = set(whose) if among is None else among & set(whose)
+        if len(firm) > 1:
+            (one, where), (other, there), *_ = firm.items()
+            raise InputError(
+                f"{there}: new {node[0]} {node[1]!r} would be of client {self._shards[other].name!r}, and of "
+                f"{self._shards[one].name!r} by {where}; a new node has edges inside its client only."
+            )
+        if firm:
+            return next(iter(firm))
+        if among is not None and len(among) == 1:
+            return next(iter(among))
+        row = f"{self._nodes.row(self._listed[node[1]])}: " if node[0] == self._target else ""
+        raise InputError(
+            f"{row}who answers for new {node[0]} {node[1]!r}? No edge joins it to a node that one client has; a column "
+            "'client' (or --client) must say."
+        )
+
+    def edges_of(self, client: int) -> list[Link]:
+        """Return the edges of the new nodes that a client answers for."""
+        return [pair for pair in self._pairs if self.client(next(end for end in pair if end in self._group)) == client]
+
+
+def placed(
+    graph: TypedGraph, owners: Owners, client: int, first: Sequence[str], pairs: Sequence[Link]
+) -> tuple[dict[str, NDArray[np.object_]], dict[tuple[str, str], Indices]]:
+    """Return a client's new nodes, {type: object [new], ids}, and their edges, {types: int64 [2, edges], places}.
+
+    Places count the client's own nodes first, then the new ones, of which `first` are the target nodes. A node that
+    others have and this client has not is new to it.
+    """
+    new: dict[str, dict[str, int]] = {kind: {} for kind in graph.ids}
+    new[graph.target] = {name: number for number, name in enumerate(first)}
+    ends: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for pair in pairs:
+        places = []
+        for kind, name in pair:
+            place = owners.get((kind, name), {}).get(client)
+            if place is None:
+                place = len(graph.ids[kind]) + new[kind].setdefault(name, len(new[kind]))
+            places.append(place)
+        kinds = pair[0][0], pair[1][0]
+        known = kinds in graph.edges
+        ends.setdefault(kinds if known else kinds[::-1], []).append(
+            (places[0], places[1]) if known else (places[1], places[0])
+        )
+    ids = {kind: np.array(list(names), dtype=object) for kind, names in new.items() if names}
+    return ids, {kinds: np.array(some, np.int64).T for kinds, some in ends.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,24 +236,24 @@ def split_typed_nodes_asked(
             raise InputError(f"{rows.row(listed[ids[row]])}: new node {ids[row]!r} is listed twice.")
     columns = feature_columns(tables, shards[0].width) if feature_names is None else list(feature_names)
     values = _features(shards, rows.take(new), ids[new], client[new], columns, {*ends})
-    said = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
-    newcomers = Newcomers(shards, owners, listed, said, rows, pairs, edges)
+    named = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
+    newcomers = Newcomers(shards, owners, listed, named, rows, pairs, edges)
     for kind, new_ids in newcomers.others.items():
         LOG.warning(f"{OWNER}.edges: {len(new_ids):,} new nodes of type {kind!r}, such as {new_ids[0]!r}.")
     client[new] = [newcomers.client((target, ids[row])) for row in new.tolist()]
-    found = {}
+    questions = {}
     for number in np.unique(client).tolist():
         here, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         place[new[mine]] = shards[number].targets + np.arange(len(mine))
         first, own = ids[new[mine]].tolist(), newcomers.edges_of(number)
         added, joined = placed(shards[number], owners, number, first, own)
-        asked = Asked(ids[here], place[here], added, None if values is None else values[mine], joined)
-        found[number] = Questions(here, asked)
-    return found
+        of_client = Asked(ids[here], place[here], added, None if values is None else values[mine], joined)
+        questions[number] = Questions(here, of_client)
+    return questions
 
 
 def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices]:
-    """Return the client's graph with new nodes behind its own, and the places of the target nodes that are asked about.
+    """Return the client's graph with new nodes behind its own, and places of the nodes asked about, int64 [asked].
 
     Features that are made of what the client holds are made anew, of all its target nodes.
     """
@@ -98,7 +267,7 @@ def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices
     extended = replace(
         graph,
         ids={kind: np.concatenate([known, asked.new.get(kind, known[:0])]) for kind, known in graph.ids.items()},
-        features=stacked(graph.features, features),
+        features=stacked([graph.features, features]),
         label=np.concatenate([graph.label, np.full(new, -1)]),
         split=np.concatenate([graph.split, np.full(new, -1, np.int8)]),
         edges=edges,

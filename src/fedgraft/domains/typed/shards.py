@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_features, stacked
 from fedgraft.errors import InputError, nearest, require, require_one_of, unknown
 
 JOIN = "-"
 """Joins names of types: "paper-author" are edges, "paper-author-paper" is a metapath."""
 
-Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
-"""float32 [nodes, f], dense or CSR."""
 Ends: TypeAlias = NDArray[np.int32]
 """int32 [2, edges]: a node of the first type and one of the second, by their places within the types."""
 EdgeType: TypeAlias = tuple[str, str]
@@ -32,7 +31,7 @@ EdgeType: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class TypedGraph:
+class TypedGraph(Examples):
     """A typed graph, the whole or one client's part; NumPy and SciPy only, so that it can be sent to a process.
 
     Args:
@@ -66,13 +65,8 @@ class TypedGraph:
             ("ids", self.ids[self.target].shape, (self.targets,)),
         ):
             require(shape == wanted, what.format(key), f"of shape {wanted}", shape)
-        dense = isinstance(self.features, np.ndarray)
-        sound = (dense or isinstance(self.features, sparse.csr_matrix)) and self.features.dtype == np.float32
-        got = f"{type(self.features).__name__} of {self.features.dtype}"
-        require(sound, what.format("features"), "an array or a csr_matrix of float32", got)
-        for key, numbers, count in (("label", self.label, len(self.classes)), ("split", self.split, len(SPLITS))):
-            if len(outside := np.flatnonzero((numbers < -1) | (numbers >= count))):
-                require(False, what.format(key), f"-1..{count - 1}", f"{numbers[outside[0]]} at node {outside[0]}")
+        check_features(self.features, what.format("features"))
+        check_below({"label": len(self.classes), "split": len(SPLITS)}, vars(self), what)
         if len(lost := np.flatnonzero((self.label < 0) & (self.split >= 0))):
             require(False, what.format("split"), "-1 where a node has no label", f"{self.split[lost[0]]} at {lost[0]}")
         for pair, ends in self.edges.items():
@@ -95,11 +89,6 @@ class TypedGraph:
         """int, the number of features."""
         return int(self.features.shape[1])
 
-    def rows(self, split: str) -> Indices:
-        """Positions of the target nodes of "train", "validation" or "test"; there may be none."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
-
     def adjacency(self, one: str, other: str) -> sparse.csr_matrix:
         """Return which nodes of a type have an edge to which of another, 1 or 0, float32 [one, other].
 
@@ -115,10 +104,10 @@ class TypedGraph:
             raise InputError(f"{self.name} has no edges {one}{JOIN}{other}; it has {joined}.")
         if one == other:
             ends = np.concatenate([ends, ends[::-1]], axis=1)
-        found = sparse.csr_matrix((np.ones(ends.shape[1], np.float32), (ends[0], ends[1])), shape=shape)
-        found.sum_duplicates()
-        found.data[:] = 1.0
-        return found
+        matrix = sparse.csr_matrix((np.ones(ends.shape[1], np.float32), (ends[0], ends[1])), shape=shape)
+        matrix.sum_duplicates()
+        matrix.data[:] = 1.0
+        return matrix
 
     def induced(self, name: str, kept: Mapping[str, Indices]) -> "TypedGraph":
         """Return the subgraph over some nodes of each type, {type: int64 [kept], places}; all edges between them."""
@@ -174,25 +163,19 @@ def _fault(metapath: str, graph: TypedGraph) -> str:
 
 def shortest_metapaths(target: str, edges: Sequence[EdgeType]) -> tuple[str, ...]:
     """Return the metapaths from target nodes to target nodes by one edge, or by way of one node of another type."""
-    found = []
+    metapaths = []
     for one, other in edges:
         if one == other == target:
-            found.append(JOIN.join((target, target)))
+            metapaths.append(JOIN.join((target, target)))
         elif target in (one, other):
-            found.append(JOIN.join((target, other if one == target else one, target)))
-    return tuple(dict.fromkeys(found))
+            metapaths.append(JOIN.join((target, other if one == target else one, target)))
+    return tuple(dict.fromkeys(metapaths))
 
 
 def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
     """Return all parts as one graph: nodes with the same type and id are one, every edge is there once."""
     first = parts[0]
-    for other in parts[1:]:
-        for what, mine, its in (("features", first.width, other.width), ("classes", first.classes, other.classes)):
-            if mine != its:
-                raise InputError(
-                    f"The nodes of {first.name} and {other.name} cannot be put in one place: their {what} differ "
-                    f"({mine} against {its})."
-                )
+    check_alike(parts)
     kinds = tuple(dict.fromkeys(kind for part in parts for kind in part.ids))
     ids = {kind: list(dict.fromkeys(one for part in parts for one in part.ids.get(kind, ()))) for kind in kinds}
     place = {kind: {one: number for number, one in enumerate(known)} for kind, known in ids.items()}
@@ -204,13 +187,11 @@ def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
     order = np.concatenate([where[first.target] for where in at])
     if len(np.unique(order)) != len(order):
         raise InputError(f"A node of type {first.target!r} is at two clients; each must be at one.")
-    stacked = all(isinstance(part.features, np.ndarray) for part in parts)
-    features = [part.features for part in parts]
     return TypedGraph(
         name="all clients",
         target=first.target,
         ids={kind: np.array(known, dtype=object) for kind, known in ids.items()},
-        features=np.concatenate(features) if stacked else sparse.csr_matrix(sparse.vstack(features, format="csr")),
+        features=stacked([part.features for part in parts]),
         label=np.concatenate([part.label for part in parts]),
         classes=first.classes,
         split=np.concatenate([part.split for part in parts]),
@@ -227,8 +208,7 @@ def _united(pair: EdgeType, parts: Sequence[TypedGraph], at: Sequence[Mapping[st
         for part, where in zip(parts, at, strict=True)
         if pair in part.edges
     ]
-    united: Ends = np.unique(np.concatenate(ends, axis=1), axis=1).astype(np.int32)
-    return united
+    return np.unique(np.concatenate(ends, axis=1), axis=1).astype(np.int32)
 
 
 def _places(count: int, kept: Indices) -> NDArray[np.int32]:
@@ -249,3 +229,24 @@ def _check_edges(what: str, pair: EdgeType, ends: Ends, counts: Mapping[str, int
                 f"{what}: edge {wrong} of {JOIN.join(pair)} has node {numbers[wrong]} of type {kind!r}; "
                 f"nodes are 0..{counts[kind] - 1}."
             )
+
+
+Adjacencies = Mapping[str, Mapping[str, sparse.csr_matrix]]
+"""{type: {type that it has edges to: which node to which, 1 or 0, float32}}, both ways."""
+
+
+def once(ends: NDArray[np.integer], within: bool) -> Ends:
+    """Return each edge once, int32 [2, edges]; `within` a type, where it may be listed either way, without loops."""
+    if within:
+        ends = np.sort(ends[:, ends[0] != ends[1]], axis=0)
+    return np.unique(ends, axis=1).astype(np.int32)
+
+
+def adjacencies(graph: TypedGraph) -> Adjacencies:
+    """Return which nodes have edges to which, for all types that have edges, both ways."""
+    joined: dict[str, dict[str, sparse.csr_matrix]] = {kind: {} for kind in graph.ids}
+    for one, other in graph.edges:
+        joined[one][other] = graph.adjacency(one, other)
+        if one != other:
+            joined[other][one] = joined[one][other].T.tocsr()
+    return joined

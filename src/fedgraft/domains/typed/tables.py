@@ -7,23 +7,20 @@ one of all nodes, whose column "type" says which type each is, and one of all ed
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.tables.features import dense_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
-from fedgraft.domains.typed.edges import once
-from fedgraft.domains.typed.features import compact
-from fedgraft.domains.typed.shards import JOIN, EdgeType, Features, TypedGraph, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
 
 TYPE = "type"
@@ -46,11 +43,7 @@ NODES = Table(
 """One row per node; all but its id and its type is said of target nodes."""
 EDGES = Table(
     "edges",
-    (
-        Column("ends[0]", usual="source"),
-        Column("ends[1]", usual="target"),
-        *(Column(end, option=end) for end in ENDS),
-    ),
+    (Column("ends[0]", usual="source"), Column("ends[1]", usual="target"), *(Column(end, option=end) for end in ENDS)),
 )
 """One row per edge, listed one way or both, by the ids of its ends, in the order of the types."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
@@ -67,12 +60,6 @@ BOTH = ("ends[0]", "ends[1]")
 Texts = NDArray[np.str_]
 Tables = Given | Mapping[str, Given]
 """One table of all, or one for each type or pair of types."""
-
-
-def usual_names(options: Any = None, **renamed: Any) -> dict[str, Any]:
-    """Return what a data set's options, or these, call the columns of nodes and of edges."""
-    ends = {} if options is None else {"ends[0]": options.ends[0], "ends[1]": options.ends[1]}
-    return NODES.names(options, **renamed) | EDGES.names(**ends)
 
 
 def read_typed_graph(
@@ -139,8 +126,8 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
     kinds: dict[str, Rows] = {}
     ids: dict[str, Texts] = {}
     if isinstance(nodes, Mapping):
-        for kind, given in nodes.items():
-            kinds[kind] = read(given, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",))
+        for kind, table in nodes.items():
+            kinds[kind] = read(table, NODES, names, owner, f"{owner}.nodes.{kind}", needed=("node",))
             ids[kind] = kinds[kind]["node"].texts()
     else:
         every = read(nodes, NODES, names, owner, needed=("node", TYPE))
@@ -176,7 +163,7 @@ def _features(own: Rows, owner: str) -> tuple[Features, tuple[str, ...], list[st
     names = own.names["features"]
     if names is ALL_OTHERS:
         others = [own.names[role] for role in NODES.roles if role != "features"]
-        names = tuple(name for name in own if name not in others and _has_numbers(own.frame[name]))
+        names = tuple(name for name in own if name not in others and np.isfinite(as_numbers(own.frame[name])).any())
     values = dense_features(own, names, owner)
     mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
     # What is constant but for rounding is left alone.
@@ -189,10 +176,6 @@ def _features(own: Rows, owner: str) -> tuple[Features, tuple[str, ...], list[st
     return (compact(values) if names else values), tuple(names), notes
 
 
-def _has_numbers(column: pd.Series) -> bool:
-    return bool(np.isfinite(as_numbers(column)).any())
-
-
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
@@ -203,8 +186,8 @@ _Edges = tuple[EdgeType, Rows, tuple[Texts, Texts]]
 def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) -> list[_Edges]:
     """Edges between each two types, in the order in which they are named."""
     if isinstance(edges, Mapping):
-        found: list[_Edges] = []
-        for name, given in edges.items():
+        tables: list[_Edges] = []
+        for name, table in edges.items():
             pair = tuple(name.split(JOIN))
             if len(pair) != 2:
                 allowed = f"two types joined by {JOIN!r}, such as {JOIN.join((*kinds, *kinds)[:2])!r}"
@@ -212,9 +195,9 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) 
             for kind in pair:
                 if kind not in kinds:
                     raise InputError(f"{owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
-            rows = read(given, EDGES, names, owner, f"{owner}.edges.{name}", only=BOTH)
-            found.append(((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
-        return found
+            rows = read(table, EDGES, names, owner, f"{owner}.edges.{name}", only=BOTH)
+            tables.append(((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
+        return tables
     every = read(edges, EDGES, names, owner)
     types = [every[role].texts() for role in ENDS]
     for role, named in zip(ENDS, types, strict=True):
@@ -255,10 +238,10 @@ def _places(
 ) -> Indices:
     """int64 [2, edges], the places of both ends within their types. Raises `InputError` for an end that is no node."""
     fits = [places_of(ids[kind], names) for kind, names in zip(pair, named, strict=True)]
-    for role, kind, names, found in zip(BOTH, pair, named, fits, strict=True):
-        if (found < 0).any():
+    for role, kind, names, place in zip(BOTH, pair, named, fits, strict=True):
+        if (place < 0).any():
             swapped = pair[0] != pair[1] and all(np.isin(named[end], ids[pair[1 - end]]).all() for end in (0, 1))
             hint = " The ids fit the other way round: the columns, or the types, are swapped." if swapped else ""
-            must, got = f"a node of type {kind!r}, one of {kinds[kind].where}", str(names[int((found < 0).argmax())])
-            raise rows[role].error(found < 0, must, repr(got), hint=hint)
+            must, got = f"a node of type {kind!r}, one of {kinds[kind].where}", str(names[int((place < 0).argmax())])
+            raise rows[role].error(place < 0, must, repr(got), hint=hint)
     return np.stack(fits)

@@ -11,9 +11,10 @@ from scipy import sparse
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.partitions import Dealing
-from fedgraft.domains.nodes.base.shards import Features, NodeShard, Numbers, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.own_shard import OwnNodes
+from fedgraft.domains.examples import Features
+from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
+from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.errors import require, require_one_of
 
 WORDS = 20
@@ -120,19 +121,18 @@ class Blocks(OwnNodes):
     def _numbers(self, g: np.random.Generator, graph: WholeGraph) -> Floats:
         """A number of each node, float64 [nodes]: of its own class and features, its neighbours' and noise."""
         weights = g.standard_normal(self.features)
-        told = np.asarray(graph.features @ weights).ravel()
-        own = g.standard_normal(self.classes)[graph.label] + told / max(float(told.std()), 1e-12)
+        signal = np.asarray(graph.features @ weights).ravel()
+        own = g.standard_normal(self.classes)[graph.label] + signal / max(float(signal.std()), 1e-12)
         edges = sparse.csr_matrix(
             (np.ones(len(graph.senders)), graph.senders, graph.pointers), (self.nodes, self.nodes)
         )
         around = (edges @ own) / np.maximum(graph.degree, 1)
         clear = own / own.std() + around / max(float(around.std()), 1e-12)
-        told = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
-        numbers: Floats = MEAN + SPREAD * (told + np.sqrt(NOISE) * g.standard_normal(self.nodes))
-        return numbers
+        signal = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
+        return np.asarray(MEAN + SPREAD * (signal + np.sqrt(NOISE) * g.standard_normal(self.nodes)))
 
-    def _dealing(self) -> Dealing:
-        return Dealing("Blocks", self.clients, self.partition, self.alpha, self.edges, self.fold)
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("Blocks", self.clients, self.partition, self.alpha, self.fold, edges=self.edges)
 
     def _starts(self) -> Indices:
         """Return where each class begins in the order of classes, and the end."""

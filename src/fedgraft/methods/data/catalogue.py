@@ -83,7 +83,8 @@ class Catalogue(ClientData[RankingShard]):
     def interactions(self, seed: int) -> Interactions:
         """Make the whole set, before it is dealt to clients."""
         g = generator(seed, "catalogue")
-        topic, taste = (_mixtures(g, rows, self.topics) for rows in (self.items, self.users))
+        # Shares of topics, most of each row's in one or two.
+        topic, taste = (g.dirichlet(np.full(self.topics, 0.3), rows) for rows in (self.items, self.users))
         agreement = taste @ topic.T
         agreement /= agreement.std()
         popularity = g.permutation(_falling(self.items, self.tail))
@@ -120,15 +121,9 @@ class Catalogue(ClientData[RankingShard]):
     def _features(self, g: np.random.Generator, topic: Floats, columns: int) -> NDArray[np.float32]:
         """Noisy linear functions of topics, float32 [items, columns], of which a modality sees some more clearly."""
         seen = topic * g.permutation(np.linspace(0.2, 1.8, self.topics))
-        told: Floats = seen @ g.normal(0, 1, (self.topics, columns))
-        signal = (told - told.mean(axis=0)) / told.std()
-        rows: NDArray[np.float32] = (signal + self.noise * g.normal(0, 1, signal.shape)).astype(np.float32)
-        return rows
-
-
-def _mixtures(g: np.random.Generator, rows: int, topics: int) -> Floats:
-    """Shares of topics, float64 [rows, topics], most of each row's in one or two."""
-    return np.asarray(g.dirichlet(np.full(topics, 0.3), rows))
+        values: Floats = seen @ g.normal(0, 1, (self.topics, columns))
+        signal = (values - values.mean(axis=0)) / values.std()
+        return np.asarray((signal + self.noise * g.normal(0, 1, signal.shape)).astype(np.float32))
 
 
 def _falling(n: int, power: float) -> Floats:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedgraft.domains.ratings.review_site import ReviewSite
+from fedgraft.domains.ratings.mat_files import ReviewSite
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of
@@ -98,7 +99,7 @@ class Graphs(OwnTables[GraphShard]):
     def load(self, seed: int) -> list[GraphShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         collection = self.read()
-        collection.tell()
+        tell(collection.notes)
         names, client = collection.client_names, collection.client
         if names and self.clients > 1:
             require(self.clients == len(names), "Graphs.clients", f"{len(names)}, as the data name", self.clients)
@@ -118,8 +119,8 @@ class Graphs(OwnTables[GraphShard]):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
-            found = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
-            return {option: table.rename(columns=names_of(self)) for option, table in found.items()}
+            tables = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
+            return {option: table.rename(columns=self.names()) for option, table in tables.items()}
         return super().tables()
 
     def read(self) -> Collection[GraphShard]:
@@ -128,7 +129,7 @@ class Graphs(OwnTables[GraphShard]):
         if isinstance(self.graphs, list | dict):
             tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
         else:
-            tables, names = {name: getattr(self, name) for name in self.site_tables}, names_of(self)
+            tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         return read_graphs(tables, names, "Graphs", are_numbers=numbers)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
@@ -140,7 +141,7 @@ class Graphs(OwnTables[GraphShard]):
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
-        collection.tell()
+        tell(collection.notes)
         return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
     def _shard(
@@ -180,5 +181,5 @@ class Graphs(OwnTables[GraphShard]):
 
 def _occurring(codes: Array, names: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
     """Return codes, int64, and names of those that occur alone."""
-    found, code = np.unique(codes, return_inverse=True)
-    return code.astype(np.int64), tuple(names[each] for each in found)
+    present, code = np.unique(codes, return_inverse=True)
+    return code.astype(np.int64), tuple(names[each] for each in present)

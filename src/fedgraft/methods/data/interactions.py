@@ -11,20 +11,11 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given
+from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
 from fedgraft.domains.ranking.shards import RankingShard
-from fedgraft.domains.ranking.tables import (
-    INTERACTIONS,
-    ITEMS,
-    USERS,
-    Catalogue,
-    read_catalogue,
-    read_interactions,
-    read_own,
-    read_taken,
-)
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import Table
 from fedgraft.errors import InputError, require, require_one_of
@@ -67,8 +58,8 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
     own_tables: ClassVar[tuple[str, ...]] = ("data",)
     site_tables: ClassVar[tuple[str, ...]] = ("interactions", "items")
     common_tables: ClassVar[tuple[str, ...]] = ("items",)
-    schemas: ClassVar[tuple[Table, ...]] = (INTERACTIONS, ITEMS)
-    asked: ClassVar[tuple[Table, ...]] = (USERS,)
+    schemas: ClassVar[tuple[Table, ...]] = (reading.INTERACTIONS, reading.ITEMS)
+    asked: ClassVar[tuple[Table, ...]] = (reading.USERS,)
 
     interactions: str | Path | pd.DataFrame
     items: str | Path | pd.DataFrame | None = None
@@ -92,8 +83,8 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
             self.clients is None or self.clients >= 1, "Interactions.clients", "at least 1, or left out", self.clients
         )
         check_partition("Interactions", 1, PARTITIONS[0], self.ubi)
-        INTERACTIONS.check("Interactions", INTERACTIONS.names(self))
-        ITEMS.check("Interactions", ITEMS.names(self))
+        for table in self.schemas:
+            table.check("Interactions", self.names())
         sources = self._sources()
         if ".npy" in str(sources):
             object.__setattr__(self, "features", sources)  # paths, absolute, so that a run resumes anywhere
@@ -115,26 +106,26 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
     def read(self) -> Whole:
         """Read the whole set, before it is dealt to clients."""
         named = self.partition == "given"
-        rows = read_taken(INTERACTIONS.names(self), self.interactions, named)
-        return read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
+        rows = reading.read_taken(self.names(), self.interactions, named)
+        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions, with the columns of the run's tables and the items that all know."""
-        names = INTERACTIONS.names(self)
+        names = self.names()
         if not purpose.trains:
             taken = np.zeros(0, np.str_)
             if self.items is None:
-                taken = read_taken(names, self.interactions, self.partition == "given").read("item")[1]
-            return read_own(names, tables["data"], self._catalogue(taken))
+                taken = reading.read_taken(names, self.interactions, self.partition == "given").read("item")[1]
+            return reading.read_own(names, tables["data"], self._catalogue(taken))
         here = replace(self, partition=PARTITIONS[0], **dict[str, Any](tables))
         if here.items is None:
             raise InputError("--data items=FILE is missing: a table of all items, the same file at every site.")
         return site_shard(here.read(), purpose)
 
-    def _catalogue(self, taken: Array) -> Catalogue:
+    def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()
         make = partial(make_features, "Interactions", images=self.images, width=self.width)
-        return read_catalogue(self.items, ITEMS.names(self), taken, sources, self.text, make)
+        return reading.read_catalogue(self.items, reading.ITEMS.names(self), taken, sources, self.text, make)
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.domains.ranking.movielens import Format, movie_100k
-from fedgraft.domains.ranking.movielens_set import MovieLensSet
+from fedgraft.domains.ranking.movielens import Format, MovieLensSet, movie_100k
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.domains.ranking.movielens import Format, movie_csv
-from fedgraft.domains.ranking.movielens_set import MovieLensSet
+from fedgraft.domains.ranking.movielens import Format, MovieLensSet, movie_csv
 
 
 @dataclass(frozen=True)

@@ -149,9 +149,8 @@ class Molecules(ClientData[GraphShard]):
     def _numbers(self, g: np.random.Generator, activity: Floats) -> Floats:
         """Activities with some noise, around a mean of the assay's own."""
         noise = g.normal(size=len(activity))
-        told = np.sqrt(1 - self.noise) * activity / activity.std() + np.sqrt(self.noise) * noise
-        numbers: Floats = g.uniform(*MEANS) + SPREAD * told
-        return numbers
+        numbers = np.sqrt(1 - self.noise) * activity / activity.std() + np.sqrt(self.noise) * noise
+        return np.asarray(g.uniform(*MEANS) + SPREAD * numbers)
 
 
 def _name(client: int) -> str:
@@ -180,5 +179,4 @@ def _molecules(g: np.random.Generator, skeleton: Indices, counts: Indices) -> tu
 
 def _standard(values: Floats) -> Floats:
     spread = values.std()
-    standard: Floats = (values - values.mean()) / (spread if spread > 0 else 1.0)
-    return standard
+    return np.asarray((values - values.mean()) / (spread if spread > 0 else 1.0))

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fedgraft.domains.nodes.base.partitions import Dealing
+from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.movies import PEOPLE, read_movies
-from fedgraft.domains.nodes.reading.own_shard import OwnNodes
+from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.errors import require, require_one_of
 
 
@@ -53,5 +53,5 @@ class Movies(OwnNodes):
         """Load one shard per client, dealt and split by `seed`."""
         return self._dealing().deal(read_movies(Path(self.root), self.people, self.least), seed)
 
-    def _dealing(self) -> Dealing:
-        return Dealing("Movies", self.clients, self.partition, self.alpha, fold=self.fold)
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("Movies", self.clients, self.partition, self.alpha, fold=self.fold)

@@ -1,31 +1,22 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.dealing import check_dealt, split_nodes
-from fedgraft.domains.nodes.base.partitions import Dealing
-from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, cut
-from fedgraft.domains.nodes.reading.own_shard import (
-    OWN_NODES,
-    OWN_TABLES,
-    named_features,
-    numbered,
-    own_nodes,
-    usual_names,
-)
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
+from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
-from fedgraft.domains.nodes.reading.tables import ASKED, EDGES, NODES, read_nodes, site_part
-from fedgraft.domains.pyg_objects import MASKS, SUFFIX, read_object
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
 
@@ -66,10 +57,10 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
 
     task: ClassVar[str] = "node"
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
-    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
+    own_tables: ClassVar[tuple[str, ...]] = reading.OWN_TABLES
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
-    schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
-    asked: ClassVar[tuple[Table, ...]] = ASKED
+    schemas: ClassVar[tuple[Table, ...]] = (reading.NODES, reading.EDGES)
+    asked: ClassVar[tuple[Table, ...]] = reading.ASKED
 
     nodes: str | Path | pd.DataFrame | Any
     edges: str | Path | pd.DataFrame | None = None
@@ -90,8 +81,8 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self._dealing()
-        for table in (NODES, EDGES):
-            table.check("Nodes", usual_names(self))
+        for table in self.schemas:
+            table.check("Nodes", self.names())
         if self._is_object():
             if not isinstance(self.nodes, str | Path | Mapping) and not hasattr(self.nodes, "edge_index"):
                 raise InputError(
@@ -113,84 +104,67 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
 
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        collection = self.read()
-        collection.tell()
-        names, whole = collection.client_names, collection.whole
-        self._check_dealt(collection.split, len(names))
-        if not names:
-            shards = self._dealing().deal(whole, seed, split=bool(self.label) and not collection.split)
-            # The graph is named after its file, for errors; clients have names that are the same in every place.
-            return [replace(shard, name=f"graph-{number}") for number, shard in enumerate(shards)]
-        whole = whole if collection.split or not self.label else self._dealing().split(whole, seed)
-        return cut(whole, collection.client, names)
+        return self._dealing().load(self.read(), seed, self.clients, split=bool(self.label))
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
         if self._is_object() and not isinstance(self.nodes, str | Path):
-            found = self.read()
-            found.tell()  # of what is in no table
-            return tables_of(found, usual_names(self, label=self.label or Nodes.label))
+            collection = self.read()
+            tell(collection.notes)  # of what is in no table
+            return tables_of(collection, self.names(label=self.label or Nodes.label))
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         labelled = bool(self.label)
         if isinstance(self.nodes, str | Path) and self._is_object():
-            given = read_object(Path(self.nodes), "Nodes.nodes", "Data")
-            found = collection_of(given, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
+            data = read_object(Path(self.nodes), "Nodes.nodes", "Data")
+            collection = collection_of(data, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
         elif self.edges is None:
-            given = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
-            found = collection_of(given, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
+            data = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
+            collection = collection_of(data, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
         else:
-            return read_nodes(self.nodes, self.edges, usual_names(self), "Nodes", self._are_numbers)
-        empty = [mask for part, mask in enumerate(MASKS) if not (found.whole.split == part).any()]
-        if found.split and empty:
-            raise InputError(f"{found.whole.name}: {empty[0]} marks no node; one is needed.")
-        return found
+            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers)
+        empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
+        if collection.split and empty:
+            raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
+        return collection
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        features = pd.DataFrame({"name": self._features(task, own.get(OWN_NODES))})
+        features = pd.DataFrame({"name": self._features(task, own.get(reading.OWN_NODES))})
         return {**super().questions(task, tables, own), "features": features}
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            names = usual_names(self, features=self._features(task, tables[OWN_NODES]))
-            return own_nodes(task, tables, names, check=self.edges is not None)
+            names = self.names(features=self._features(task, tables[reading.OWN_NODES]))
+            return reading.own_nodes(task, tables, names, check=self.edges is not None)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, names = (tables["nodes"], tables["edges"]), usual_names(self)
-        shard, is_split = site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
-        self._check_dealt(is_split)
-        if is_split or not self.label:
-            return shard
-        g = generator(purpose.seed, "split", client=purpose.client)
-        return replace(shard, split=split_nodes(shard.label, self.fold, g, str(tables["nodes"])))
+        own, names = (tables["nodes"], tables["edges"]), self.names()
+        shard, is_split = reading.site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
+        return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
     @property
     def _are_numbers(self) -> bool:
         return self.labels == "numbers"
 
-    def _check_dealt(self, is_split: bool, clients: int = 0) -> None:
-        shown = {"partition": repr(self.partition), "alpha": f"{self.alpha:g}"}
-        said = {option: value for option, value in shown.items() if getattr(self, option) != getattr(Nodes, option)}
-        check_dealt("Nodes", is_split, self.fold, clients, self.clients, said)
-
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
-        return numbered(task) if self.edges is None else named_features(task, self.nodes, usual_names(self), own)
+        names = self.names()
+        return reading.numbered(task) if self.edges is None else reading.named_features(task, self.nodes, names, own)
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):
             return Path(self.nodes).suffix == SUFFIX
         return not isinstance(self.nodes, pd.DataFrame)
 
-    def _dealing(self) -> Dealing:
-        return Dealing("Nodes", self.clients or SHARES, self.partition, self.alpha, fold=self.fold)
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("Nodes", self.clients or SHARES, self.partition, self.alpha, fold=self.fold)

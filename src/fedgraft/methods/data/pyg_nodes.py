@@ -1,18 +1,16 @@
 """Twelve published graphs whose nodes are classified, cut over clients."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from fedgraft.domains.nodes.base.partitions import Dealing
+from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.own_shard import OwnNodes
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
 from fedgraft.domains.nodes.reading.pyg_sets import SETS
+from fedgraft.domains.nodes.reading.tables import OwnNodes
+from fedgraft.domains.notes import tell
 from fedgraft.errors import require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,8 @@ class PygNodes(OwnNodes):
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt, thinned and split by `seed`."""
         collection = read_set(Path(self.root), self.set)
-        for note in collection.notes:
-            LOG.warning(f"{collection.whole.name}: {note}")
+        tell(collection.notes, f"{collection.whole.name}: ")
         return self._dealing().deal(collection.whole, seed)
 
-    def _dealing(self) -> Dealing:
-        return Dealing("PygNodes", self.clients, self.partition, self.alpha, self.edges, self.fold, self.shares)
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("PygNodes", self.clients, self.partition, self.alpha, self.fold, self.shares, self.edges)

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
-from fedgraft.domains.ratings.client_tables import OwnRatings
 from fedgraft.domains.ratings.dealing import deal
 from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition
+from fedgraft.domains.ratings.tables import OwnRatings
 from fedgraft.errors import require, require_options
 from fedgraft.wire.layouts import Array
 

@@ -9,10 +9,9 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, is_folder
-from fedgraft.domains.ratings.client_tables import COMMON_TABLES, SITE_TABLES, OwnRatings, client_ratings
+from fedgraft.domains.ratings import tables as reading
 from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
-from fedgraft.domains.ratings.tables import PAIRS, RATINGS, TRUST, Format, names_of, read_all
 from fedgraft.domains.tables import schema
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.errors import InputError, require, require_one_of
@@ -22,7 +21,7 @@ USUAL = 10
 
 
 @dataclass(frozen=True)
-class Table(OwnRatings, OwnTables[RatingShard]):
+class Table(reading.OwnRatings, OwnTables[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: nothing known.
@@ -54,10 +53,10 @@ class Table(OwnRatings, OwnTables[RatingShard]):
     """
 
     task: ClassVar[str] = "rating"
-    site_tables: ClassVar[tuple[str, ...]] = SITE_TABLES
-    common_tables: ClassVar[tuple[str, ...]] = COMMON_TABLES
-    schemas: ClassVar[tuple[schema.Table, ...]] = (RATINGS, TRUST)
-    asked: ClassVar[tuple[schema.Table, ...]] = (PAIRS,)
+    site_tables: ClassVar[tuple[str, ...]] = reading.SITE_TABLES
+    common_tables: ClassVar[tuple[str, ...]] = reading.COMMON_TABLES
+    schemas: ClassVar[tuple[schema.Table, ...]] = (reading.RATINGS, reading.TRUST)
+    asked: ClassVar[tuple[schema.Table, ...]] = (reading.PAIRS,)
 
     ratings: str | Path | pd.DataFrame
     trust: str | Path | pd.DataFrame | None = None
@@ -80,8 +79,8 @@ class Table(OwnRatings, OwnTables[RatingShard]):
         require_one_of("Table.partition", self.partition, ("auto", *PARTITIONS, "given"))
         require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
         require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
-        RATINGS.check("Table", names_of(self), only=("user", "item", "rating", "time"))
-        TRUST.check("Table", names_of(self))
+        reading.RATINGS.check("Table", self.names(), only=("user", "item", "rating", "time"))
+        reading.TRUST.check("Table", self.names())
         ordered = self.low is None or self.high is None or self.low < self.high
         require(ordered, "Table.low", f"below Table.high = {self.high}", self.low)
 
@@ -101,20 +100,20 @@ class Table(OwnRatings, OwnTables[RatingShard]):
 
     def read(self) -> Ratings:
         """Read the whole table, before it is partitioned."""
-        given = self._partition() == "given"
-        if not given and is_folder(self.ratings):
+        named = self._partition() == "given"
+        if not named and is_folder(self.ratings):
             raise InputError(
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
-        form = Format("Table", names_of(self), self.low, self.high, self.unknown_trust)
-        return read_all(form, self.ratings, self.trust, given)
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust)
+        return reading.read_all(form, self.ratings, self.trust, named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""
         scale = (self.low, self.high) if purpose.trains else self._scale()
-        form = Format("Table" if purpose.trains else "data", names_of(self), *scale)
-        return client_ratings(form, tables, purpose, task)
+        form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale)
+        return reading.client_ratings(form, tables, purpose, task)
 
     def _partition(self) -> str:
         """Return how ratings get to clients, "auto" resolved."""

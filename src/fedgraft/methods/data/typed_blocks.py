@@ -10,7 +10,7 @@ from scipy import sparse
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.partitions import Dealing
+from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.shards import Ends, TypedGraph
 from fedgraft.errors import require, require_options
 
@@ -102,8 +102,10 @@ class TypedBlocks(Data[TypedGraph]):
             metapaths=("paper-author-paper", "paper-venue-paper"),
         )
 
-    def _dealing(self) -> Dealing:
-        return Dealing("TypedBlocks", self.clients, self.partition, self.alpha, self.others, self.fold, self.shares)
+    def _dealing(self) -> TypedDealing:
+        return TypedDealing(
+            "TypedBlocks", self.clients, self.partition, self.alpha, self.fold, self.shares, self.others
+        )
 
     def _joined(self, g: np.random.Generator, label: Indices, each: int, count: int) -> Ends:
         """Edges of papers to `count` nodes of another type, of which a class has `each`; those of one class follow."""
@@ -111,8 +113,7 @@ class TypedBlocks(Data[TypedGraph]):
         strays = g.random(len(paper)) < self.noise
         own = np.where(strays, g.integers(self.classes, size=len(paper)), label[paper])
         ends = np.stack([paper, own * each + g.integers(each, size=len(paper))])
-        unique: Ends = np.unique(ends, axis=1).astype(np.int32)
-        return unique
+        return np.unique(ends, axis=1).astype(np.int32)
 
     def _words(self, g: np.random.Generator, label: Indices) -> NDArray[np.float32]:
         """Float32 [papers, features]: 1 for each word that a paper has."""
@@ -120,6 +121,6 @@ class TypedBlocks(Data[TypedGraph]):
         own = g.random((len(label), WORDS)) < self.signal / WORDS
         low = np.where(own, bounds[label][:, None], 0)
         high = np.where(own, bounds[label + 1][:, None], self.features)
-        found = np.zeros((len(label), self.features), np.float32)
-        found[np.arange(len(label))[:, None], g.integers(low, high)] = 1.0
-        return found
+        words = np.zeros((len(label), self.features), np.float32)
+        words[np.arange(len(label))[:, None], g.integers(low, high)] = 1.0
+        return words

@@ -6,22 +6,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
-from fedgraft.domains.dealing import check_dealt, split_nodes
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
-from fedgraft.domains.tables.schema import check_one_client, check_roles, check_said, renamed
+from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
-from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.partitions import Dealing, parts_of
+from fedgraft.domains.typed.features import with_features
+from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
-from fedgraft.domains.typed.tables import NODES, read_typed_graph, usual_names
+from fedgraft.domains.typed.tables import BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError, require
 
 SHARES = 10
@@ -62,6 +60,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
 
     task: ClassVar[str] = "typed_node"
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
+    schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
 
     nodes: str | Path | pd.DataFrame | dict[str, Any] | Any
     target: str
@@ -83,7 +82,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
     def __post_init__(self) -> None:
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self._dealing()
-        NODES.check("TypedGraph", usual_names(self), only=("node", "label", "client", "split", "features"))
+        NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         check_roles("TypedGraph", [("ends", column) for column in self.ends])
         self._check_given("nodes", self.nodes)
         if is_object(self.nodes):
@@ -115,10 +114,12 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
 
     def load(self, seed: int) -> list[shards.TypedGraph]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        collection = self.read()
-        collection.tell()
-        parts = self._parts(collection, seed)
-        return [part if part.width else replace(part, features=structural_features(part)) for part in parts]
+        parts = self._dealing().load(self.read(), seed, self.clients)
+        return [with_features(part) for part in parts]
+
+    def names(self, **renamed: Any) -> Names:
+        """Return {role: name} of the columns; the option `ends` names two of them."""
+        return super().names(**dict(zip(BOTH, self.ends, strict=True)), **renamed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
@@ -126,34 +127,34 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             return {}
         collection = self.read()
         if is_object(self.nodes):
-            collection.tell()  # of what is in no table
-        found = tables_of(collection, usual_names(self))
+            tell(collection.notes)  # of what is in no table
+        tables = tables_of(collection, self.names())
         return {
             name: table
-            for name, table in found.items()
+            for name, table in tables.items()
             if is_object(self.nodes) or self._in_memory(getattr(self, name))
         }
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
         if is_object(self.nodes) or self.edges is None:
-            found = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
             dealt = "masks leave"
         else:
-            names = usual_names(self)
-            found = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
+            names = self.names()
+            collection = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
             dealt = f"column {self.split!r} leaves"
-        whole = found.whole
+        whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
             raise InputError(f"{whole.name}: there is no edge {idle[0]} between two nodes; leave these edges out.")
-        if found.split and (missing := [name for name in SPLITS if not len(whole.rows(name))]):
+        if collection.split and (missing := [name for name in SPLITS if not len(whole.rows(name))]):
             raise InputError(f"{whole.name}: {dealt} no node of type {self.target!r} for {missing[0]}; one is needed.")
         if len(whole.classes) < 2:
             raise InputError(
                 f"{whole.name}: all {int((whole.label >= 0).sum()):,} nodes of type {self.target!r} with a label have "
                 f"the class {whole.classes[0]!r}; at least two classes are needed."
             )
-        return found
+        return collection
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -177,39 +178,15 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
-        known = self.target, usual_names(self), self.metapaths or task.metapaths, "--data", task.class_names
-        found = read_typed_graph(tables["nodes"], tables["edges"], *known)
-        check_one_client(found.client_names, f"column {self.client!r} of {found.whole.name}", purpose.name)
-        part, is_split = replace(found.whole, name=purpose.name), found.split
-        self._check_dealt(is_split)
-        if not is_split:
-            g = generator(purpose.seed, "split", client=purpose.client)
-            where = str(tables["nodes"])
-            part = replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
-        return part if part.width else replace(part, features=structural_features(part))
+        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
+        check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
+        part = replace(collection.whole, name=purpose.name)
+        return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))
 
-    def _parts(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
-        """Return the clients' parts, split."""
-        names, whole = collection.client_names, collection.whole
-        self._check_dealt(collection.split, len(names))
-        if not names:
-            parts = self._dealing().deal(whole, seed, split=not collection.split)
-            # The graph is named after its file, for errors; clients have names that are the same in every place.
-            return [replace(part, name=f"graph-{number}") for number, part in enumerate(parts)]
-        whole = whole if collection.split else self._dealing().split(whole, seed)
-        if not collection.parts:
-            return parts_of(whole, collection.client, names, self.others, seed)
-        splits = np.split(whole.split, np.cumsum([part.targets for part in collection.parts])[:-1])
-        return [replace(part, split=split) for part, split in zip(collection.parts, splits, strict=True)]
-
-    def _check_dealt(self, is_split: bool, clients: int = 0) -> None:
-        usual = {option: getattr(TypedGraph, option) for option in ("partition", "alpha")}
-        said = {option: repr(value) for option in usual if (value := getattr(self, option)) != usual[option]}
-        check_dealt("TypedGraph", is_split, self.fold, clients, self.clients, said)
-
-    def _dealing(self) -> Dealing:
+    def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES
-        return Dealing("TypedGraph", clients, self.partition, self.alpha, self.others, self.fold, self.shares)
+        return TypedDealing("TypedGraph", clients, self.partition, self.alpha, self.fold, self.shares, self.others)
 
     def _check_given(self, option: str, given: Any) -> None:
         """Raise `InputError` for what is no table, and no PyG object."""

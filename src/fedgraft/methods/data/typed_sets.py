@@ -1,7 +1,7 @@
 """Eight published graphs of several types of nodes, cut over clients."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -9,8 +9,8 @@ import pandas as pd
 
 from fedgraft.contracts.data import QueriedData
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.partitions import Dealing
+from fedgraft.domains.typed.features import with_features
+from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.errors import require_one_of
@@ -60,7 +60,7 @@ class TypedSets(QueriedData[TypedGraph]):
     def load(self, seed: int) -> list[TypedGraph]:
         """Load one shard per client, dealt and split by `seed`."""
         parts = self._dealing().deal(read_set(Path(self.root), self.set), seed)
-        return [part if part.width else replace(part, features=structural_features(part)) for part in parts]
+        return [with_features(part) for part in parts]
 
     def questions(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
@@ -69,5 +69,5 @@ class TypedSets(QueriedData[TypedGraph]):
         made = {} if SETS[self.set].has_features else {"features": pd.DataFrame({"name": []}, dtype=object)}
         return {**tables, **made}
 
-    def _dealing(self) -> Dealing:
-        return Dealing("TypedSets", self.clients, self.partition, self.alpha, self.others, self.fold, self.shares)
+    def _dealing(self) -> TypedDealing:
+        return TypedDealing("TypedSets", self.clients, self.partition, self.alpha, self.fold, self.shares, self.others)

@@ -18,10 +18,9 @@ from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
-from fedgraft.domains.ratings.client_data import RatingData
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
-from fedgraft.domains.ratings.pairs import Pairs, RatingModel, encoder_of
+from fedgraft.domains.ratings.pairs import Pairs, RatingData, RatingModel, encoder_of
 from fedgraft.domains.ratings.plain_ratings import client_tables, plain_ratings
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.shards import RatingShard, merge_shards

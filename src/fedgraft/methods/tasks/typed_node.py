@@ -15,8 +15,7 @@ from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
-from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
-from fedgraft.domains.tables.asked import answered
+from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
@@ -182,7 +181,7 @@ class TypedNode(
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
-        return answered(asked.ids, shard.classes, shares)
+        return {"node": asked.ids, **likeliest(shard.classes, shares)}
 
     def classified(
         self, model: nn.Module, shard: TypedGraph, data: TypedData, remembered: Mapping[str, Any]

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.links.metrics import held_against
 from fedgraft.domains.links.shards import LinkShard
-from fedgraft.domains.nodes.base.features import inner_products, scaled
+from fedgraft.domains.nodes.base.features import inner_products
 
 
 @dataclass(frozen=True)

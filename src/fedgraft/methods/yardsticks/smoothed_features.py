@@ -10,9 +10,10 @@ from scipy import optimize, sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.pooled_graph import judges, of_length, pooled
+from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import require_options
 
@@ -77,7 +78,7 @@ class _Fit:
     """One regression: weights are float64 [(1 + hops) * f + 1, classes of training nodes], flat, biases last."""
 
     def __init__(self, graph: NodeShard, hops: int) -> None:
-        features = self.features = of_length(graph.features, 1.0)
+        features = self.features = scaled(graph.features, 1.0)
         self.transposed = features.T if isinstance(features, np.ndarray) else features.T.tocsr()
         edges = (np.ones(len(graph.senders), np.float32), graph.senders, graph.pointers)
         self.adjacency = sparse.csr_matrix(edges, shape=(graph.own, graph.own))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.nodes.base import partitions
-from fedgraft.domains.nodes.base.partitions import Dealing, louvain, thin
+from fedgraft.domains.nodes.base.partitions import NodeDealing, louvain, thin
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 
@@ -18,7 +18,7 @@ def g(seed: int = 0) -> np.random.Generator:
 
 def test_too_few_nodes_for_the_clients() -> None:
     with pytest.raises(InputError, match=r"Toy.clients must be at most 6, the nodes of toy; got 7"):
-        Dealing("Toy", 7).deal(whole(), 0)
+        NodeDealing("Toy", 7).deal(whole(), 0)
 
 
 def test_communities_go_to_clients() -> None:
@@ -65,14 +65,14 @@ def test_a_share_of_the_edges_is_kept_both_ways() -> None:
 def test_an_alpha_that_the_partition_does_not_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
     graph = whole(CLIQUES, [0, 1] * 5)
     for partition, alpha in (("iid", 0.5), ("dirichlet", 9.0), ("iid", 0.1)):
-        Dealing("Toy", 1, partition, alpha).deal(graph, 1)
+        NodeDealing("Toy", 1, partition, alpha).deal(graph, 1)
     assert caplog.messages == ["Toy.alpha = 0.1 is of 'dirichlet' alone; partition is 'iid'."]
 
 
 def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> None:
     graph = whole(CLIQUES, [0, 1] * 5)
     plain, thinned, again, other = (
-        Dealing("Toy", 2, edges=edges, fold=fold).deal(graph, seed)
+        NodeDealing("Toy", 2, edges=edges, fold=fold).deal(graph, seed)
         for edges, fold, seed in ((1.0, 0, 1), (0.5, 1, 1), (1.0, 0, 1), (1.0, 0, 2))
     )
     held = [[shard.ids.tolist() for shard in shards] for shards in (plain, thinned, again, other)]
@@ -81,7 +81,7 @@ def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> Non
     assert set(directed(thinned)) < set(directed(plain))
     assert [shard.name for shard in plain] == ["toy-0", "toy-1"]
     assert sorted(np.concatenate([shard.split for shard in plain])) == [0] * 6 + [1] * 2 + [2] * 2
-    halved = Dealing("Toy", 2, shares="80:10:10").deal(graph, 1)
+    halved = NodeDealing("Toy", 2, shares="80:10:10").deal(graph, 1)
     assert [shard.ids.tolist() for shard in halved] == held[0]
     assert sorted(np.concatenate([shard.split for shard in halved])) == [0] * 8 + [1, 2]
 
@@ -101,4 +101,4 @@ def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> Non
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Dealing("Toy", **{"clients": 2, **options})  # type: ignore[arg-type]
+        NodeDealing("Toy", **{"clients": 2, **options})  # type: ignore[arg-type]

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.pooled_graph import judges, of_length, pooled
+from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from helpers.toy_nodes import whole
@@ -42,7 +43,7 @@ def test_without_any_training_node_nothing_can_be_learnt() -> None:
 def test_rows_get_one_length_and_rows_of_zeros_stay(is_sparse: bool) -> None:
     features = np.array([[3, 4], [0, 0], [0, -2]], np.float32)
     given = sparse.csr_matrix(features) if is_sparse else features.copy()
-    found = of_length(given, 2.0)
+    found = scaled(given, 2.0)
     assert isinstance(found, sparse.csr_matrix) == is_sparse
     assert found.dtype == np.float32
     dense, before = (each.toarray() if is_sparse else each for each in (found, given))

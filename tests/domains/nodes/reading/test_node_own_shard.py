@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.reading.own_shard import named_features, own_nodes, usual_names
+from fedgraft.domains.nodes.reading.tables import named_features, own_nodes, usual_names
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 

@@ -13,9 +13,8 @@ from scipy import sparse
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
-from fedgraft.domains.nodes.reading.own_shard import usual_names
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
-from fedgraft.domains.nodes.reading.tables import own_part, own_rows
+from fedgraft.domains.nodes.reading.tables import own_part, own_rows, usual_names
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 

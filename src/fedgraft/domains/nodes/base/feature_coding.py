@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import Features
+from fedgraft.domains.examples import Features
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Spec
 
@@ -41,7 +41,7 @@ class FeatureCoding:
         )
 
     def empty(self, rows: int) -> Features:
-        """So many rows of zeros."""
+        """So many rows of zeros, float32 [rows, width]."""
         if self.is_sparse:
             return sparse.csr_matrix((rows, self.width), dtype=np.float32)
         return np.zeros((rows, self.width), np.float32)
@@ -57,7 +57,7 @@ class FeatureCoding:
         return {"counts": counts, "gaps": gaps_of(features), "values": features.data}
 
     def unpack(self, arrays: Arrays, rows: int) -> Features:
-        """The inverse of `pack`. Raises `WireError` for what it cannot have made of so many rows."""
+        """The inverse of `pack`, [rows, width]. Raises `WireError` for what it cannot have made of so many rows."""
         values = arrays["values" if self.is_sparse else "features"]
         if not np.isfinite(values).all():
             raise WireError("a feature is not finite")
@@ -74,7 +74,7 @@ class FeatureCoding:
 
 
 def gaps_of(features: sparse.csr_matrix) -> Array:
-    """Uint8: how far each column is behind the one before it in its row, `FAR` and the rest where that is further."""
+    """uint8 [n]: how far each column is behind the one before it in its row, `FAR` and the rest where it is further."""
     columns = features.indices.astype(np.int64)
     gaps = np.diff(columns, prepend=0)
     first = features.indptr[:-1][np.diff(features.indptr) > 0]
@@ -86,15 +86,14 @@ def gaps_of(features: sparse.csr_matrix) -> Array:
 
 
 def columns_of(gaps: Array, counts: Array) -> Indices:
-    """The columns that `gaps_of` made these gaps of, for rows of so many entries each."""
+    """int64 [entries]: the columns that `gaps_of` made these gaps of, for rows of so many entries each."""
     ends = np.flatnonzero(gaps < FAR)
     if len(ends) != counts.sum(dtype=np.int64) or (len(gaps) and gaps[-1] == FAR):
         raise WireError(f"{len(ends)} columns where {counts.sum(dtype=np.int64)} are meant")
     reached = np.cumsum(gaps, dtype=np.int64)[ends]  # as if all rows were one behind the other
     starts = _starts(counts.astype(np.int64))[:-1]
     before = np.concatenate([[0], reached])[starts]
-    columns: Indices = reached - np.repeat(before, counts)
-    return columns
+    return np.asarray(reached - np.repeat(before, counts))
 
 
 def _starts(counts: Indices) -> Indices:

@@ -9,7 +9,7 @@ from scipy import sparse
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import Features
+from fedgraft.domains.examples import Features
 from fedgraft.nn.propagate import Sparse, Stacked
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
@@ -37,7 +37,7 @@ class FeatureRows:
             self._width = int(matrix.shape[1])
 
     def rows(self, nodes: Indices) -> Sparse | Tensor:
-        """Return the features of some nodes, in their order."""
+        """Return the features of some nodes, in their order, float32 [nodes, f]."""
         if self.dense is not None:
             return self.dense.take(torch.from_numpy(nodes))
         first, counts = self._pointers[nodes], self._pointers[nodes + 1] - self._pointers[nodes]
@@ -54,22 +54,8 @@ def _tensor(rows: Array) -> Tensor:
         return torch.from_numpy(rows)
 
 
-def scaled(features: Features, length: float) -> Features:
-    """Every row brought to a length; rows of zeros stay."""
-    if isinstance(features, np.ndarray):
-        return np.asarray(features * _factors((features**2).sum(1), length)[:, None])
-    factors = _factors(np.asarray(features.multiply(features).sum(1)).ravel(), length)
-    values = features.data * np.repeat(factors, np.diff(features.indptr))
-    return sparse.csr_matrix((values, features.indices, features.indptr), shape=features.shape)
-
-
 def inner_products(features: Features, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
     """Inner products of the features of two nodes each, float32 [n], of pairs [2, n]."""
     one, other = features[pairs[0]], features[pairs[1]]
     products = one * other if isinstance(one, np.ndarray) else one.multiply(other)
-    found: NDArray[np.float32] = np.asarray(products.sum(axis=1)).ravel()
-    return found
-
-
-def _factors(squares: Array, length: float) -> Array:
-    return np.divide(length, np.sqrt(squares), out=np.zeros(len(squares)), where=squares > 0).astype(np.float32)
+    return np.asarray(products.sum(axis=1)).ravel()

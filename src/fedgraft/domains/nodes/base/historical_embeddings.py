@@ -70,12 +70,12 @@ class States:
 
     def changed(self, needed: Indices) -> list[HaloRows]:
         """Return states of the own nodes among `needed`, int64, that changed since the last call."""
-        found = []
+        states = []
         for rows, unpublished in zip(self.rows, self.unpublished, strict=True):
             slot = needed[unpublished[needed]]
             unpublished[slot] = False
-            found.append(HaloRows(slot, rows[slot]))
-        return found
+            states.append(HaloRows(slot, rows[slot]))
+        return states
 
     def to_tree(self) -> Tree:
         """Return the states as a client's memory keeps them; rows are copied only if they change afterwards."""

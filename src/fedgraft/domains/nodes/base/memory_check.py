@@ -55,11 +55,6 @@ def _feature_bytes(shards: Sequence[NodeShard], most: int) -> int:
     own = sum(shard.own for shard in shards)
     if not own:
         return 0
-    numbers = sum(_numbers(shard) for shard in shards)
+    numbers = sum(int(shard.features.size) for shard in shards)  # of a CSR, those that are stored
     per_row = numbers / own * (4 if isinstance(shards[0].features, np.ndarray) else 8)
     return round(per_row * (own + _halo_nodes(shards, most)))
-
-
-def _numbers(shard: NodeShard) -> int:
-    features = shard.features
-    return int(features.size if isinstance(features, np.ndarray) else features.nnz)

@@ -1,18 +1,19 @@
 """Partition a graph over clients, and count how many of its edges there are."""
 
 import heapq
-import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.dealing import FOLDS, SHARES, dirichlet, iid, split_nodes
+from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, cut, undirected
-from fedgraft.errors import InputError, require, require_one_of
-
-LOG = logging.getLogger("fedgraft.data")
+from fedgraft.domains.notes import LOG
+from fedgraft.errors import InputError, require
 
 PARTITIONS = ("iid", "dirichlet", "louvain")
 ALLOWED = SHARES[:2]
@@ -22,54 +23,23 @@ LOUVAIN_EDGES = 5_000_000
 
 
 @dataclass(frozen=True)
-class Dealing:
-    """Options of dealing a graph to clients and of splitting it, which node data sets share.
+class NodeDealing(Dealing[WholeGraph, NodeShard]):
+    """Options of dealing a graph of one kind of nodes; communities see all edges.
 
     Args:
-        of: what errors call the options: "PygNodes" for PygNodes.clients ...
-        clients: how many, >= 1.
-        partition: "iid", "dirichlet" or "louvain".
-        alpha: of the Dirichlet distribution, > 0.
         edges: share of undirected edges that are kept, in (0, 1].
-        fold: which of the five folds is the test set, or is halved for validation and test.
-        shares: of training, validation and test nodes, "64:16:20" or "80:10:10".
     """
 
-    of: str
-    clients: int
+    partitions: ClassVar[tuple[str, ...]] = PARTITIONS
+    allowed: ClassVar[tuple[str, ...]] = ALLOWED
+
     partition: str = "iid"
-    alpha: float = 0.5
-    edges: float = 1.0
-    fold: int = 0
     shares: str = ALLOWED[0]
+    edges: float = 1.0
 
     def __post_init__(self) -> None:
-        require(self.clients >= 1, f"{self.of}.clients", "at least 1", self.clients)
-        require_one_of(f"{self.of}.partition", self.partition, PARTITIONS)
-        require(0 < self.alpha < np.inf, f"{self.of}.alpha", "above 0", self.alpha)
+        super().__post_init__()
         require(0 < self.edges <= 1, f"{self.of}.edges", "in (0, 1]", self.edges)
-        require(0 <= self.fold < FOLDS, f"{self.of}.fold", f"0..{FOLDS - 1}", self.fold)
-        require_one_of(f"{self.of}.shares", self.shares, ALLOWED)
-
-    def deal(self, graph: WholeGraph, seed: int, split: bool = True) -> list[NodeShard]:
-        """One shard per client. Who holds a node does not depend on `edges`, nor on `fold`; communities see all edges.
-
-        Args:
-            graph: the whole.
-            seed: of partition, edges and split, each by itself.
-            split: whether to split its nodes; else they stay as they are.
-        """
-        if self.partition != "dirichlet" and self.alpha != Dealing.alpha:
-            LOG.warning(f"{self.of}.alpha = {self.alpha:g} is of 'dirichlet' alone; partition is {self.partition!r}.")
-        owner = self.owner(graph, generator(seed, "partition"))
-        pointers, senders = thin(graph, self.edges, generator(seed, "edges"))
-        graph = replace(self.split(graph, seed) if split else graph, pointers=pointers, senders=senders)
-        return cut(graph, owner, [f"{graph.name}-{k}" for k in range(self.clients)])
-
-    def split(self, graph: WholeGraph, seed: int) -> WholeGraph:
-        """The graph, split by the seed."""
-        g = generator(seed, "split")
-        return replace(graph, split=split_nodes(graph.label, self.fold, g, graph.name, self.shares))
 
     def owner(self, graph: WholeGraph, g: np.random.Generator) -> Numbers:
         """int32 [nodes]: the client whose node each is."""
@@ -80,6 +50,11 @@ class Dealing:
         if self.partition == "louvain":
             return louvain(graph, self.clients, g)
         return iid(graph.nodes, self.clients, g)
+
+    def cut(self, graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str], seed: int) -> list[NodeShard]:
+        """Return the clients' own nodes, with the edges that are kept."""
+        pointers, senders = thin(graph, self.edges, generator(seed, "edges"))
+        return cut(replace(graph, pointers=pointers, senders=senders), owner, names)
 
 
 def louvain(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
@@ -100,13 +75,13 @@ def louvain(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
     network.add_nodes_from(range(graph.nodes))
     network.add_edges_from(zip(low.tolist(), high.tolist(), strict=True))
     seed, resolution = int(g.integers(1 << 31)), 1
-    while len(found := networkx.community.louvain_communities(network, resolution=resolution, seed=seed)) < clients:
+    while len(groups := networkx.community.louvain_communities(network, resolution=resolution, seed=seed)) < clients:
         resolution *= 2
     if resolution > 1:
-        LOG.warning(f"{graph.name}: {len(found)} communities for {clients} clients, at resolution {resolution}.")
+        LOG.warning(f"{graph.name}: {len(groups)} communities for {clients} clients, at resolution {resolution}.")
     owner = np.empty(graph.nodes, np.int32)
     loads = [(0, k) for k in range(clients)]
-    for community in sorted(found, key=lambda each: (-len(each), min(each))):
+    for community in sorted(groups, key=lambda each: (-len(each), min(each))):
         load, k = loads[0]
         owner[list(community)] = k
         heapq.heapreplace(loads, (load + len(community), k))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import Features, NodeShard, merge_shards
+from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.errors import InputError
 
 
@@ -19,27 +19,11 @@ def pooled(shards: Sequence[NodeShard]) -> NodeShard:
 
 
 def judges(graph: NodeShard) -> Indices:
-    """Positions of the nodes on which settings are chosen: those for validation, without any those for training."""
+    """int64 [n], the nodes on which settings are chosen: those for validation, without any those for training."""
     rows = graph.rows("validation")
     return rows if len(rows) else graph.rows("train")
 
 
 def likeliest(shares: NDArray[np.floating]) -> Indices:
     """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
-    found: Indices = shares.argmax(axis=1)
-    return found
-
-
-def of_length(features: Features, length: float) -> Features:
-    """A copy with every row scaled to a Euclidean length; rows of zeros stay so, sparse features stay sparse."""
-    if isinstance(features, np.ndarray):
-        return features * _factors(np.square(features).sum(axis=1), length)[:, None]
-    factors = _factors(np.asarray(features.multiply(features).sum(axis=1)).ravel(), length)
-    scaled = features.copy()
-    scaled.data *= np.repeat(factors, np.diff(features.indptr))
-    return scaled
-
-
-def _factors(squares: NDArray[np.float32], length: float) -> NDArray[np.float32]:
-    zeros = np.zeros(len(squares), np.float32)
-    return np.divide(length, np.sqrt(squares), out=zeros, where=squares > 0)
+    return np.asarray(shares.argmax(axis=1))

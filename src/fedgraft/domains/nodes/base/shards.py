@@ -14,7 +14,6 @@ Rules, the same for every source:
               others'. It answers for them, its `rows("train")` are empty, and it must not be asked to train.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -24,38 +23,29 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_ends, check_features, stacked
 from fedgraft.domains.labels.known import is_known
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.domains.notes import LOG
+from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
-LOG = logging.getLogger("fedgraft.data")
-
-SPARSE = 0.25
-"""Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
-
-Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
-"""float32 [nodes, f], dense or CSR."""
 Numbers: TypeAlias = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class NodeShard:
-    """One client's own part of a graph; NumPy and SciPy only, so that it can be sent to a worker process.
+class LabelledNodes(Examples):
+    """Nodes of a graph with features and labels, and the edges by which they hear from nodes.
 
     Args:
-        name: the client's name.
-        ids: object [own], the nodes' original ids.
-        features: float32 [own, f], an array or a `scipy.sparse.csr_matrix`.
-        label: int64 [own], index into `classes`; -1 = unknown. Or float64 [own], numbers; nan = unknown.
+        name: of the graph, or of the client.
+        ids: object [nodes], original ids.
+        features: float32 [nodes, f], an array or a `scipy.sparse.csr_matrix`.
+        label: int64 [nodes], index into `classes`; -1 = unknown. Or float64 [nodes], numbers; nan = unknown.
         classes: names of the classes, the same for all clients; none where labels are numbers.
-        split: int8 [own], index into `SPLITS`; -1 = in none.
-        pointers: int64 [own + 1]: own node v hears from senders[pointers[v]] .. senders[pointers[v + 1] - 1].
-        senders: int32 [edges], ascending for each receiver: 0 .. own - 1 are own nodes, own .. own + halo - 1 are nodes
-            of others (the halo), by owner, then place. An edge between own nodes is here twice, one to a node elsewhere
-            once.
-        halo_owner: int32 [halo], whose node it is: the number of a client.
-        halo_place: int32 [halo], which of that client's nodes.
+        split: int8 [nodes], index into `SPLITS`; -1 = in none.
+        pointers: int64 [nodes + 1]: node v hears from senders[pointers[v]] .. senders[pointers[v + 1] - 1].
+        senders: int32 [edges], ascending for each receiver.
     """
 
     name: str
@@ -66,6 +56,29 @@ class NodeShard:
     split: NDArray[np.int8]
     pointers: Indices
     senders: Numbers
+
+    @property
+    def width(self) -> int:
+        """int, the number of features."""
+        return int(self.features.shape[1])
+
+    @property
+    def degree(self) -> Indices:
+        """int64 [nodes]: how many neighbours; of a client's, those elsewhere, too."""
+        return np.diff(self.pointers)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeShard(LabelledNodes):
+    """One client's own part of a graph; NumPy and SciPy only, so that it can be sent to a worker process.
+
+    Args:
+        senders: 0 .. own - 1 are own nodes, own .. own + halo - 1 are nodes of others (the halo), by owner, then place.
+            An edge between own nodes is here twice, one to a node elsewhere once.
+        halo_owner: int32 [halo], whose node it is: the number of a client.
+        halo_place: int32 [halo], which of that client's nodes.
+    """
+
     halo_owner: Numbers
     halo_place: Numbers
 
@@ -93,45 +106,10 @@ class NodeShard:
         """int, the number of nodes of others that are neighbours of own ones."""
         return len(self.halo_owner)
 
-    @property
-    def width(self) -> int:
-        """int, the number of features."""
-        return int(self.features.shape[1])
-
-    @property
-    def degree(self) -> Indices:
-        """int64 [own]: how many neighbours, own ones and those elsewhere."""
-        return np.diff(self.pointers)
-
-    def rows(self, split: str) -> Indices:
-        """Positions of the own nodes of "train", "validation" or "test"; there may be none."""
-        require_one_of("split", split, SPLITS)
-        return np.flatnonzero(self.split == SPLITS.index(split))
-
 
 @dataclass(frozen=True, eq=False)
-class WholeGraph:
-    """A graph before it is cut.
-
-    Args:
-        name: of the graph.
-        ids: object [nodes], original ids.
-        features: float32 [nodes, f], an array or a `scipy.sparse.csr_matrix`.
-        label: int64 [nodes], index into `classes`; -1 = unknown. Or float64 [nodes], numbers; nan = unknown.
-        classes: names of the classes; none where labels are numbers.
-        split: int8 [nodes], index into `SPLITS`; -1 = in none.
-        pointers: int64 [nodes + 1], of a CSR of edges.
-        senders: int32 [edges], its columns; every edge both ways, no loops, no repeats, as `undirected` makes them.
-    """
-
-    name: str
-    ids: NDArray[np.object_]
-    features: Features
-    label: Array
-    classes: tuple[str, ...]
-    split: NDArray[np.int8]
-    pointers: Indices
-    senders: Numbers
+class WholeGraph(LabelledNodes):
+    """A graph before it is cut; every edge both ways, no loops, no repeats, as `undirected` makes them."""
 
     def __post_init__(self) -> None:
         what = f"WholeGraph.{{}} of {self.name}"
@@ -140,7 +118,7 @@ class WholeGraph:
         stored = self.features if isinstance(self.features, np.ndarray) else self.features.data
         if not np.isfinite(stored).all():
             values = self.features if isinstance(self.features, np.ndarray) else self.features.toarray()
-            node, column = (int(found[0]) for found in np.nonzero(~np.isfinite(values)))
+            node, column = (int(axis[0]) for axis in np.nonzero(~np.isfinite(values)))
             raise InputError(
                 f"{self.name}: features must be finite numbers; got {values[node, column]:g} as feature {column} of "
                 f"node {self.ids[node]!r} ({np.count_nonzero(~np.isfinite(stored))} such values)."
@@ -156,13 +134,8 @@ class WholeGraph:
         """int, the number of undirected edges."""
         return len(self.senders) // 2
 
-    @property
-    def degree(self) -> Indices:
-        """int64 [nodes]: how many neighbours."""
-        return np.diff(self.pointers)
 
-
-def _check(graph: NodeShard | WholeGraph, what: str, senders: int) -> None:
+def _check(graph: LabelledNodes, what: str, senders: int) -> None:
     """Raise `InputError` for arrays that do not fit; `what` with a field's name is what errors call it."""
     nodes = len(graph.label)
     for key, shape, wanted in (
@@ -173,10 +146,7 @@ def _check(graph: NodeShard | WholeGraph, what: str, senders: int) -> None:
         ("senders", graph.senders.shape, (int(graph.pointers[-1]) if len(graph.pointers) else 0,)),
     ):
         require(shape == wanted, what.format(key), f"of shape {wanted}", shape)
-    dense = isinstance(graph.features, np.ndarray)
-    sound = (dense or isinstance(graph.features, sparse.csr_matrix)) and graph.features.dtype == np.float32
-    got = f"{type(graph.features).__name__} of {graph.features.dtype}"
-    require(sound, what.format("features"), "an array or a csr_matrix of float32", got)
+    check_features(graph.features, what.format("features"))
     falling = np.flatnonzero(np.diff(graph.pointers, prepend=0) < 0)
     if len(falling) or graph.pointers[0] != 0:
         place = int(falling[0]) if len(falling) else 0
@@ -188,13 +158,10 @@ def _check(graph: NodeShard | WholeGraph, what: str, senders: int) -> None:
             f"{what.format('senders')}: edge {edge}, to node {receiver}, comes from node {graph.senders[edge]}; "
             f"nodes are 0..{senders - 1}."
         )
-    indices = [("split", graph.split, len(SPLITS))]
+    counts = {"split": len(SPLITS)}
     if graph.label.dtype.kind != "f":
-        indices.insert(0, ("label", graph.label, len(graph.classes)))
-    for key, numbers, count in indices:
-        outside = np.flatnonzero((numbers < -1) | (numbers >= count))
-        if len(outside):
-            require(False, what.format(key), f"-1..{count - 1}", f"{numbers[outside[0]]} at node {outside[0]}")
+        counts = {"label": len(graph.classes), **counts}
+    check_below(counts, vars(graph), what)
     lost = np.flatnonzero(~is_known(graph.label) & (graph.split >= 0))
     if len(lost):
         require(False, what.format("split"), "-1 where a node has no label", f"{graph.split[lost[0]]} at {lost[0]}")
@@ -214,14 +181,7 @@ def undirected(
         where: what an edge is called in errors, such as "edges.csv, row"; its number, from 1, follows.
         base: the number of the first node, as the errors should say it.
     """
-    if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
-        missing = ((ends < 0) | (ends >= nodes)).any(axis=0)
-        row = int(missing.argmax())
-        node = next(int(end) for end in ends[:, row] if not 0 <= end < nodes)
-        raise InputError(
-            f"{where} {row + 1}: there is no node {node + base}; nodes are {base}..{nodes - 1 + base} "
-            f"({int(missing.sum())} such edges)."
-        )
+    check_ends(ends, nodes, where, base)
     loops = ends[0] == ends[1]
     if count := int(np.count_nonzero(loops)):
         ends = ends[:, ~loops]
@@ -297,14 +257,7 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
 
 def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
     """All shards as one client's: every node with its split, every edge inside it, no halo; nodes client by client."""
-    first = shards[0]
-    for other in shards[1:]:
-        for what, mine, its in (("features", first.width, other.width), ("classes", first.classes, other.classes)):
-            if mine != its:
-                raise InputError(
-                    f"The nodes of {first.name} and {other.name} cannot be put in one place: their {what} differ "
-                    f"({mine} against {its})."
-                )
+    check_alike(shards)
     counts = np.array([shard.own for shard in shards])
     starts = np.cumsum(counts) - counts
     parts = []
@@ -319,14 +272,12 @@ def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
         at = np.concatenate([start + np.arange(shard.own), starts[shard.halo_owner] + shard.halo_place])
         parts.append(at.astype(np.int32)[shard.senders])
     pointers = np.concatenate([[0], np.cumsum(np.concatenate([shard.degree for shard in shards]))])
-    features = [shard.features for shard in shards]
-    stacked = all(isinstance(each, np.ndarray) for each in features)
     return NodeShard(
         name="all clients",
         ids=np.concatenate([shard.ids for shard in shards]),
-        features=np.concatenate(features) if stacked else sparse.csr_matrix(sparse.vstack(features, format="csr")),
+        features=stacked([shard.features for shard in shards]),
         label=np.concatenate([shard.label for shard in shards]),
-        classes=first.classes,
+        classes=shards[0].classes,
         split=np.concatenate([shard.split for shard in shards]),
         pointers=pointers,
         senders=_ascending(pointers, np.concatenate(parts), int(counts.sum())),
@@ -339,5 +290,4 @@ def _ascending(pointers: Indices, senders: Numbers, width: int) -> Numbers:
     """The senders, ascending for each receiver."""
     matrix = sparse.csr_matrix((np.ones(len(senders), bool), senders, pointers), shape=(len(pointers) - 1, width))
     matrix.sort_indices()
-    numbers: Numbers = matrix.indices.astype(np.int32, copy=False)
-    return numbers
+    return np.asarray(matrix.indices.astype(np.int32, copy=False))

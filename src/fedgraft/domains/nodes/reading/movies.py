@@ -1,6 +1,5 @@
 """Reads the table of 5,043 movies, and joins those that people made in common; nothing is written or downloaded."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
+from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
+from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError
-
-LOG = logging.getLogger("fedgraft.data")
 
 FOLDER, FILE = "IMDB5000", "movie_metadata.csv"
 ADDRESS = f"https://github.com/Jhy1993/HAN/raw/HEAD/data/imdb/{FILE}"
@@ -67,16 +66,16 @@ def _table(path: Path) -> pd.DataFrame:
         table = pd.read_csv(path, usecols=[*people, *VALUES, *NUMBERS, SCORE, LINK], dtype=str)
     except (ValueError, OSError) as error:  # parsers' errors are ValueErrors
         raise _wrong(path, " ".join(str(error).split())) from error
-    found = table[LINK].str.extract(TITLE)[0]
+    title = table[LINK].str.extract(TITLE)[0]
     for column in (SCORE, *NUMBERS):
         table[column] = pd.to_numeric(table[column], errors="coerce")
-    for column, missing in ((LINK, found.isna()), (SCORE, ~np.isfinite(table[SCORE]))):
+    for column, missing in ((LINK, title.isna()), (SCORE, ~np.isfinite(table[SCORE]))):
         if missing.any():
             raise _wrong(path, f"row {int(missing.argmax()) + 1} has no {column}")
-    again = found.duplicated()
+    again = title.duplicated()
     if again.any():
         LOG.warning(f"{path.name}: {int(again.sum()):,} rows of movies that are listed before left out.")
-    return table.assign(**{LINK: found})[~again].reset_index(drop=True)
+    return table.assign(**{LINK: title})[~again].reset_index(drop=True)
 
 
 def _wrong(path: Path, why: str) -> InputError:
@@ -97,8 +96,8 @@ def _features(table: pd.DataFrame, least: int) -> Features:
     parts += [
         ((table[[column]] - zero) / one).fillna(0).to_numpy(np.float32) for column, (zero, one) in NUMBERS.items()
     ]
-    found = sparse.csr_matrix(sparse.hstack(parts, format="csr", dtype=np.float32))
-    return found if found.nnz < SPARSE * np.prod(found.shape) else found.toarray()
+    features = sparse.csr_matrix(sparse.hstack(parts, format="csr", dtype=np.float32))
+    return compact(features)
 
 
 def _indicators(column: pd.Series, least: int) -> sparse.csr_matrix:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.nodes.reading.planetoid_files import read_planetoid
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of
 from fedgraft.domains.nodes.reading.pyg_sets import SETS, Published
-from fedgraft.domains.pyg_objects import known_classes
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.tables.pyg_objects import known_classes
 from fedgraft.errors import InputError
 
 

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains import pyg_objects as pyg
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.shards import SPARSE, Features, WholeGraph, undirected
-from fedgraft.domains.tables.collection import Collection, columns_of
-from fedgraft.domains.tables.rows import codes_of
+from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
+from fedgraft.domains.tables import pyg_objects as pyg
+from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -35,7 +34,7 @@ def collection_of(
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
-    features = _features(data.x, f"{where}.x")
+    features = pyg.features_of(data.x, f"{where}.x")
     nodes = features.shape[0]
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
@@ -50,10 +49,8 @@ def collection_of(
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
     notes = (*notes, *(f"{where}.{key} is not read." for key in pyg.UNREAD if getattr(data, key, None) is not None))
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
-    split, given = pyg.split_of(masks, nodes, where)
-    client, names = np.zeros(nodes, np.int64), np.array([], dtype=str)
-    if getattr(data, "client", None) is not None:
-        client, names = codes_of(pyg.clients_of(data.client, nodes, where), "client", f"{where}.client")
+    split, is_split = pyg.split_of(masks, nodes, where)
+    client, names = pyg.clients_of(getattr(data, "client", None), nodes, where)
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
@@ -64,7 +61,7 @@ def collection_of(
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(names.tolist()), given, notes)
+    return Collection(whole, client, tuple(names.tolist()), is_split, notes)
 
 
 def joined(objects: Mapping[Any, Any], where: str) -> Any:
@@ -89,7 +86,7 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
         y=torch.cat([each.y.reshape(-1) for each in every]),
         edge_index=torch.cat([each.edge_index + start for each, start in zip(every, first, strict=True)], dim=1),
         client=np.repeat(np.array([str(client) for client in objects], dtype=object), sizes),
-        **{key: torch.cat(found) for key, found in masks.items() if all(mask is not None for mask in found)},
+        **{key: torch.cat(parts) for key, parts in masks.items() if all(mask is not None for mask in parts)},
         **unread,
     )
 
@@ -106,39 +103,21 @@ def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.
     return {"nodes": nodes, "edges": pd.DataFrame(ends)}
 
 
-def compact(values: Array) -> Features:
-    """The features as float32, sparse where few are other than zero."""
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, which a graph does not take
-        features = np.ascontiguousarray(values, dtype=np.float32)
-    return sparse.csr_matrix(features) if np.count_nonzero(features) < SPARSE * features.size else features
-
-
-def _features(x: Any, where: str) -> Features:
-    x = pyg.rows_of(x, where)
-    if isinstance(x, np.ndarray):
-        return compact(x)
-    values, row, column = pyg.entries_of(x)
-    return sparse.csr_matrix((values.astype(np.float32), (row, column)), shape=tuple(x.shape))
-
-
 def _classes(label: Indices, classes: tuple[str, ...], where: str) -> tuple[Indices, tuple[str, ...]]:
     """Labels [nodes] that count the classes from 0, and names of these: as given, or what nodes have."""
     highest = int(label.max(initial=-1))
     if classes and highest >= len(classes):
         raise InputError(f"{where}.y must be below {len(classes)}, the number of classes; got {highest}.")
-    if classes:
-        return label, classes
-    found = np.unique(label[label >= 0])
-    return np.where(label >= 0, np.searchsorted(found, label), -1), tuple(str(each) for each in found)
+    return (label, classes) if classes else pyg.occurring(label)
 
 
 def _numbers(y: Array, nodes: int, where: str) -> Array:
     """Numbers, float64 [nodes], nan = unknown."""
     if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
         raise InputError(f"{where} must be one number per node, {[nodes]}; got {y.dtype} of {list(y.shape)}.")
-    found = y.reshape(-1).astype(np.float64)
-    if len(broken := np.flatnonzero(np.isinf(found))):
-        raise InputError(f"{where} must be finite, or nan for none; got {found[broken[0]]} at node {broken[0]}.")
-    if np.isnan(found).all():
+    numbers = y.reshape(-1).astype(np.float64)
+    if len(broken := np.flatnonzero(np.isinf(numbers))):
+        raise InputError(f"{where} must be finite, or nan for none; got {numbers[broken[0]]} at node {broken[0]}.")
+    if np.isnan(numbers).all():
         raise InputError(f"{where} is nan at every node; nodes to learn from need a number.")
-    return found
+    return numbers

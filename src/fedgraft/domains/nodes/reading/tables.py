@@ -3,27 +3,29 @@
 Ids and classes are kept as text, as written ("007" is not "7").
 """
 
-import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, header, table_of
 from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.pyg_objects import compact
-from fedgraft.domains.tables.collection import Collection
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.features import dense_features, known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
+from fedgraft.domains.tables.pyg_objects import as_features
 from fedgraft.domains.tables.reader import named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
-from fedgraft.errors import InputError, nearest
+from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
-
-LOG = logging.getLogger("fedgraft.data")
 
 NODES = Table(
     "nodes",
@@ -86,7 +88,7 @@ def read_nodes(
     whole = WholeGraph(
         name=where,
         ids=ids[code].astype(object),
-        features=compact(_features(rows, owner)),
+        features=as_features(_features(rows, owner)),
         label=label,
         classes=classes,
         split=split,
@@ -145,8 +147,7 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
     if left_out := int((~inside).sum()):
         LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
     pointers, senders, notes = undirected(np.argsort(code)[ends[:, inside]], len(code), f"{links.where}, row")
-    for note in notes:
-        LOG.warning(f"{links.where}: {note}")
+    tell(notes, f"{links.where}: ")
     what, others = "a feature of the run's data", no_features(rows.names)
     return NodeShard(
         name="own",
@@ -180,3 +181,87 @@ def site_part(
         raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
     label: Array = read_numbers(rows["label"]) if are_numbers else read_classes_among(rows["label"], classes)
     return replace(shard, label=label, split=read_split(rows, label)), "split" in rows
+
+
+# --- a part to answer by ----------------------------------------------------------------------------------------------
+
+OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
+"""Names of the tables: one row per node; one row per edge between them."""
+
+
+class OwnNodes(OwnShardData[NodeShard]):
+    """Ability of data sets whose features have no names: read one client's own nodes, features in columns 0, 1 ..."""
+
+    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
+
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
+        """Read one client's nodes and the edges between them."""
+        return own_nodes(task, tables, usual_names(features=numbered(task)))
+
+
+def usual_names(**renamed: Any) -> dict[str, Any]:
+    """Return the usual names of the columns of nodes and of edges, or these."""
+    return NODES.names(**renamed) | EDGES.names(**renamed)
+
+
+def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool = False) -> NodeShard:
+    """Read one client's nodes and the edges between them.
+
+    Args:
+        task: the run's.
+        tables: both of `OWN_TABLES`.
+        names: of their columns; "features" says which, in order.
+        check: whether labels, which are not read, must be classes of the run.
+    """
+    if OWN_EDGES not in tables:
+        raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
+    rows = own_rows(tables[OWN_NODES], names, f"--{OWN_NODES}")
+    if task.classes and not task.class_names:
+        raise InputError(
+            "task.class_names is missing in the run's experiment.toml, as an older version left it; name the "
+            f"{task.classes} classes there, in ascending order."
+        )
+    if check and task.classes and "label" in rows:
+        _check_labels(rows, task.class_names)
+    return own_part(rows, tables[OWN_EDGES], task.class_names, task.sparse)
+
+
+def numbered(task: Any) -> tuple[str, ...]:
+    """Return columns of features where they have no names: "0", "1" ..."""
+    return tuple(map(str, range(task.features)))
+
+
+def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> tuple[str, ...]:
+    """Return columns of features in order: those that are named, else all others of the run's table of nodes.
+
+    Where that, or the first file of a folder of them, is not there, they are those of the client's own table, in its
+    order; `own` is None where the run's data answer.
+    """
+    if names["features"] is not ALL_OTHERS:
+        return tuple(names["features"])
+    first = nodes if isinstance(nodes, pd.DataFrame) else Path(nodes)
+    if isinstance(first, Path) and first.is_dir():
+        first = next((file for file in sorted(first.iterdir()) if file.suffix.lower() in SUFFIXES), first)
+    if isinstance(first, pd.DataFrame):
+        columns, where = columns_of(first, "data.nodes"), "data.nodes"
+    elif own is None or first.is_file():
+        columns, where = header(first), str(first)
+    else:
+        table = table_of(own, f"--{OWN_NODES}")
+        columns, where = list(map(str, table.columns)), f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
+    others = no_features(names)
+    features = tuple(name for name in columns if name not in others)
+    if len(features) != task.features:
+        raise InputError(
+            f"{where}: {len(features)} columns of features, but the model was trained on {task.features}; "
+            "a run that names them in data.features finds them among others."
+        )
+    return features
+
+
+def _check_labels(rows: Rows, classes: Sequence[str]) -> None:
+    """Raise `InputError` for a class that the run does not know: labels are not read, but it tells of a mistake."""
+    cells = rows["label"]
+    for name in cells.take(cells.filled).codes()[1] if len(cells.filled) else ():
+        if name not in classes:
+            raise unknown(f"class of the run, as column {cells.name!r} of {rows.where} has it,", name, classes)

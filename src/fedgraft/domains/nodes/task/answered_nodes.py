@@ -7,12 +7,12 @@ import torch
 
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.task_abilities import EmbeddingTask
+from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import Asked, test_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.smoothed_answers import SmoothedAnswers
-from fedgraft.domains.tables.asked import answered
 from fedgraft.wire.layouts import Array
 
 
@@ -30,7 +30,7 @@ class AnsweredNodes(
         """
         data = self.with_asked(shard, remembered, asked)
         shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
-        return answered(asked.ids, shard.classes, shares[asked.nodes])
+        return {"node": asked.ids, **likeliest(shard.classes, shares[asked.nodes])}
 
     def embed(
         self, model: torch.nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked | None

@@ -15,9 +15,10 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows, scaled
+from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
@@ -108,9 +109,9 @@ class NodeTask(
             check_room(shards, self.halo)
         first = shards[0]
         known = self.known_of(first)
-        for name, found in known.items():
-            if (said := getattr(self, name)) not in (0, (), found):
-                raise InputError(f"task.{name} = {said}, but the data have {found}.")
+        for name, value in known.items():
+            if (option := getattr(self, name)) not in (0, (), value):
+                raise InputError(f"task.{name} = {option}, but the data have {value}.")
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     @property
@@ -181,7 +182,7 @@ class NodeTask(
         return NodeModel(self.encoder, self.features or 1, self.labels.width, self.head, self.dropout, g)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Return the labels' losses of the draw's nodes."""
+        """Return the labels' losses of the draw's nodes, float32 [nodes]."""
         computed = self._computed(data, draw)
         outputs = data.logits(model, computed, model.training)
         return self.labels.losses(outputs, computed.label.to(outputs.device))
@@ -200,7 +201,7 @@ class NodeTask(
         return {"node": asked.ids, **self.labels.answers(data.scored(model)[asked.nodes], data.unit)}
 
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
-        """The last hidden layer of the test nodes, and their classes or in which fifth of these each number is."""
+        """The last hidden layer [test nodes, width], and their classes or in which fifth of these each number is."""
         test = data.rows["test"]
         return self.embeddings(model, data)[test], groups_of(data.label[test])
 
@@ -209,7 +210,7 @@ class NodeTask(
         return data.hidden(model)[: data.own]
 
     def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
-        """Pass once over all own nodes and note their states; return losses of the training nodes among them."""
+        """Pass once over all own nodes and note their states; return losses of training nodes, float32 [nodes]."""
         if not (losses or data.exchanges):
             return np.zeros(0, np.float32)
         everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
@@ -234,7 +235,7 @@ class NodeTask(
         return data.states.changed(data.needed)
 
     def read(self, data: NodeData, draw: Draw) -> list[Indices]:
-        """Return halo nodes that are stored senders of each hidden layer."""
+        """Return halo nodes that are stored senders of each hidden layer, int64 [nodes] each."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
         all_known = [np.ones(data.own + data.halo, bool)] * self.layers
         reach = Reach(all_known, self._most(draw), self._deep, draw.seed)
@@ -292,8 +293,8 @@ class NodeTask(
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
-        if given := len(draw.neighbours):
-            require(given == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", given)
+        if count := len(draw.neighbours):
+            require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)
         return draw.neighbours or (self.neighbours,) * self.layers
 
 

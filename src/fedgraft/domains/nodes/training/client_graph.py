@@ -174,8 +174,8 @@ class NodeData:
         """Logits [own, classes] of all own nodes, with all their neighbours, from the last layer that was relayed."""
         computed, begin = self.whole().on(device_of(model)), len(self.relayed)
         with torch.no_grad():
-            found: Tensor = model(self._before(computed, begin), computed.hops[begin:], self.stored)
-        return found.cpu()
+            logits: Tensor = model(self._before(computed, begin), computed.hops[begin:], self.stored)
+        return logits.cpu()
 
     def _before(self, computed: "Computed", layer: int) -> propagate.States:
         """Return the states of a layer's senders before it, where all own nodes are computed."""
@@ -188,15 +188,15 @@ class NodeData:
         """Logits [targets, classes], where the model is; with `notes` fresh states are remembered."""
         computed = computed.on(device_of(model))
         note = self.note if notes and self.exchanges else None
-        found: Tensor = model(computed.inputs, computed.hops, self.stored, note)
-        return found
+        logits: Tensor = model(computed.inputs, computed.hops, self.stored, note)
+        return logits
 
     def hidden(self, model: nn.Module) -> Array:
         """Return the last hidden layer of all nodes that are computed, own ones first, float32 [nodes, width]."""
         computed = self.whole().on(device_of(model))
         with torch.no_grad():
-            found = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
-        return found.cpu().numpy()  # type: ignore[no-any-return]
+            hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
+        return hidden.cpu().numpy()  # type: ignore[no-any-return]
 
     def opened(self, states: Tree) -> "NodeData":
         """Return the same part with these hidden states; None = none is known.

@@ -6,14 +6,15 @@ own nodes anybody needs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Halo, Indices
+from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.bits import count_bits, set_bits
@@ -96,12 +97,12 @@ class HaloSetup:
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Return what each client gets back, made when asked for: together they may be many times the graph."""
         halos = self.halos(statistics)
-        asked: dict[int, list[Indices]] = {client: [] for client in halos}
+        wanted: dict[int, list[Indices]] = {client: [] for client in halos}
         for _, (owner, place) in halos.values():
             for each in np.unique(owner).tolist():
-                if each in asked:
-                    asked[each].append(place[owner == each])
-        needed = {client: _bits(asked[client], nodes) for client, (nodes, _) in halos.items()}
+                if each in wanted:
+                    wanted[each].append(place[owner == each])
+        needed = {client: _bits(wanted[client], nodes) for client, (nodes, _) in halos.items()}
         published = {client: _Published(self, each) for client, each in statistics.items()}
         return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
 
@@ -138,12 +139,12 @@ class HaloSetup:
             degree.append(published[owner].degree[there[there >= 0]])
             if self.features:
                 rows.append(published[owner].features[there[there >= 0]])  # type: ignore[index]
-        stacked = _stacked(rows) if rows else self.coding.empty(0)
+        features = stacked(rows) if rows else self.coding.empty(0)
         return {
             "needed": needed,
             "known": np.packbits(known),
             "degree": np.concatenate(degree).astype(np.uint32) if degree else np.zeros(0, np.uint32),
-            **(self.coding.pack(stacked) if self.features else {}),
+            **(self.coding.pack(features) if self.features else {}),
         }
 
     def _spread(self, rows: Features, there: Array) -> Features:
@@ -169,17 +170,11 @@ class _Published:
         self.features = setup.coding.unpack(statistics, len(boundary)) if setup.features else None
 
     def position(self, place: Indices) -> Indices:
-        """Rows of nodes among what was published; -1 for what was not."""
+        """Rows of nodes among what was published, int64 [nodes]; -1 for what was not."""
         at = np.searchsorted(self._boundary, place)
         there = at < len(self._boundary)
         there[there] = self._boundary[at[there]] == place[there]
         return np.where(there, at, -1)
-
-
-def _stacked(rows: list[Features]) -> Features:
-    if all(isinstance(each, np.ndarray) for each in rows):
-        return np.concatenate(rows)
-    return sparse.csr_matrix(sparse.vstack(rows, format="csr"))
 
 
 def _bits(places: list[Indices], count: int) -> Array:
@@ -221,13 +216,8 @@ def without_edges(shard: NodeShard, kept: Array) -> NodeShard:
     sending = np.unique(senders[senders >= shard.own])
     number = np.concatenate([np.arange(shard.own), np.full(shard.halo, -1)])
     number[sending] = shard.own + np.arange(len(sending))
-    return NodeShard(
-        name=shard.name,
-        ids=shard.ids,
-        features=shard.features,
-        label=shard.label,
-        classes=shard.classes,
-        split=shard.split,
+    return replace(
+        shard,
         pointers=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shard.own))]),
         senders=number[senders].astype(np.int32),
         halo_owner=shard.halo_owner[sending - shard.own],

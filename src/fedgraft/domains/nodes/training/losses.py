@@ -28,7 +28,7 @@ class Objective:
     smoothing: float
 
     def raised(self, logits: Tensor, data: NodeData) -> Tensor:
-        """Logits as the losses see them."""
+        """Logits as the losses see them, float32 [nodes, classes]."""
         return logits + self.adjustment * data.log_shares.to(logits.device) if self.adjustment else logits
 
     def spread(self, data: NodeData, device: torch.device) -> Tensor | None:

@@ -11,9 +11,10 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from fedgraft.contracts.values import Halo, Indices
+from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach, scattered
 from fedgraft.domains.nodes.training.neighgen import WIDTHS, Generator, generator_of
 from fedgraft.errors import DivergedError, WireError
@@ -107,14 +108,14 @@ class Mending:
         counts = {client: int(each["offered"][0]) for client, each in statistics.items()}
         owner = np.repeat(np.fromiter(counts, np.int64), list(counts.values()))
         place = np.concatenate([np.arange(count) for count in counts.values()])
-        found = {}
+        halos = {}
         for client, count in counts.items():
             others = np.flatnonzero(owner != client)
             pulled = min(self.elsewhere, len(others))
             # Each begins elsewhere, so that all together hear of as many nodes as there are.
             chosen = others[np.sort((client + np.arange(pulled) * len(others) // max(1, pulled)) % max(1, len(others)))]
-            found[client] = count, Halo(owner[chosen], place[chosen])
-        return found
+            halos[client] = count, Halo(owner[chosen], place[chosen])
+        return halos
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Return what each client gets back."""
@@ -133,7 +134,7 @@ class Mending:
     def begun(
         self, shard: NodeShard, rows: FeatureRows, around: Neighbourhoods, shared: Arrays
     ) -> tuple[Part, States, Indices]:
-        """A client's part, without a halo; room for embeddings; which of the offered nodes others want."""
+        """A client's part, without a halo; room for embeddings; which of the offered nodes others want, int64 [n]."""
         offered = np.sort(_some(shard.own, self.elsewhere))
         matched = np.sort(_some(shard.own, MATCHED))
         features = shard.features
@@ -165,7 +166,7 @@ class Mending:
             states.write(0, needed, z.numpy(force=True))
 
     def read(self, states: States, most: int, seed: int) -> Indices:
-        """Return the slots whose embeddings a step of `most` nodes holds its generator against, int64 ascending."""
+        """Return the slots whose embeddings a step of `most` nodes holds its generator against, int64 [n] ascending."""
         return np.sort(_some(len(states.known[0]) - states.own, most, seed))
 
     def mended(self, generator: Generator, part: Part) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class NodeModel(nn.Module):
     def with_back(
         self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None
     ) -> tuple[Tensor, Callable[[Tensor], None]]:
-        """Logits as `forward` gives them, and what sets all gradients but a generator's, given that of the logits."""
+        """Logits [targets, classes], and what sets all gradients but a generator's, given that of the logits."""
         state = inputs
         stages: list[tuple[Back, Tensor | None]] = []
         for layer, (convolution, hop) in enumerate(zip(self.convolutions, hops, strict=True)):

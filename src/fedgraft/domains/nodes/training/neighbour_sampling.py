@@ -181,7 +181,7 @@ def smallest(numbers: NDArray[np.uint64], lengths: Indices, most: int) -> Indice
 
 
 def scattered(numbers: Indices, seed: int) -> NDArray[np.uint64]:
-    """A pseudorandom number for each number, the same whenever `seed` is."""
+    """A pseudorandom number for each number, uint64 [n], the same whenever `seed` is."""
     start = np.uint64(seed * int(_MIX[2]) % 2**64)
     mixed = numbers.astype(np.uint64) * _MIX[0] + start
     for factor, shift in zip(_MIX[1:], _SHIFTS, strict=False):

@@ -12,10 +12,11 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
-from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Aggregates:
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Return the sums that all clients together make for each client's nodes."""
-        found = {}
+        combined = {}
         rows = {client: self.coding.unpack(each, len(each["owner"])) for client, each in statistics.items()}
         for client in statistics:
             places, parts = [], []
@@ -75,11 +76,11 @@ class Aggregates:
                 places.append(each["place"][mine].astype(np.int64))
                 parts.append(rows[other][mine])
             place, number = np.unique(np.concatenate(places), return_inverse=True)
-            found[client] = {
+            combined[client] = {
                 "place": place.astype(np.uint32),
                 **self.coding.pack(_as_features(_added(number, len(place), parts), self.coding.is_sparse)),
             }
-        return found
+        return combined
 
     def sums(self, shard: NodeShard, shared: Arrays) -> Features:
         """Float32 [own, f]: the sum of all neighbours' features, own ones and those that others spoke for."""
@@ -91,7 +92,7 @@ class Aggregates:
         if shared:
             place = shared["place"].astype(np.int64)
             there = place < shard.own  # another client's nonsense must not cost this one its part in the run
-            total = total + _spread(self.coding.unpack(shared, len(place))[there], place[there], shard.own)
+            total = total + _added(place[there], shard.own, [self.coding.unpack(shared, len(place))[there]])
         return _as_features(total, self.coding.is_sparse)
 
     def _scaled(self, shard: NodeShard) -> Features:
@@ -109,19 +110,13 @@ def _added(number: Indices, rows: int, parts: list[Features]) -> Features:
         (np.ones(len(number), np.float32), (number, np.arange(len(number)))), shape=(rows, len(number))
     )
     if all(isinstance(part, np.ndarray) for part in parts):
-        total: Array = adder @ np.concatenate(parts)
-        return total
+        return adder @ np.concatenate(parts)
     return sparse.csr_matrix(adder @ sparse.vstack(parts, format="csr"))
-
-
-def _spread(rows: Features, place: Indices, count: int) -> Features:
-    """The rows at their places among so many, zeros elsewhere."""
-    return _added(place, count, [rows])
 
 
 def _as_features(matrix: Features, is_sparse: bool) -> Features:
     if not is_sparse:
         return np.asarray(matrix, np.float32)
-    found = sparse.csr_matrix(matrix, dtype=np.float32)
-    found.sort_indices()
-    return found
+    features = sparse.csr_matrix(matrix, dtype=np.float32)
+    features.sort_indices()
+    return features

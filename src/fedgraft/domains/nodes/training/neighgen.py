@@ -72,8 +72,7 @@ class Generator(nn.Module):
 
     def missing(self, z: Tensor) -> Tensor:
         """Return how many neighbours nodes lack, float32 [nodes]."""
-        lacked: Tensor = torch.relu(self.count(z)).squeeze(1)
-        return lacked
+        return torch.relu(self.count(z)).squeeze(1)
 
     def neighbours(self, z: Tensor, seed: int) -> Tensor:
         """Features of the most neighbours that nodes can lack, [nodes, most, width]."""
@@ -84,6 +83,6 @@ class Generator(nn.Module):
 
 def generator_of(model: nn.Module) -> Generator:
     """The generator of a model that has one."""
-    found = model.generator
-    assert isinstance(found, Generator)
-    return found
+    generator = model.generator
+    assert isinstance(generator, Generator)
+    return generator

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fedgraft.domains.nodes.base.pooled_graph import judges, of_length
-from fedgraft.domains.nodes.base.shards import Features, NodeShard
+from fedgraft.domains.examples import Features, scaled
+from fedgraft.domains.nodes.base.pooled_graph import judges
+from fedgraft.domains.nodes.base.shards import NodeShard
 
 Floats: TypeAlias = NDArray[Any]
 Batch: TypeAlias = tuple[Features, Features, NDArray[np.bool_]]
@@ -56,7 +57,7 @@ class Perceptron:
         if len(classes) == 1:
             best[:, classes[0]] = 1
             return best
-        features = of_length(graph.features, self.length)
+        features = scaled(graph.features, self.length)
         inputs, judged = features[train], features[chosen_on]
         # Of two classes one output tells the second.
         target = (places == 1)[:, None] if len(classes) == 2 else np.arange(len(classes)) == places[:, None]
@@ -116,7 +117,7 @@ class _Network:
 
     @property
     def layers(self) -> list[tuple[Floats, Floats]]:
-        """Weights and biases of each layer, as they are now."""
+        """Weights [inputs, outputs] and biases [outputs] of each layer, as they are now."""
         return [*zip(self._weights, self._biases, strict=True)]
 
     def probabilities(self, features: Features) -> Floats:

@@ -55,11 +55,11 @@ class SmoothedAnswers(SmoothingTask[NodeShard, NodeData]):
         return self.scored(model, data)
 
     def told(self, data: NodeData, answers: Singles, means: Sequence[Means]) -> Singles:
-        """Return probabilities after so many hops, with `share_labels` beside the errors."""
+        """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
         return self._smoothing.rows(_neighbours(data), answers, means)
 
     def tallies(self, data: NodeData, answers: Singles, means: Sequence[Means]) -> NDArray[np.uint32]:
-        """Return how many validation nodes each choice answers rightly."""
+        """Return how many validation nodes each choice answers rightly, [choices]."""
         return self._smoothing.right(_neighbours(data), answers, means)
 
     def evaluate_smoothed(

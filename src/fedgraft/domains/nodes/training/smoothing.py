@@ -81,8 +81,7 @@ class Neighbours:
 
     @cached_property
     def _own_degree(self) -> Singles:
-        degree: Singles = np.diff(self._within.indptr).astype(np.float32)
-        return degree
+        return np.asarray(np.diff(self._within.indptr).astype(np.float32))
 
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
         """Return the mean over neighbours, [own, classes]; those of a node without any are its own.
@@ -100,8 +99,7 @@ class Neighbours:
             count[nodes] += weight
         alone = count == 0
         total[alone], count[alone] = rows[alone], 1
-        mean: Singles = total / count[:, None]
-        return mean
+        return total / count[:, None]
 
     def errors(self, answers: Singles) -> Singles:
         """Return what answers lack of the labels of training nodes, [own, classes]; 0 for other nodes."""
@@ -164,17 +162,17 @@ class Smoothing:
 
     def _after(self, graph: Neighbours, answers: Singles, means: Sequence[Means | None]) -> list[Hop]:
         """What is known after no hop, after the first, and so on."""
-        found = [Hop(answers, graph.errors(answers))]
+        hops = [Hop(answers, graph.errors(answers))]
         for each in means:
             of_answers = None if each is None else _part(each, self.classes, 0, 1.0)
             of_errors = None if each is None or not self.share_labels else _part(each, self.classes, 1, 0.0)
-            last = found[-1]
-            found.append(
+            last = hops[-1]
+            hops.append(
                 Hop(
                     graph.mean(last.answers, of_answers, self.classes), graph.mean(last.errors, of_errors, self.classes)
                 )
             )
-        return found
+        return hops
 
 
 def _part(means: Means, classes: int, number: int, total: float) -> Means:
@@ -184,17 +182,16 @@ def _part(means: Means, classes: int, number: int, total: float) -> Means:
 
 
 def _answered(hops: Sequence[Hop], choice: Choice) -> Singles:
-    found = _weighted([hop.answers for hop in hops], choice.own_share)
+    total = _weighted([hop.answers for hop in hops], choice.own_share)
     if choice.error_weight:
-        found = found + np.float32(choice.error_weight) * _weighted([hop.errors for hop in hops], choice.error_share)
-    positive = np.maximum(found, np.float32(1e-6))
-    answers: Singles = positive / positive.sum(axis=1, keepdims=True)
-    return answers
+        total = total + np.float32(choice.error_weight) * _weighted([hop.errors for hop in hops], choice.error_share)
+    positive = np.maximum(total, np.float32(1e-6))
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
 
 def _weighted(parts: Sequence[Singles], share: float) -> Singles:
     """w_0 parts[0] + ... + w_K parts[K], as in the module's docstring."""
-    found = parts[-1]
+    total = parts[-1]
     for part in reversed(parts[:-1]):
-        found = np.float32(share) * part + np.float32(1 - share) * found
-    return found
+        total = np.float32(share) * part + np.float32(1 - share) * total
+    return total

@@ -8,8 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.tables.rows import Coded, codes_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -78,11 +81,20 @@ def rows_of(x: Any, where: str, nodes: int | None = None) -> Any:
     return x
 
 
-def entries_of(x: Any) -> tuple[Array, Indices, Indices]:
-    """Return a sparse tensor's values, their rows and their columns, [entries] each."""
+def features_of(x: Any, where: str, nodes: int | None = None) -> Features:
+    """Return features as float32 [nodes, f], dense or CSR, what is too large infinite; arguments as of `rows_of`."""
+    x = rows_of(x, where, nodes)
+    if isinstance(x, np.ndarray):
+        return as_features(x)
     listed = x.to_sparse_coo().coalesce()
     row, column = listed.indices().numpy()
-    return listed.values().numpy(), row, column
+    return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+
+
+def as_features(values: Array) -> Features:
+    """Return numbers [nodes, f] as float32, sparse where few are other than zero; what is too large is infinite."""
+    with np.errstate(over="ignore"):
+        return compact(np.ascontiguousarray(values, dtype=np.float32))
 
 
 def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
@@ -102,17 +114,22 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
             f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
             f"({len(broken)} such nodes).{hint if y[broken[0]] % 1 else ''}"
         )
-    found: Indices = y.astype(np.int64)
-    return found
+    return np.asarray(y.astype(np.int64))
 
 
-def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
+def occurring(label: Indices) -> tuple[Indices, tuple[str, ...]]:
+    """Return labels [nodes] that count the classes of nodes from 0, -1 = unknown, and the names of these, numbers."""
+    classes = np.unique(label[label >= 0])
+    return np.where(label >= 0, np.searchsorted(classes, label), -1), tuple(map(str, classes.tolist()))
+
+
+def split_of(entries: Mapping[str, Any], nodes: int, where: str, counted: bool = True) -> tuple[NDArray[np.int8], bool]:
     """Return the split of each node, int8 [nodes], -1 = none, and whether there is one.
 
-    `given` is what an object has by name; `counted`, whether an error tells how many nodes are in two splits.
+    `entries` is what an object has by name; `counted`, whether an error tells how many nodes are in two splits.
     """
     split = np.full(nodes, -1, np.int8)
-    masks = {key: numpy_of(given[key]) for key in MASKS if given.get(key) is not None}
+    masks = {key: numpy_of(entries[key]) for key in MASKS if entries.get(key) is not None}
     if masks and (missing := [key for key in MASKS if key not in masks]):
         raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
     for part, (key, mask) in enumerate(masks.items()):
@@ -128,9 +145,14 @@ def split_of(given: Mapping[str, Any], nodes: int, where: str, counted: bool = T
     return split, bool(masks)
 
 
-def clients_of(client: Any, nodes: int, where: str) -> Array:
-    """Return the client of each node, [nodes], as it was named; `where` names the object."""
+def clients_of(client: Any, nodes: int, where: str) -> Coded:
+    """Return the number of each node's client, int64 [nodes], and their names; zeros and none where None is given.
+
+    `where` names the object in errors.
+    """
+    if client is None:
+        return np.zeros(nodes, np.int64), np.array([], dtype=str)
     clients = numpy_of(client)
     if clients.shape != (nodes,):
         raise InputError(f"{where}.client must name one client per node, {nodes}; got {list(clients.shape)}.")
-    return clients
+    return codes_of(clients, "client", f"{where}.client")
