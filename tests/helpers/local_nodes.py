@@ -10,7 +10,10 @@ RUN = "0123456789abcdef" * 2
 
 
 class LocalLink(Link):
-    """Answers at once; `lose(node, content)` says what happens to a message: "" nothing, or how it is lost."""
+    """Answers at once; `lose(node, content)` says what happens to a message: "" nothing, or how it is lost.
+
+    What is lost in silence has no answer; of what else is lost the link itself says so.
+    """
 
     def __init__(self, nodes):
         self.by_id = {100 + client: node for client, node in nodes.items()}
@@ -25,7 +28,9 @@ class LocalLink(Link):
         message = f"message {len(self.sent)}"
         self.sent.append((node, content))
         how = "order" if node in self.away else self.lose(node, content)
-        if how == "order":
+        if how == "silence":
+            pass
+        elif how == "order":
             self.answers[message] = Arrived(message, node, None)
         else:
             answer = self.change(node, self.by_id[node].answer(content))

@@ -8,6 +8,7 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
+from fedgraft.runtimes.flower_federation import members, nodes_runtime
 from fedgraft.runtimes.flower_federation.envelope import Answer, opened, packed
 from fedgraft.runtimes.flower_federation.nodes_runtime import AWAY, FORGOT, NodesRuntime
 from fedgraft.testing.runs import play, toy
@@ -211,6 +212,31 @@ def test_a_node_whose_list_of_users_is_another_ends_the_run_by_name(tmp_path):
         node.about = {"tables": {"users": b"ours" if client < 4 else b"theirs"}}
     with pytest.raises(InputError, match=r"node of client 4 refuses this run: its table 'users' is not that of client"):
         NodesRuntime(LocalLink(nodes), RUN, 5, b"").wait_for_all()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Questions to nodes count as lost after moments."""
+    for module in (members, nodes_runtime):
+        monkeypatch.setattr(module, "PROBE_SECONDS", 0.2)
+        monkeypatch.setattr(module, "REFRESH_SECONDS", 0.1, raising=False)
+    monkeypatch.setattr(members, "LOST_SECONDS", 0.5)
+
+
+def test_a_node_that_began_anew_when_it_was_asked_to_join_is_asked_again(tmp_path, impatient):
+    experiment = toy()
+    link = LocalLink(nodes_of(experiment.plan, shards_of(experiment), tmp_path))
+    link.lose = lambda node, content: "silence" if node == 101 and len(link.sent) < 8 else ""
+    NodesRuntime(link, RUN, 5, b"").wait_for_all()
+    assert sum(node == 101 for node, _ in link.sent) > 1
+
+
+def test_an_order_and_the_question_after_it_are_lost_in_silence_and_the_order_is_sent_again(hello, impatient):
+    link, _runtime, ask = hello
+    before = len(link.sent)
+    link.lose = lambda node, content: "silence" if len(link.sent) <= before + 2 else ""
+    assert isinstance(ask(deadline_seconds=20.0), bytes)
+    assert len(link.sent) == before + 4, "an order, two questions, and the order again"
 
 
 def test_no_private_memory_leaves_a_node(tmp_path):

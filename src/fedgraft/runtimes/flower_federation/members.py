@@ -1,12 +1,18 @@
 """Know which node is which client, and what each said of itself when it joined."""
 
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.errors import WireError, printable
 from fedgraft.runtimes.flower_federation.envelope import REFUSED, SERVED, Answer, Order, packed
 from fedgraft.runtimes.flower_federation.link import Link
+
+PROBE_SECONDS: Final = 30.0
+"""Seconds after which a node that has not answered is asked who it is: if it answers that, its order is sent again."""
+LOST_SECONDS: Final = 300.0
+"""Seconds after which that question counts as lost, as where a node ends that was just asked; a node may be at work."""
 
 
 class Members:
@@ -24,6 +30,7 @@ class Members:
         self._link, self._run, self._count, self._recipe = link, run, count, recipe
         self._known, self._note = known, note
         self._joining: dict[str, int] = {}  # {id of a message: node}
+        self._asked: dict[int, float] = {}  # {node: when it was last asked to join}
         self._nodes: dict[int, int] = {}  # {client: node}
         self._strangers: set[int] = set()
         self.about: dict[int, Mapping[str, Any]] = {}
@@ -39,13 +46,19 @@ class Members:
         """{message: node} of those that were asked to join and have not answered."""
         return self._joining
 
+    def may_answer(self, node: int) -> bool:
+        """Return whether a node was asked who it is, not long ago, and has not answered."""
+        return node in self._joining.values() and self._asked[node] > time.monotonic() - LOST_SECONDS
+
     def refresh(self) -> None:
         """Look who is connected; ask those to join who have not."""
         connected = set(self._link.nodes())
         self._nodes = {client: node for client, node in self._nodes.items() if node in connected}
         self._joining = {message: node for message, node in self._joining.items() if node in connected}
         self._strangers &= connected
-        waiting = {*self._joining.values(), *self._nodes.values(), *self._strangers}
+        late = time.monotonic() - PROBE_SECONDS
+        asked = {node for node in self._joining.values() if self._asked[node] > late}
+        waiting = {*asked, *self._nodes.values(), *self._strangers}
         for node in sorted(connected - waiting):
             if self._known is None or node in self._known:
                 self.ask(node)
@@ -57,7 +70,7 @@ class Members:
         """Tell a node what is run and ask who it is."""
         message = self._link.send(node, packed(Order("join", self._run, bytes(16), request=self._recipe)))
         if message is not None:
-            self._joining[message] = node
+            self._joining[message], self._asked[node] = node, time.monotonic()
 
     def rejoin(self, node: int) -> None:
         """Ask a node to join again that has joined before, and has lost it."""

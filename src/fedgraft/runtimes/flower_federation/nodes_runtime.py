@@ -13,7 +13,7 @@ from fedgraft.contracts.runtime import fingerprint
 from fedgraft.errors import InputError, WireError, printable
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
-from fedgraft.runtimes.flower_federation.members import Members
+from fedgraft.runtimes.flower_federation.members import PROBE_SECONDS, Members
 from fedgraft.runtimes.workers.pool import LATE
 from fedgraft.runtimes.workers.remembering import accepted, too_long
 
@@ -21,8 +21,6 @@ POLL_SECONDS: Final = (0.05, 0.3)
 """Seconds between two looks for answers: at first, and at most."""
 REFRESH_SECONDS: Final = 2.0
 """Seconds between two looks at who is connected."""
-PROBE_SECONDS: Final = 30.0
-"""Seconds after which a node that has not answered is asked who it is: if it answers that, the order is sent again."""
 AWAY = "its node is not connected"
 FORGOT = "its memory was lost; it goes on as new"
 CHECKPOINTS: Final = 2
@@ -233,7 +231,7 @@ class NodesRuntime(Runtime):
         for client, task in waiting.items():
             if task.message and self.members.here.get(client) != task.node:
                 task.message = ""
-            elif task.message and now - task.probed > PROBE_SECONDS and task.node not in self.members.joining.values():
+            elif task.message and now - task.probed > PROBE_SECONDS and not self.members.may_answer(task.node):
                 task.probed = now
                 self.members.ask(task.node)
 

@@ -117,6 +117,35 @@ def test_where_the_application_refuses_to_be_asked_again_the_node_has_the_first_
     assert (answer.status_code, answer.content) == (200, b"")
 
 
+def test_who_has_hung_up_takes_no_message_from_the_one_that_asks_next():
+    """A node that was killed while it waited, and has started again."""
+    app, sent = SuperLink(), []
+    polls = LongPolls(app, HELD, HELD)
+
+    async def send(part):
+        sent.append(part)
+
+    async def play():
+        path, body = pull(1)
+        left = asyncio.Event()
+        parts = [{"type": "http.request", "body": body}]
+
+        async def receive():
+            if parts:
+                return parts.pop()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        waiting = asyncio.create_task(polls({"type": "http", "path": path}, receive, send))
+        await asyncio.sleep(0.1)
+        left.set()
+        await asyncio.wait_for(waiting, SOON)
+
+    asyncio.run(play())
+    assert app.pulls == 1
+    assert sent[-1]["body"] == b""
+
+
 def test_a_message_that_comes_while_the_application_answers_is_not_missed():
     class Slow(SuperLink):
         async def __call__(self, scope, receive, send):

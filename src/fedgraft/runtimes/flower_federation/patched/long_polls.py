@@ -67,30 +67,33 @@ class LongPolls:
             await self._app(own, _replay(body, receive), answer.add)
             return answer
 
-        for part in (await handle(interface, body, ask)).parts:
+        for part in (await handle(interface, body, ask, receive)).parts:
             await send(part)
 
-    async def _pull(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
+    async def _pull(self, interface: str, body: bytes, ask: "Ask", receive: Receive) -> "_Answer":
         node = _node_of(body) if interface == NODE else SUPERLINK_NODE_ID
         before = self._came[node]
         answer = await ask()
         if not answer.good or _PULLED[interface].FromString(answer.body).messages_list:
             return answer
-        if self._came[node] == before and not await self._comes(node, self._seconds[interface]):
+        if self._came[node] == before and not await self._comes(node, self._seconds[interface], receive):
             return answer
         again = await ask()
         return again if again.good else answer
 
-    async def _comes(self, node: int, seconds: float) -> bool:
-        """Wait; return whether a message for a node has come."""
-        event = self._waiting.setdefault(node, asyncio.Event())
-        try:
-            await asyncio.wait_for(event.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
+    async def _comes(self, node: int, seconds: float, receive: Receive) -> bool:
+        """Wait; return whether a message for a node has come, and who asked is there to take it.
 
-    async def _push(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
+        Whoever has hung up, such as a node that was killed and is back, would take the message from its successor.
+        """
+        came = asyncio.ensure_future(self._waiting.setdefault(node, asyncio.Event()).wait())
+        left = asyncio.ensure_future(receive())
+        done, pending = await asyncio.wait((came, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for each in pending:
+            each.cancel()
+        return came in done and left not in done
+
+    async def _push(self, interface: str, body: bytes, ask: "Ask", receive: Receive) -> "_Answer":
         answer = await ask()
         if answer.good:
             request_type, response_type = _PUSHED[interface]
@@ -100,7 +103,7 @@ class LongPolls:
             self._arrived(response.session_id, "")
         return answer
 
-    async def _push_content(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
+    async def _push_content(self, interface: str, body: bytes, ask: "Ask", receive: Receive) -> "_Answer":
         answer = await ask()
         if answer.good:
             request = PushObjectRequest.FromString(body)
